@@ -112,6 +112,8 @@ class Parcel:
             for task in (coming, ended):
                 task.cancel()
             await asyncio.gather(coming, ended, return_exceptions=True)
+            if self._place is None:  # what was written makes room before the run says that it failed
+                await asyncio.to_thread(self.remove)
             self._settled.set()
             with contextlib.suppress(OSError):
                 await comm.write({"ok": self.size} if self._place is not None else {"over": self._failure})

@@ -171,7 +171,7 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
         report = await gateway_client.ask(gateway, gateway.get_cluster(name))
         if report.status is ClusterStatus.RUNNING:
             return report
-        if report.status in (*_ENDS, ClusterStatus.STOPPING):
+        if report.status in _ENDS:  # STOPPING is not yet the word for what happened
             raise Unavailable(
                 f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. It "
                 "says no more; those who run the gateway see why"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -90,6 +91,8 @@ class Sending:
                 if comm.closed():
                     raise
                 logger.debug("The program could not be written to %s: %s", directory, error)
+                with contextlib.suppress(OSError):
+                    os.ftruncate(descriptor, 0)  # a removed file takes room until it is closed
                 meeting_place.discard(directory)
                 continue
             finally:

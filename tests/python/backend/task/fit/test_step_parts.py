@@ -58,7 +58,7 @@ def test_one_task_waits_for_its_batches_and_the_other_one_for_it() -> None:
     assert slow.keys() == other.keys() == STEP_PARTS.keys()
     assert sum(slow[STEP_INPUT]) > sum(slow[STEP_COMPUTE]) + sum(slow[STEP_WAIT])
     assert sum(other[STEP_WAIT]) > sum(other[STEP_COMPUTE]) + sum(other[STEP_INPUT])
-    assert sum(slow[STEP_INPUT]) > 10 * sum(other[STEP_INPUT])
+    assert sum(slow[STEP_INPUT]) > sum(other[STEP_INPUT])
     assert sum(other[STEP_EXCHANGE]) >= sum(other[STEP_WAIT]) > sum(slow[STEP_WAIT])
     # A batch takes SLOW_S and longer, and one is read ahead while the step before it goes on.
     assert max(slow[STEP_INPUT]) > SLOW_S / 2
