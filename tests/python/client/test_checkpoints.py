@@ -230,7 +230,7 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(dtf.InvalidInput, match="A checkpoint is of format 1"):
         fit(cluster, model(), resume=tmp_path)
-    with pytest.raises(dtf.RunFailed, match="with the model and the optimizer that its checkpoint"):
+    with pytest.raises(dtf.RunFailed, match="must be a checkpoint of the same model and optimizer"):
         fit(cluster, model(units=17), resume=run)
 
 
@@ -295,7 +295,7 @@ def test_a_program_does_not_go_on_with_a_trainings_checkpoint(
     cluster: dtf.Cluster, whole: tuple[Any, list[Any]], tmp_path: Path
 ) -> None:
     program = cluster.run(counts, 2, jobs={"worker": 1})
-    with pytest.raises(dtf.RunFailed, match="A training goes on from a checkpoint of a training"):
+    with pytest.raises(dtf.RunFailed, match="`resume` must be a checkpoint of a training"):
         fit(cluster, model(), resume=program)
 
 

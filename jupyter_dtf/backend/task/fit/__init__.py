@@ -1,4 +1,4 @@
-"""``model.fit`` on every task of a run: a room for each strategy. The client half is ``client/fit.py``."""
+"""``model.fit`` on every task of a run, with one subpackage per strategy. The client side is ``client/fit.py``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .job import FitJob
 
 
 def run(job: FitJob, ctx: Any) -> Any:
-    """Train ``job`` as one of ``ctx.size`` tasks. Returns a FitResult on the chief, None elsewhere."""
+    """Train ``job`` as one of ``ctx.size`` tasks. Return a FitResult on the chief, None on the other tasks."""
     from .strategies import room_of
 
     return room_of(job.strategy).train(job, ctx)

@@ -1,4 +1,4 @@
-"""Keeping the tasks' weights equal, and proving it."""
+"""Synchronization of the tasks' weights, and the check that they are equal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from ..collectives.contract import Reducer
 
-# Machines of different kinds may round differently in the last bit; beyond this many times that, something is wrong.
+# Different kinds of machine may differ by rounding errors; larger relative differences than this are real.
 _ROUNDING = 1e-4
 
 
 class Weights:
-    """The variables that are to be equal on all tasks. All methods but ``checksum`` are collectives."""
+    """The variables that must be equal on all tasks. All methods except ``checksum`` are collectives."""
 
     def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any) -> None:
         self._variables = variables
@@ -24,30 +24,31 @@ class Weights:
         self.checks = 0
 
     def checksum(self) -> int:
-        """A number that differs, almost surely, when any bit of a variable differs."""
+        """Return a CRC-32 of all variables, which almost certainly changes with any bit of any of them."""
         total = 0
         for variable in self._variables:
             total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data, total)
         return total
 
     def from_chief(self) -> None:
-        """Every task takes the chief's values."""
+        """Set the variables on every task to the chief's values."""
         values = self._reducer.broadcast([v.numpy() for v in self._variables])
         if self._reducer.rank != 0:
             for variable, value in zip(self._variables, values, strict=True):
                 variable.assign(value)
 
     def average_moving(self, moving: list[Any]) -> None:
-        """Average what each task estimates from its own examples: the moving statistics of normalization layers.
+        """Average the variables that each task estimates from its own examples: moving statistics of normalization
+        layers.
 
-        Whole numbers and truth values cannot be averaged: everyone takes the chief's.
+        Integers and booleans cannot be averaged: all tasks take the chief's.
         """
         own = [np.ascontiguousarray(v.numpy()) for v in moving]
         checksum = 0
         for value in own:
             checksum = zlib.crc32(value.reshape(-1).view(np.uint8).data, checksum)
         if len(set(self._reducer.all_gather(checksum))) == 1:
-            return  # frozen weights, mostly
+            return  # usually frozen weights
         numbers = [value.ravel().astype(np.float64) for value in own]
         if self._reducer.rank != 0:
             numbers = [n if _is_float(v) else n * 0 for n, v in zip(numbers, moving, strict=True)]
@@ -59,7 +60,7 @@ class Weights:
             variable.assign((total / self._reducer.size if _is_float(variable) else total).astype(value.dtype))
 
     def check(self, epoch: int) -> None:
-        """Raise RuntimeError, after a note to the viewers, unless all tasks hold the same weights."""
+        """Raise RuntimeError, and show an error note, unless all tasks hold the same weights."""
         self.checks += 1
         checksums = self._reducer.all_gather(self.checksum())
         if len(set(checksums)) == 1:

@@ -1,4 +1,4 @@
-"""Gradients as Keras gives them, dense or as rows of a table, and what is computed with either."""
+"""Gradients as Keras gives them, dense or as rows of a table, and the arithmetic on both."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Rows:
-    """The gradient of a table as rows of it, before those that belong together have been added up (see ``lookups``)."""
+    """The gradient of a table as rows, before rows that belong together have been added up (see ``lookups``)."""
 
     values: tf.Tensor
     indices: tf.Tensor
     shape: tuple[int, ...]
-    """The table's."""
+    """The table's shape."""
     keys: tf.Tensor | None = None
-    """For each row -1, or what it has in common with the rows that it is to be added to; None: -1 for all."""
+    """Per row, an id shared by the rows to be added up, or -1 for a row that stays separate. None: all -1."""
 
 
 Gradient = Any
-"""A dense tensor, ``Rows`` while it is being reduced and ``tf.IndexedSlices`` else, or None where there is none."""
+"""A dense tensor, ``Rows`` during reduction and ``tf.IndexedSlices`` otherwise, or None for no gradient."""
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """The rows of several gradients of one variable, one after the other."""
+    """Concatenate the rows of several gradients of one variable."""
     first = parts[0]
     return replace(
         first,
@@ -37,7 +37,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def merged(rows: Rows) -> tf.IndexedSlices:
-    """The rows as an optimizer gets them: those of one key are one, the sum."""
+    """Return the rows for the optimizer, with rows of the same key summed into one."""
     values, indices = rows.values, rows.indices
     if rows.keys is not None:
         alone = rows.keys < 0
@@ -50,9 +50,9 @@ def merged(rows: Rows) -> tf.IndexedSlices:
 
 
 def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
-    """Gradients scaled down together so that their global norm is at most ``clip_norm``; NaN where it is not finite.
+    """Scale gradients down together to a global norm of at most ``clip_norm``; NaN if the norm is not finite.
 
-    As in Keras, rows of ``tf.IndexedSlices`` count as they are, even where several belong to one row of the variable.
+    As in Keras, the rows of ``tf.IndexedSlices`` count separately, even if several are of the same row of the variable.
     """
     parts = [_values(g) for g in gradients if g is not None]
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(part, tf.float32))) for part in parts]))
@@ -72,7 +72,7 @@ def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 
 def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """The product, in float32 at least: sums of many small numbers are to come."""
+    """Return the product, at least in float32, because many small numbers will be added up."""
     if gradient is None:
         return None
     values = _values(gradient)
@@ -81,7 +81,7 @@ def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
 
 
 def divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
-    """The quotient, in a type of its own."""
+    """Return the quotient, cast to ``dtype``."""
     if gradient is None:
         return None
     values = _values(gradient)
@@ -89,7 +89,7 @@ def divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
 
 
 def nothing_like(gradient: Gradient) -> Gradient:
-    """What a task without examples has in place of such a gradient: zeros, or no rows."""
+    """Return the gradient of a task without examples: zeros, or no rows."""
     if isinstance(gradient, Rows):
         indices = tf.zeros([0], gradient.indices.dtype)
         values = tf.zeros([0, *gradient.shape[1:]], gradient.values.dtype)

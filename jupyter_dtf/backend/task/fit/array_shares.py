@@ -1,6 +1,6 @@
-"""Arrays, divided: a step's global batch is cut into ``size`` contiguous shares that differ by at most one example.
+"""Shares of in-memory arrays: each global batch is cut into ``size`` contiguous shares whose sizes differ by at most 1.
 
-All tasks together do what one process does with that batch. Every epoch's order is drawn from the job's seed alone.
+Together, the tasks do what one process does with that batch. The order of each epoch depends only on the job's seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .sources.large_arrays import StoredArray
 
 
 def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_weight: Any) -> ArrayDataAdapter:
-    """Raises InvalidInput for what Keras does not take, and for arrays whose files are not here."""
+    """Return Keras's adapter for the arrays. Raises InvalidInput if Keras rejects them or their files are missing."""
     for leaf in tree.flatten((arrays.x, arrays.y, arrays.sample_weight)):
         if isinstance(leaf, StoredArray):
             leaf.open()
@@ -47,14 +47,14 @@ def adapter_of(arrays: Arrays, batch_size: int | None, steps: int | None, class_
 
 
 def _with_words(value: Any) -> Any:
-    """Arrays of strings as tensors, which Keras takes of any shape."""
+    """Convert arrays of strings to tensors, which Keras accepts in any shape."""
     return tree.map_structure(
         lambda a: tf.convert_to_tensor(a) if isinstance(a, np.ndarray) and a.dtype == object else a, value
     )
 
 
 def next_epoch(first: int) -> tf.data.Dataset:
-    """One number, larger by one with every iteration."""
+    """Return a dataset of one number, which increases by one with each iteration."""
     number = tf.Variable(first, dtype=tf.int64, trainable=False)
     return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
 
@@ -66,9 +66,9 @@ def shares(
     epochs: tf.data.Dataset,
     skipped: tuple[int, int] = (0, 0),
 ) -> tf.data.Dataset:
-    """Batches of this task's shares, one pass over the data for each of ``epochs``; ``seed`` None keeps the order.
+    """Return the batches of this task's shares, with one pass over the data for each of ``epochs``.
 
-    ``skipped``: an epoch, and how many of its first batches are left out.
+    ``seed`` None keeps the order. ``skipped``: an epoch, and the number of batches to skip at its start.
     """
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
@@ -95,13 +95,13 @@ def shares(
 
 
 def _order(count: int, seed: int | None, epoch: Any) -> tf.Tensor:
-    """The examples of an epoch in the order in which they are taken; ``seed`` None: as they come."""
+    """Return the shuffled indices of an epoch's examples; ``seed`` None: in order. Shape (count,), int64."""
     order = tf.range(count, dtype=tf.int64)
     return order if seed is None else tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
 
 
 def first_batches(adapter: ArrayDataAdapter, seed: int | None, epoch: int, count: int) -> list[Any]:
-    """The first so many batches of an epoch, or all if there are not so many, whole."""
+    """Return the first ``count`` global batches of an epoch, or all if there are fewer."""
     order = _order(adapter._num_samples, seed, epoch).numpy()
     inputs = _inputs(adapter, np.asarray)
     bounds = range(0, min(count * adapter.batch_size, len(order)), adapter.batch_size)
@@ -114,7 +114,7 @@ def _rows(array: Any, rows: Any) -> tf.Tensor:
 
 
 def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
-    """Datasets of this task's shares of the full batches and of the rest, as far as they have examples."""
+    """Return datasets of this task's shares of the full batches and of the last partial one, if they have examples."""
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
@@ -137,7 +137,7 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
 def _read_in_order(
     inputs: Any, full: int, batch: int, share: tuple[int, int], rest: tuple[int, int]
 ) -> list[tf.data.Dataset]:
-    """The same of arrays that stay in their files. ``share``: of a full batch; ``rest``: of all examples."""
+    """Do the same for arrays that stay in their files. ``share``: of a full batch; ``rest``: of all examples."""
     parts = []
     if full and share[1] > share[0]:
         first = tf.data.Dataset.range(full)
@@ -148,13 +148,14 @@ def _read_in_order(
 
 
 def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
-    """None of the batches, of no fixed size."""
+    """Return an empty dataset with batches of the same type, without a fixed batch size."""
     return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
 
 
 def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = None) -> Any:
-    """``(x, y, sample_weight)`` as Keras packs them, as tensors, or what ``convert`` makes of the arrays; what stays in
-    its file as it is.
+    """Return ``(x, y, sample_weight)`` as packed by Keras, as tensors or converted by ``convert``.
+
+    Arrays that stay in their files are left as they are.
     """
 
     def converted(array: Any) -> Any:
@@ -167,12 +168,12 @@ def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = No
 
 @tf.autograph.experimental.do_not_convert
 def _gather(inputs: Any, chosen: tf.Tensor) -> Any:
-    """The examples of these numbers."""
+    """Return the examples with the indices ``chosen``."""
     return _cut(lambda a: a.gather(chosen) if isinstance(a, StoredArray) else tf.gather(a, chosen), inputs)
 
 
 def tensors(adapter: ArrayDataAdapter) -> Any:
-    """``(x, y, sample_weight)`` as Keras packs them, as tensors."""
+    """Return ``(x, y, sample_weight)`` as packed by Keras, as tensors."""
     return _cut(lambda a: tf.convert_to_tensor(np.asarray(a)) if isinstance(a, StoredArray) else a, _inputs(adapter))
 
 
@@ -181,5 +182,5 @@ def _cut(function: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def _share(count: int, reducer: Reducer | Share) -> tuple[int, int]:
-    """Where this task's part of ``count`` examples begins and ends."""
+    """Return the start and end of this task's share of ``count`` examples."""
     return count * reducer.rank // reducer.size, count * (reducer.rank + 1) // reducer.size

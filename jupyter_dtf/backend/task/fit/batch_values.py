@@ -1,9 +1,9 @@
-"""What each batch adds to Keras's logs, which are means over the epoch so far and jump where the next one begins.
+"""Values of single batches, from Keras's logs, which are means over the epoch so far and jump at the next epoch.
 
-A ``keras.metrics.Mean`` holds a sum and a count: from one step to the next, what the sum has gained over what the count
-has gained is the batch's own mean, as exact as the sum's float32. That is so for the loss and for all metrics that are
-means of something (accuracy, mae). Other metrics have no value of one batch, as AUC, or none that their state gives
-away: they are reported as what they are, running values of the epoch (``running_auc``).
+A ``keras.metrics.Mean`` holds a sum and a count: between two steps, the increase of the sum divided by the increase of
+the count is the batch's own mean, to the precision of the float32 sum. This holds for the loss and for all metrics that
+are means (accuracy, mae). Other metrics either have no value for one batch, such as AUC, or it cannot be derived from
+their state: they are reported as running values of the epoch (``running_auc``).
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from ....schema.metrics import RUNNING
 from .hooked import hooked
 
 _LOOKS = 8
-"""For so many steps it is seen whether a log is the mean that it seems to be: a train_step may return anything."""
+"""For this many steps, check that logs are the means they seem to be: a train_step may return anything."""
 _LIKE = 1e-4
 
 
 def metrics_by_log(model: Any) -> dict[str, Any]:
-    """The metric whose result each of a built model's logs is, as ``get_metrics_result`` names them."""
+    """Return the metric of each log of a built model, by the names that ``get_metrics_result`` gives."""
     stands: dict[str, Any] = {}
     with ExitStack() as stack:
         for metric in _leaves(model.metrics):
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # one of the user's own, which computes something
+        except Exception:  # a metric of the user that computes with its result
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 
 
 def is_mean(metric: Any) -> bool:
-    """Whether a metric's result is its sum divided by its count, and nothing else."""
+    """Return whether a metric's result is exactly its sum divided by its count."""
     return isinstance(metric, keras.metrics.Mean) and type(metric).result is keras.metrics.Mean.result
 
 
 class _Stand:
-    """Stands for the result of a metric."""
+    """A placeholder for the result of a metric."""
 
     def __init__(self, metric: Any) -> None:
         self.metric = metric
 
 
 def _leaves(metrics: Sequence[Any]) -> list[Any]:
-    """Metrics and those that they are made of, as ``compile``'s are, without the collections."""
+    """Return the metrics without containers, with those that containers such as ``compile``'s consist of."""
     found: list[Any] = []
     for metric in metrics:
         parts = getattr(metric, "metrics", None)
@@ -59,7 +59,7 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 
 
 class BatchValues:
-    """Makes of a step's logs what is reported of it. ``counts``: those of the means, by log; None: their variables'."""
+    """Computes what to report from a step's logs. ``counts``: of the means, by log; None: read from their variables."""
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
         self._model = model
@@ -71,18 +71,18 @@ class BatchValues:
         self._looks = _LOOKS if counts is None else 0
 
     def begin_epoch(self) -> None:
-        """Keras has emptied the metrics."""
+        """Start an epoch, for which Keras has reset the metrics."""
         self._before.clear()
 
     def go_on(self) -> None:
-        """The metrics have been given what they were in the middle of an epoch."""
+        """Start in the middle of an epoch, after the metrics have been restored."""
         for name, metric in metrics_by_log(self._model).items():
             if is_mean(metric) and (mean := _result(metric)) is not None:
                 count = float(metric.count.numpy())
                 self._before[name] = mean * count, count
 
     def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        """The values of the batches since the last call. A metric that none of them has changed is left out."""
+        """Return the values of the batches since the last call, without metrics that none of them updated."""
         if self._metrics is None:
             self._metrics = self._find(logs)
         if self._looks:
@@ -99,7 +99,7 @@ class BatchValues:
             before, total = self._before.get(name, _NOTHING), value * count
             self._before[name] = total, count
             if count < before[1]:
-                before = _NOTHING  # a callback has emptied it
+                before = _NOTHING  # a callback has reset it
             if count != before[1] or math.isnan(value):
                 new = count - before[1]
                 found[name] = (total - before[0]) / new if new and before[1] else value
@@ -110,7 +110,7 @@ class BatchValues:
         if self._counts is None:
             known = {id(metric) for name, metric in metrics.items() if name in logs}
             others = [metric for metric in _leaves(self._model.metrics) if id(metric) not in known]
-            for name in logs.keys() - metrics.keys():  # a train_step of the user's has names of its own
+            for name in logs.keys() - metrics.keys():  # the user's train_step has names of its own
                 metric = next((metric for metric in others if _result(metric) == logs[name]), None)
                 if metric is not None:
                     metrics[name] = metric
@@ -121,7 +121,7 @@ class BatchValues:
         return metrics
 
     def _look(self, logs: Mapping[str, Any]) -> None:
-        """Forget means that are not what is logged: then that is the step's own value already."""
+        """Remove means that differ from the logs, which then are the step's own values already."""
         assert self._metrics is not None
         self._looks -= 1
         for name, metric in list(self._means.items()):
@@ -130,7 +130,7 @@ class BatchValues:
                 del self._means[name], self._handles[name], self._metrics[name]
 
     def _read(self) -> dict[str, float]:
-        """A read of the variable itself: Keras's own way there takes three times as long, at every step."""
+        """Return the means' counts, read from the variables: through Keras, it takes three times as long per step."""
         read = tf.raw_ops.ReadVariableOp
         return {name: float(read(resource=handle, dtype=dtype)) for name, (handle, dtype) in self._handles.items()}
 

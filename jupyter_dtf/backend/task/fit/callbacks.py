@@ -1,4 +1,4 @@
-"""The first and the last of a task's callbacks, between which the caller's run."""
+"""The first and the last callback of a task, around the caller's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRESS_PERIOD_S = 0.2
 
 
 class State:
-    """What the two callbacks of a task share."""
+    """What both callbacks of a task share."""
 
     def __init__(self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer) -> None:
         self.weights = weights
@@ -38,7 +38,7 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """Runs before the caller's callbacks: from here on, what happens is this task's own affair."""
+    """Runs before the caller's callbacks, from which point this task acts alone."""
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
         super().__init__()
@@ -80,9 +80,9 @@ class First(keras.callbacks.Callback):
 
 
 class Last(keras.callbacks.Callback):
-    """Runs after the caller's callbacks: what they did on the chief takes effect on all tasks, and viewers are told.
+    """Runs after the caller's callbacks: applies their changes on the chief to all tasks, and reports to the viewers.
 
-    ``counts``: as of ``BatchValues``. ``done``: steps of all epochs, and of the first one, that were done before.
+    ``counts``: as in ``BatchValues``. ``done``: steps already done, of all epochs and of the first one here.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Last(keras.callbacks.Callback):
         self._ctx = ctx
         self._steps = steps
         self.agreement: Any = None
-        """What the tasks agreed on in the last step."""
+        """The tasks' agreement in the last step."""
         self._step = done[0]
         self._before = done[0] - done[1]
         self._within = done[1]
@@ -117,7 +117,7 @@ class Last(keras.callbacks.Callback):
         self._clock = StepClock(
             ctx.measured,
             has_exchange=state.reducer.is_timed and not isinstance(job.strategy, InGraph | Pipeline),
-            has_waits=not isinstance(job.strategy, ParameterServer),  # a busy server is late as well
+            has_waits=not isinstance(job.strategy, ParameterServer),  # a busy server delays workers too
             input_s=spent_s,
         )
 
@@ -125,7 +125,7 @@ class Last(keras.callbacks.Callback):
         self._state.metrics.alone = False
         if self._state.reducer.size > 1:
             self._state.weights.from_chief()
-            if self._job.callbacks:  # BackupAndRestore sets the epoch to begin with
+            if self._job.callbacks:  # BackupAndRestore sets the initial epoch
                 (epoch,) = self._state.reducer.broadcast([np.asarray(self.model._initial_epoch or 0)])
                 self.model._initial_epoch = int(epoch)
         self._values = BatchValues(self.model, self._counts)
@@ -157,9 +157,9 @@ class Last(keras.callbacks.Callback):
         seconds, self._last_s = (now - self._last_s) / max(steps, 1), now
         values = self._values(logs or {})
         values["learning_rate"] = agreement.learning_rate
-        if not first:  # the first step is compiled
+        if not first:  # the first step includes compilation
             values["step_seconds"] = seconds
-        if examples:  # their gradients have been applied, perhaps with those of the steps before
+        if examples:  # their gradients have been applied, possibly with those of earlier steps
             if not first:
                 values["examples_per_second"] = examples / (now - self._examples_s)
             self._examples_s = now
@@ -170,28 +170,28 @@ class Last(keras.callbacks.Callback):
         if self.model.stop_training or self._ctx.should_stop:
             if state.reducer.size > 1:
                 state.sync.ask_to_stop()
-                self.model.stop_training = False  # until all tasks know it, after the next exchange
+                self.model.stop_training = False  # until all tasks know, after the next exchange
             else:
                 self.model.stop_training = True
         if agreement.stop:
             self.model.stop_training = True
 
     def go_on(self) -> None:
-        """The metrics have been given what they were in the middle of the epoch that begins."""
+        """Start in the middle of an epoch, after the metrics have been restored."""
         self._values.go_on()
 
     @property
     def step(self) -> int:
-        """Steps done, of all epochs."""
+        """Steps done, over all epochs."""
         return self._step
 
     @property
     def step_in_epoch(self) -> int:
-        """Steps done of this epoch."""
+        """Steps done in this epoch."""
         return self._step - self._epoch_start
 
     def _steps_done(self, batch: int) -> int:
-        if self.model.steps_per_execution > 1:  # the last execution may be a short one
+        if self.model.steps_per_execution > 1:  # the last execution may be shorter
             return self._epoch_start + self._state.sync.steps
         return self._epoch_start + batch + 1
 
@@ -227,12 +227,12 @@ class Last(keras.callbacks.Callback):
             self._progress()
 
     def _look_at_the_end(self, epoch: int) -> None:
-        """Raise InvalidInput where the data had no batch at all, and warn where it had fewer than was said."""
+        """Raise InvalidInput if the data had no batches, and warn if they had fewer than ``steps_per_epoch``."""
         wanted, found = self._job.steps_per_epoch, self.step_in_epoch
         if self.model.stop_training or self._ctx.should_stop or self._has_warned:
             return
         if not self._step:
-            raise InvalidInput("x must have at least one batch. Received: data that ended before the first", field="x")
+            raise InvalidInput("`x` must have at least one batch, got data that ended before the first", field="x")
         if wanted is not None and found < wanted and self._ctx.is_chief:
             self._has_warned = True
             self._ctx.note(
@@ -249,7 +249,7 @@ class Last(keras.callbacks.Callback):
             self._agree()
 
     def _take_over(self) -> None:
-        """Weights that callbacks have swapped on the chief for a validation, as SwapEMAWeights does. A collective."""
+        """Take over weights that callbacks on the chief swap for validation, as SwapEMAWeights does. A collective."""
         state = self._state
         if not self._job.callbacks or state.reducer.size == 1:
             return
@@ -258,7 +258,7 @@ class Last(keras.callbacks.Callback):
             state.weights.from_chief()
 
     def _agree(self) -> None:
-        """What callbacks changed on the chief, the others change too. A collective."""
+        """Apply what callbacks changed on the chief on the other tasks. A collective."""
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)
         if state.reducer.size == 1:
@@ -287,16 +287,16 @@ class Last(keras.callbacks.Callback):
 
 
 def callbacks_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[Any]:
-    """The caller's callbacks that run on this task."""
+    """Return the caller's callbacks that run on this task."""
     return [cloudpickle.loads(c.data) for c in packed if is_chief or c.everywhere]
 
 
 def attributes_of(callback: Any, ctx: Any) -> bytes:
-    """Cloudpickle of a callback's attributes; those that cannot travel are left out, with a note."""
+    """Cloudpickle a callback's attributes. Those that cannot be pickled are left out, with a note."""
     attributes = {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
     try:
         return bytes(cloudpickle.dumps(attributes))
-    except Exception:  # noqa: S110 - found out below, one by one
+    except Exception:  # noqa: S110 - the attributes are tried one by one below
         pass
     kept, lost = {}, []
     for name, value in attributes.items():

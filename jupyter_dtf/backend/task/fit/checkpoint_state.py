@@ -1,4 +1,4 @@
-"""What a training's checkpoint has beside TensorFlow's part: what each task has for itself, and what all have alike."""
+"""The part of a training checkpoint that is not TensorFlow's: the state of each task, and what all tasks share."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .sources.base import BatchSource
 
 @dataclass
 class Part:
-    """What one task has for itself. The lists are in the model's order; None where all tasks have the same.
+    """The state of one task. Lists are in the model's order; None if all tasks have the same values.
 
-    Random states of a program are None where they are lost, and then begin anew.
+    The random states of a program are None if they are lost; the generators then start anew.
     """
 
     seeds: list[Any]
@@ -37,14 +37,14 @@ class Part:
 
 @dataclass
 class FitState:
-    """What is pickled of a training."""
+    """The pickled state of a training."""
 
     seed: int
-    """Of the job: what the order of the examples is drawn from."""
+    """The job's seed, which determines the order of the examples."""
     data: dict[str, Any]
-    """What a step in the middle of an epoch is counted by."""
+    """What determines the meaning of a step in the middle of an epoch."""
     first_epoch: int
-    """The epoch with which the training began."""
+    """The first epoch of the training."""
     batch: Any
     """As in ``FitResult``."""
     parts: list[Part]
@@ -54,30 +54,31 @@ class FitState:
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
     """The epochs that have ended: number, step, values."""
     places: tuple[tuple[int, int, int], ...] = ()
-    """By rank the epoch, the step in it, and the step of all epochs that each task is at, where tasks are apart. The
-    checkpoint's own are then the chief's.
+    """For each rank, the epoch, the step in the epoch and the total step, if tasks are at different steps.
+
+    The checkpoint's own are then those of the chief.
     """
 
 
 @dataclass
 class Begin:
-    """Where a training goes on: what every task is told of a checkpoint."""
+    """Where a training resumes: what every task needs to know of a checkpoint."""
 
     info: CheckpointInfo
     variables: list[StoredVariable]
     state: FitState
     is_of_this_run: bool
     is_over: bool = False
-    """Whether no step is left to do, for the tasks had agreed to stop."""
+    """Whether no step is left, because the tasks had agreed to stop."""
     of: str = ""
-    """The task whose state this is, where it is no checkpoint's."""
+    """The task whose state this is, if it is not from a checkpoint."""
 
     def job(self, job: FitJob) -> FitJob:
-        """The job as it is from here on."""
+        """Return the job as it continues from here."""
         return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
 
     def part(self, rank: int, size: int) -> Part:
-        """What is given to a task. Where there are others than there were, what they had for themselves is shared."""
+        """Return the state for a task. If the number of tasks has changed, their states are redistributed."""
         parts = self.state.parts
         if len(parts) == size:
             return parts[rank]
@@ -94,7 +95,7 @@ class Begin:
 
 
 def variables_of(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Every variable that all tasks have alike, by its key: ``model/<number>/<path>``."""
+    """Yield every variable that is equal on all tasks, by its key ``model/<number>/<path>``."""
     groups = [("model", model.weights), *((_numbered("optimizer", i), o.variables) for i, o in enumerate(optimizers))]
     groups += [(_numbered("aside", i), layer.variables) for i, layer in enumerate(layers_aside(model))]
     for group, variables in groups:
@@ -107,12 +108,12 @@ def _numbered(name: str, number: int) -> str:
 
 
 def metric_variables(model: Any) -> list[Any]:
-    """The states of a model's metrics."""
+    """Return the state variables of a model's metrics."""
     return list({id(v): v for metric in model.metrics for v in metric.variables}.values())
 
 
 def data_of(job: FitJob) -> dict[str, Any]:
-    """What a step in the middle of an epoch is counted by."""
+    """Return what determines the meaning of a step in the middle of an epoch."""
     if isinstance(job.data, BatchSource) and job.data.examples is not None:
         counted = {"examples": job.data.examples, "batch_size": job.batch_size or 32, "shuffle": job.shuffle}
         return {**counted, "steps_per_epoch": job.steps_per_epoch}
@@ -130,39 +131,39 @@ def data_of(job: FitJob) -> dict[str, Any]:
 
 
 def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    """Give variables their values, if these are those of as many variables of these shapes."""
+    """Assign values to variables, if their number and shapes match."""
     if [tuple(v.shape) for v in variables] == [np.shape(value) for value in values]:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
 
 def attributes(callback: Any) -> bytes:
-    """Pickle of what a callback holds, without the model and what cannot be pickled."""
+    """Pickle a callback's attributes, except the model and whatever cannot be pickled."""
     kept = {}
     for name, value in vars(callback).items():
         if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
             continue
-        with contextlib.suppress(Exception):  # an open file, a lock: the callback makes its own
+        with contextlib.suppress(Exception):  # an open file or a lock, which the callback recreates
             kept[name] = cloudpickle.dumps(value)
     return pickle.dumps(kept)
 
 
 _OF_THE_FILE = ("append", "append_header")
-"""Attributes of a ``CSVLogger`` that say how the file is that it has found."""
+"""Attributes of a ``CSVLogger`` that describe the file it has opened."""
 
 
 def give_attributes(callback: Any, data: bytes) -> None:
-    """Give a callback what ``attributes`` has of one like it."""
+    """Restore a callback's attributes, pickled by ``attributes`` from one of the same class."""
     of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
     for name, value in pickle.loads(data).items():
         if name in of_its_file:
             continue
-        with contextlib.suppress(Exception):  # of a class that is not here any more
+        with contextlib.suppress(Exception):  # of a class that no longer exists here
             vars(callback)[name] = pickle.loads(value)
 
 
 def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
-    """Of each array the mean over the tasks; the chief's of what are no floating-point numbers."""
+    """Return the mean of each array over the tasks, or the chief's if it is not floating-point."""
     known = [part for part in parts if part is not None]
     if not known:
         return None
@@ -175,7 +176,7 @@ def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
 
 
 def _total(parts: Sequence[list[Any] | None], rank: int) -> list[Any] | None:
-    """Of each array the sum over the tasks, for the chief; zeros for the others."""
+    """Return the sum of each array over the tasks for the chief, and zeros for the others."""
     known = [part for part in parts if part is not None]
     if not known:
         return None

@@ -1,7 +1,7 @@
-"""Checkpoints of a training of which the chief has the whole model, or can fetch it: when, and what is given back.
+"""Saving and restoring checkpoints of a training whose model is on the chief, or can be fetched to it.
 
-TensorFlow's part of a checkpoint has the model's weights and the optimizers' variables. All else is pickled: what each
-task has for itself in the middle of an epoch, the states of random generators, of callbacks, and the history.
+TensorFlow's part of a checkpoint holds the model's weights and the optimizers' variables. Everything else is pickled:
+each task's state in the middle of an epoch, the states of random generators and callbacks, and the history.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ from .job import FitJob
 from .where_to_begin import restore
 
 COST = 20
-"""By default the time between two checkpoints is so many times that which the last one took, or more."""
+"""By default, the time between two checkpoints is at least this many times the duration of the last save."""
 
 
 @dataclass
 class Training:
-    """A fit on its task, as far as checkpoints go. ``length``: steps of an epoch, where known. ``passes``: steps from
-    one update to the next, between which nothing can be saved.
+    """What checkpoints need to know about a fit on its task.
+
+    ``length``: steps per epoch, if known. ``passes``: steps per optimizer update, between which nothing can be saved.
     """
 
     job: FitJob
@@ -62,31 +63,31 @@ class Training:
     reducer: Reducer
     optimizers: Sequence[Any]
     own: Sequence[Any]
-    """The caller's callbacks that run here."""
+    """The caller's callbacks that run on this task."""
     history: Any
     length: int | None
     passes: int
     first_epoch: int
-    """With which the training began, before all of its checkpoints."""
+    """The first epoch of the training, before all of its checkpoints."""
     batch: Any
     """As in ``FitResult``."""
     fetch: Callable[[], None] = lambda: None
-    """Brings what is trained elsewhere into the chief's model."""
+    """Fetches the weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
-    """Gives what the chief's model holds to who trains it."""
+    """Sends the chief's model to whoever trains it."""
     places: Callable[[], tuple[tuple[int, int, int], ...]] = lambda: ()
-    """As in ``FitState``, of what was fetched last."""
+    """As in ``FitState``, at the time of the last fetch."""
     tasks: int | None = None
-    """How many train; None: as many as the reducer knows of."""
+    """The number of tasks that train; None: the reducer's size."""
 
 
 def forget_from(epoch: int, logger: Any) -> None:
-    """Take the rows of an epoch and of those after it out of what a ``CSVLogger`` has written: they come again."""
+    """Remove the rows of ``epoch`` and later from the file of a ``CSVLogger``: these epochs are repeated."""
     path = Path(logger.filename)
     try:
         with path.open(newline="") as file:
             rows = file.readlines()
-    except OSError:  # nothing yet
+    except OSError:  # no file yet
         return
     numbers = [row.split(logger.sep, 1)[0] for row in rows]
     kept = [row for row, number in zip(rows, numbers, strict=True) if not (number.isdecimal() and int(number) >= epoch)]
@@ -96,9 +97,9 @@ def forget_from(epoch: int, logger: Any) -> None:
 
 
 class Resuming(keras.callbacks.Callback):
-    """Runs after the caller's callbacks and before ``Last``: what the checkpoint has of the whole training.
+    """Runs after the caller's callbacks and before ``Last``: restores the state of the whole training.
 
-    ``has_lived``: the callbacks and the history are those that were there all the time.
+    ``has_lived``: whether the callbacks and the history have existed all along, so that they keep their state.
     """
 
     def __init__(
@@ -145,9 +146,9 @@ class Resuming(keras.callbacks.Callback):
 
 
 class Saving(keras.callbacks.Callback):
-    """Runs after ``Last``: writes checkpoints when they are due, and gives a task what it had for itself.
+    """Runs after ``Last``: writes checkpoints when they are due, and restores the task's own state.
 
-    The job's ``checkpoint`` None: none are written. ``sync``: a GradientSync, or what stands in its place.
+    No checkpoints are written if the job's ``checkpoint`` is None. ``sync``: a GradientSync or its equivalent.
     """
 
     def __init__(self, training: Training, begin: Begin | None, sync: Any, last: Last) -> None:
@@ -186,11 +187,11 @@ class Saving(keras.callbacks.Callback):
             self._writer = Writer(directory_of(policy, ctx), policy, ctx.checkpoint_saved, self._warn)
 
     def close(self) -> None:
-        """Wait until the last one is written."""
+        """Wait until the last checkpoint is written."""
         if self._writer is not None:
             self._writer.wait()
 
-    # -- when -----------------------------------------------------------------------------------------------------
+    # -- when to save ---------------------------------------------------------------------------------------------
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
@@ -213,9 +214,9 @@ class Saving(keras.callbacks.Callback):
             self._is_due = True
         within = self._last.step_in_epoch
         if self._length is not None and within >= self._length:
-            return  # and the end of the epoch comes first
+            return  # the end of the epoch comes first
         if self._length is None and within % self.model.steps_per_execution:
-            return  # so it does after an execution that was cut short: the data has ended
+            return  # also after an execution that was cut short, because the data has ended
         if self.model.stop_training:
             self._stopped_within = True
             self._is_due = any(self._reducer.all_gather(bool(self._ctx.should_stop)))
@@ -223,9 +224,9 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def data_ended(self) -> None:
-        """A stream has ended, before metrics and callbacks are told that the epoch has. A collective.
+        """Handle the end of a stream, before metrics and callbacks see the end of the epoch. A collective.
 
-        Where that is a stop's doing, this is the middle of the epoch.
+        If the stream ended because of a stop, this is the middle of the epoch.
         """
         within = self._last.step_in_epoch
         if self._policy is None or self._stopped_within or (self._length is not None and within >= self._length):
@@ -249,7 +250,7 @@ class Saving(keras.callbacks.Callback):
             self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_asked_for(self, every_s: float | None) -> bool:
-        """Whether the chief's clock says so, or the cluster to the chief; on all tasks alike, one exchange later."""
+        """Return whether the chief's clock or the cluster asks for one; equal on all tasks, one exchange later."""
         is_asked = False
         if self._reducer.rank == 0:
             is_time = every_s is not None and time.monotonic() - self._begun >= every_s
@@ -265,7 +266,7 @@ class Saving(keras.callbacks.Callback):
         return is_agreed
 
     def _is_cheap(self) -> bool:
-        """Whether the chief thinks that another one will not hold the training up. A collective."""
+        """Return whether, by the chief's estimate, another checkpoint would not delay the training. A collective."""
         cheap = True
         if self._writer is not None:
             took_s = max(self._took_s, self._writer.last_s)
@@ -283,10 +284,10 @@ class Saving(keras.callbacks.Callback):
                 self._ctx.note("warning", f"No checkpoint is the best by {name}", f"The epochs have these: {there}")
         return values.get(name)
 
-    # -- what -----------------------------------------------------------------------------------------------------
+    # -- what to save ---------------------------------------------------------------------------------------------
 
     def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
-        """Take a snapshot, and begin to write it. A collective."""
+        """Take a snapshot and start writing it. A collective."""
         with saving(), own_time.saving:
             self._take_and_write(epoch, within, metric, is_last)
 
@@ -299,7 +300,7 @@ class Saving(keras.callbacks.Callback):
         self._write(self._last.step, epoch, within, metric, is_last)
 
     def _write(self, step: int, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
-        """Begin to write what the chief's model holds. A collective."""
+        """Start writing the chief's model. A collective."""
         parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
             return
@@ -321,7 +322,7 @@ class Saving(keras.callbacks.Callback):
         self._writer.write(manifest, arrays, files.pickled(state), last=is_last)
 
     def state(self, parts: list[Part]) -> FitState:
-        """What is pickled, with those parts."""
+        """Return the state to pickle, with ``parts`` of all tasks."""
         return FitState(
             seed=self._job.seed,
             data=data_of(self._job),
@@ -338,8 +339,8 @@ class Saving(keras.callbacks.Callback):
         self._ctx.note("warning", title, text)
 
     def part(self, is_within: bool) -> Part:
-        """What this task has for itself now; ``is_within`` an epoch."""
-        generator = get_global_attribute("global_seed_generator")  # asking for it otherwise makes one
+        """Return this task's own state. ``is_within``: in the middle of an epoch."""
+        generator = get_global_attribute("global_seed_generator")  # the public accessor would create one
         part = Part(
             seeds=[files.taken(state) for state in seed_states(self.model)],
             keras_seed=None if generator is None else files.taken(generator.state),

@@ -1,7 +1,7 @@
-"""What cannot be trained over several tasks: the checks of any strategy. Each strategy's own stand in its room.
+"""The checks for what cannot be trained over several tasks, common to all strategies. Each adds its own.
 
-The client asks before anything starts, with all that it knows; the designer when a model is chosen; the tasks for what
-is known only there: models that functions make, and how many devices share a batch.
+The client checks before anything starts, with all that it knows; the designer when a model is chosen; the tasks check
+what is only known there: models that are made by functions, and how many devices share a batch.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Check = Callable[[], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """A fit, as far as it matters to whether a model can be trained so."""
+    """The properties of a fit that decide whether a model can be trained."""
 
     strategy: Strategy
     jobs: Mapping[str, int] | None = None
-    """How many tasks each job has; None where that is not known yet."""
+    """The number of tasks per job; None if not known yet."""
     shares: int | None = None
-    """How many share each batch, where that is not the number of tasks that train."""
+    """How many shares a batch is divided into, if this is not the number of tasks that train."""
     scale_lr: bool = False
     has_length: bool = True
-    """Whether the examples of an epoch are counted before the tasks have read them."""
+    """Whether the number of examples per epoch is known before the tasks read them."""
     steps_per_epoch: int | None = None
 
     @classmethod
@@ -49,29 +49,28 @@ class Asked:
 
     @property
     def workers(self) -> int | None:
-        """The tasks that train."""
+        """The number of tasks that train."""
         return None if self.jobs is None else sum(self.jobs.get(job, 0) for job in FIRST_JOBS)
 
 
 class Checks:
-    """The checks of a strategy under which the tasks share each batch, in their order. They import no TensorFlow
-    before they run.
-    """
+    """The ordered checks of a strategy under which tasks share each batch. They import TensorFlow only when run."""
 
     def validate(self, asked: Asked, model: Any = None) -> None:
-        """Raise InvalidInput, saying what to change, for the first thing that cannot be. ``model``: a compiled one, or
-        None where it is made in the tasks.
+        """Raise InvalidInput, with what to change, for the first failed check.
+
+        ``model``: a compiled model, or None if it is made in the tasks.
         """
         for check in self._all(asked, model):
             check()
 
     def validate_built(self, asked: Asked, model: Any) -> None:
-        """The part of ``validate`` that a model has to be built for, in a task that has built it."""
+        """Run the checks of ``validate`` that need a built model, in the task that has built it."""
         for check in self.of_built(asked, model):
             check()
 
     def refusals(self, asked: Asked, model: Any) -> list[InvalidInput]:
-        """Everything for which ``validate`` would raise."""
+        """Return all errors that ``validate`` could raise."""
         found = []
         for check in self._all(asked, model):
             try:
@@ -89,27 +88,27 @@ class Checks:
                 yield from self.of_built(asked, model)
 
     def is_exact(self, job: FitJob) -> bool:
-        """Whether the first step is to be that of one process, to rounding: then it is compared with one."""
+        """Return whether the first step must equal that of one process up to rounding, and so is compared with it."""
         raise NotImplementedError
 
-    # -- what a strategy adds to ------------------------------------------------------------------------------------
+    # -- extended by strategies -----------------------------------------------------------------------------------
 
     def sharing(self, asked: Asked) -> int | None:
-        """How many compute gradients on their own part of each batch; None where that is not known."""
+        """Return how many compute gradients on their own share of each batch, or None if not known."""
         return asked.shares if asked.shares is not None else asked.workers
 
     def of_tasks(self, asked: Asked) -> Iterator[Check]:
-        """Whether the run has the tasks that the strategy needs, and its options fit them."""
+        """Yield checks that the run has the tasks that the strategy needs, and that its options fit them."""
         yield from ()
 
     def of_model(self, asked: Asked, model: Any) -> Iterator[Check]:
-        """What a compiled model must be."""
+        """Yield checks of a compiled model."""
         if (sharing := self.sharing(asked)) is not None:
             yield partial(limits.refuse_stateful, model, sharing)
         yield partial(limits.refuse_losses_of_whole_batch, model)
 
     def of_built(self, asked: Asked, model: Any) -> Iterator[Check]:
-        """What a built one must be."""
+        """Yield checks of a built model."""
         if (self.sharing(asked) or 1) > 1:
             yield partial(limits.refuse_unshared, model)
 

@@ -1,4 +1,4 @@
-"""``class_weight`` of data whose batches are weighed as a ``PyDataset``'s are in Keras: classes left out weigh 1."""
+"""``class_weight`` for batches weighted as those of a Keras ``PyDataset``: unnamed classes have the weight 1."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ....errors import InvalidInput
 
 
 def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
-    """A function for ``Dataset.map`` that gives a batch ``(x, y)`` the weights of its examples' classes.
+    """Return a function for ``Dataset.map`` that adds the class weights of the examples to a batch ``(x, y)``.
 
-    As Keras's adapter of a ``PyDataset`` does, and other than that of a ``tf.data.Dataset``, which fails at a class
-    beyond those that are named. The function raises InvalidInput for weights of their own, and several outputs.
+    It does what Keras's adapter of a ``PyDataset`` does; the one of a ``tf.data.Dataset`` fails at classes beyond the
+    largest named one. The function raises InvalidInput for batches with sample weights, and for several outputs.
     """
     low = min(class_weight)
     known = [float(class_weight.get(number, 1)) for number in range(low, max(class_weight) + 1)]
@@ -25,15 +25,15 @@ def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
     def weigh(*batch: Any) -> Any:
         if len(batch) > 2:
             raise InvalidInput(
-                "class_weight must be left out where the batches have sample weights. Received both",
-                field="class_weight",
+                "`class_weight` must be None for batches with sample weights, got both", field="class_weight"
             )
         if len(batch) < 2:
             return batch
         x, y = batch
         if not isinstance(y, tf.Tensor):
             raise InvalidInput(
-                f"class_weight must be of a model with one output. Received: targets {y!r:.200}", field="class_weight"
+                f"`class_weight` must be None unless the model has one output, got targets {y!r:.200}",
+                field="class_weight",
             )
         place = _classes(y) - low
         is_known = (place >= 0) & (place < len(known))
@@ -44,7 +44,7 @@ def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
 
 
 def _classes(y: Any) -> Any:
-    """The class of each example, where it is given as a number or as a vector with its largest value there."""
+    """Return the class of each example, given as a number or as the position of a vector's largest value."""
     if y.shape.rank > 1:
         if y.shape[-1] != 1:
             return tf.argmax(y, -1, tf.int32)

@@ -1,7 +1,8 @@
-"""Which examples a task sees, step by step.
+"""The examples that a task sees in each step.
 
-Arrays (``array_shares``) and sources of batches (``sources/``): each task takes its share of every global batch.
-Functions: a step takes one batch of every task's own dataset; a task that has run out takes part with an empty batch.
+With arrays (``array_shares``) and sources of batches (``sources/``), each task takes its share of every global batch.
+With functions, a step takes one batch of every task's own dataset; a task that has run out takes part with an empty
+batch.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Keras 3.15: class weights are applied to datasets by this alone.
+# Keras 3.15: only this function applies class weights to datasets.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput
@@ -35,41 +36,40 @@ class TaskData:
 
     dataset: tf.data.Dataset
     steps: int | None
-    """What Keras is told of the length of an epoch or validation; None: until the dataset ends."""
+    """The number of steps per epoch or validation given to Keras; None: until the dataset ends."""
     length: int | None
-    """The same for people, as far as it is known."""
+    """The number of steps for display, if known."""
     may_be_empty: bool = False
-    """Whether some task may get a batch of no examples."""
+    """Whether a task may get a batch without examples."""
     ends_by_agreement: bool = False
-    """Whether an epoch ends with the first step in which no task has an example."""
+    """Whether an epoch ends with the first step in which no task has examples."""
     first_batches: Callable[[int], list[Any]] | None = None
-    """The first so many batches of all tasks together, where one task has all the examples."""
+    """Returns the first ``count`` batches of all tasks together, if one task has all examples."""
     seen: int = 0
-    """Batches of the dataset's pass under way that the epochs before the first one here have had, which Keras is to
-    count among those of the pass.
-    """
+    """Batches that earlier epochs have taken from the dataset's current pass, which Keras must count in this pass."""
     class_weight: dict[int, float] | None = None
-    """What is left for Keras to apply to the dataset's batches."""
+    """The class weights that Keras still has to apply to the dataset's batches."""
 
 
 @dataclass
 class Skip:
-    """What of the first epoch is left out, for it has been done."""
+    """The part of the first epoch that has already been done and is skipped."""
 
     steps: int
     executions: int
-    """Of Keras's train function, that are still to be left out."""
+    """Calls of Keras's train function that are still to be skipped."""
     takes: int = 0
-    """Batches that each of those takes. 0: they are not in the datasets at all, which cannot be where an execution of
-    several steps finds the end of an epoch by a dataset's."""
+    """Batches that each skipped call takes. 0: the datasets do not contain them, which is impossible if an execution of
+    several steps detects the end of an epoch by the end of the dataset."""
     passed: int = 0
-    """Steps of the epochs before, where ``steps_per_epoch`` says how long they were."""
+    """Steps of the previous epochs, if ``steps_per_epoch`` determines their length."""
     first_epoch: int = 0
-    """The epoch with which the training began that goes on."""
+    """The first epoch of the training that is resumed."""
 
     def place(self, epoch: int, batches: int, steps: int) -> tuple[int, int]:
-        """Where a training goes on with ``epoch`` in arrays of so many batches, of which an epoch has ``steps``: in
-        which pass over them, and after how many of its batches.
+        """Return the pass over the arrays, and the number of its batches already taken, from which ``epoch`` resumes.
+
+        ``batches``: per pass; ``steps``: per epoch.
         """
         if steps == batches:
             return epoch, self.steps
@@ -86,10 +86,10 @@ def training_data(
     must_find_end: bool = False,
     skip: Skip | None = None,
 ) -> TaskData:
-    """This task's part of the training data. A collective. Raises InvalidInput for data that cannot be used.
+    """Return this task's part of the training data. A collective. Raises InvalidInput for unusable data.
 
-    ``must_find_end``: the last step of an epoch is to be known, or followed by one without examples. ``skip``: its
-    batches are not there, unless it takes them; the datasets say that they are as long as with them.
+    ``must_find_end``: the last step of an epoch must be known, or be followed by one without examples. ``skip``: its
+    batches are left out unless ``skip.takes`` is set; the datasets still report the length with them.
     """
     if isinstance(job.data, Arrays):
         adapter = adapter_of(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
@@ -102,10 +102,10 @@ def training_data(
         divided = partial(shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
         if steps_per_execution == 1:
-            # One iterator for all epochs: starting one costs as much as many steps of a small model.
+            # One iterator for all epochs: starting one takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
-        # Keras takes whole executions from an iterator, so this one has to end with the epoch.
+        # Keras takes whole executions from an iterator, so this one must end with the epoch.
         dataset = divided(next_epoch(place[0]))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
         return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty, first_batches=first)
@@ -118,8 +118,8 @@ def training_data(
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if -1 in lengths and job.steps_per_epoch is None:
         raise InvalidInput(
-            "steps_per_epoch says where an epoch of endless datasets ends. Received: steps_per_epoch=None and, by rank "
-            f"(-1: endless), datasets of {lengths} batches",
+            "`steps_per_epoch` must be given for endless datasets, got None, with datasets of these numbers of "
+            f"batches by rank (-1: endless): {lengths}",
             field="steps_per_epoch",
         )
     known = [n for n in lengths if n is not None and n >= 0]
@@ -138,7 +138,7 @@ def training_data(
 
 
 def steps_of_epoch(job: FitJob) -> int | None:
-    """The length of an epoch, where it does not depend on a dataset. Raises InvalidInput as ``training_data``."""
+    """Return the steps per epoch, if they do not depend on a dataset. Raises InvalidInput as ``training_data``."""
     if isinstance(job.data, BatchSource) and job.steps_per_epoch is None:
         length = job.data.batches
         return None if length == -1 else length
@@ -149,9 +149,9 @@ def steps_of_epoch(job: FitJob) -> int | None:
 
 
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
-    """This task's part of the validation data; tasks need not have equally many steps of it, and may have none.
+    """Return this task's part of the validation data. Tasks may have different numbers of steps, or none.
 
-    Of a built model whose losses are no plain means, which parts cannot be put together from, rank 0 gets all of the
+    If the built model has losses that are not plain means, which cannot be combined from parts, rank 0 gets all of the
     arrays and the others nothing.
     """
     if job.validation_data is None:
@@ -167,7 +167,7 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> Task
     else:
         parts = shares_in_order(adapter, reducer)
     if not parts:
-        # Of no fixed batch size: otherwise Keras counts the examples of the batch that it fails to get.
+        # Without a fixed batch size: otherwise Keras counts the examples of the batch that it fails to get.
         return TaskData(no_batches(adapter), None, 0)
     dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
     steps = sum(int(part.cardinality()) for part in parts)
@@ -176,7 +176,7 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> Task
 
 
 def _without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """The dataset, of which the first iteration leaves out so many batches. It says that it is as long as before."""
+    """Skip ``count`` batches in the first iteration of the dataset, without changing its reported length."""
     left = tf.Variable(count, dtype=tf.int64, trainable=False)
 
     @tf.autograph.experimental.do_not_convert
@@ -195,7 +195,7 @@ def _without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool, skip: Skip | None) -> TaskData:
-    """This task's shares of the batches of a source, which end in the same step for every task."""
+    """Return this task's shares of the batches of a source. They end at the same step on all tasks."""
     source = job.data
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
@@ -219,9 +219,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
-            f"steps_per_epoch must say where an epoch ends, for {source.what} is endless. Received: "
-            "steps_per_epoch=None",
-            field="steps_per_epoch",
+            f"`steps_per_epoch` must be given for {source.what} that is endless, got None", field="steps_per_epoch"
         )
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
@@ -233,22 +231,22 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     elif skip is not None and not source.continues:
         if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
             raise InvalidInput(
-                f"A training goes on within {source.what} where an epoch is a whole pass over it, or it is endless. "
-                f"Received: steps_per_epoch={job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
+                f"`steps_per_epoch` must be None or a whole pass to resume within {source.what} that is not endless, "
+                f"got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
                 field="steps_per_epoch",
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
         raise InvalidInput(
-            f"A training goes on within a pass over {source.what} with one step per execution, and tasks that go in "
-            f"step. Received: steps_per_epoch={job.steps_per_epoch} of {opened.length or 'an unknown number of'} "
-            "batches",
+            f"`steps_per_epoch` must be None or a whole pass to resume within a pass over {source.what}, unless "
+            f"steps_per_execution is 1 and the tasks are synchronous, got {job.steps_per_epoch} of "
+            f"{opened.length or 'an unknown number of'} batches",
             field="steps_per_epoch",
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after it, across the end of what the tasks read together
+    if job.class_weight is not None:  # Keras would prefetch after it, past the end of what the tasks read together
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
@@ -262,7 +260,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 
 
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
-    """Shares of its batches that hold examples; all of them for rank 0, where parts cannot be put together."""
+    """Return the shares that hold examples, or all batches for rank 0 if results cannot be combined from parts."""
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
     reading = Reading(
         "validation_data",
@@ -278,28 +276,26 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
-            f"validation_steps must say where a validation ends, for {source.what} is endless. Received: "
-            "validation_steps=None",
-            field="validation_steps",
+            f"`validation_steps` must be given for {source.what} that is endless, got None", field="validation_steps"
         )
     if not is_plain and reducer.rank:
-        return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # of no fixed batch size, as ``no_batches``
+        return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # without a fixed batch size, as in ``no_batches``
     if share.size > 1 and (opened.smallest is None or opened.smallest < share.size):
         if job.validation_steps is not None:
             dataset = dataset.take(job.validation_steps)
         return TaskData(dataset.map(_of_any_size).filter(lambda *batch: batch_size(batch) > 0), None, None)
-    # Keras counts the steps: of a dataset that ends with them it makes two iterators, and a shuffle draws twice.
+    # Keras counts the steps: with a dataset that ends after them, it creates two iterators, and a shuffle draws twice.
     return TaskData(dataset, job.validation_steps, None)
 
 
 def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count: int) -> list[Any]:
-    """The first batches with the weights of their classes."""
+    """Return the first batches with their class weights."""
     return [weigh(*batch) for batch in first(count)]
 
 
 @tf.autograph.experimental.do_not_convert
 def _of_any_size(*batch: Any) -> Any:
-    """A batch whose type does not say how many examples it has: Keras counts those of one that it fails to get."""
+    """Remove the batch size from a batch's type: Keras counts the examples of a batch that it fails to get."""
 
     def unfixed(leaf: Any) -> Any:
         if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
@@ -311,12 +307,12 @@ def _of_any_size(*batch: Any) -> Any:
 
 
 def _validations(job: FitJob, epoch: int) -> int:
-    """How many validations a training from epoch 0 has made when this one begins."""
+    """Return how many validations a training from epoch 0 has made before ``epoch``."""
     return sum(_is_validated(before, job.validation_freq) for before in range(epoch))
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:
-    """Whether Keras validates at the end of an epoch, which counts from 0."""
+    """Return whether Keras validates at the end of an epoch, counted from 0."""
     if isinstance(frequency, int):
         return (epoch + 1) % frequency == 0
     return isinstance(frequency, list) and epoch + 1 in frequency
@@ -329,25 +325,25 @@ def _goes_in_step(job: FitJob) -> bool:
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:
     dataset = data.function(ctx)
     if not isinstance(dataset, tf.data.Dataset):
-        raise InvalidInput(f"{name}(ctx) returns a batched tf.data.Dataset. Received: {dataset!r:.200}", field=name)
+        raise InvalidInput(f"`{name}` must return a batched tf.data.Dataset, got {dataset!r:.200}", field=name)
     return dataset
 
 
 def _length(dataset: tf.data.Dataset) -> int | None:
-    """Batches in the dataset, -1 if it is endless, None if it is not known."""
+    """Return the number of batches, -1 if endless, None if unknown."""
     length = int(dataset.cardinality())
     return {tf.data.INFINITE_CARDINALITY: -1, tf.data.UNKNOWN_CARDINALITY: None}.get(length, length)
 
 
 def _empty_batch(spec: Any) -> Any:
-    """A batch of no examples that fits an element spec."""
+    """Return a batch without examples that fits an element spec."""
     return tf.nest.map_structure(_empty, spec)
 
 
 def _empty(spec: Any) -> Any:
     shape = [0, *(1 if n is None else n for n in spec.shape.as_list()[1:])] if spec.shape.rank else None
     if shape is None:
-        raise InvalidInput(f"data_fn's dataset is batched: its tensors have a first dimension. Received: {spec}")
+        raise InvalidInput(f"`data_fn` must return a batched dataset, whose tensors have a first dimension, got {spec}")
     if isinstance(spec, tf.RaggedTensorSpec):
         values = tf.zeros([0, *shape[spec.ragged_rank + 1 :]], spec.dtype)
         return tf.RaggedTensor.from_nested_row_splits(values, [tf.zeros([1], tf.int64)] * spec.ragged_rank)
@@ -355,4 +351,4 @@ def _empty(spec: Any) -> Any:
         return tf.SparseTensor(tf.zeros([0, len(shape)], tf.int64), tf.zeros([0], spec.dtype), shape)
     if isinstance(spec, tf.TensorSpec):
         return tf.zeros(shape, spec.dtype)
-    raise InvalidInput(f"data_fn's dataset has tensors, ragged or sparse tensors. Received: {spec}")
+    raise InvalidInput(f"`data_fn` must return a dataset of dense, ragged or sparse tensors, got {spec}")

@@ -1,4 +1,4 @@
-"""How our own ``tf.data`` pipelines run."""
+"""The options of our own ``tf.data`` pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an epoch of several tasks ends."""
+"""The end of an epoch of several tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .job import FitJob
 
 
 class EpochEnd:
-    """Between the last step of an epoch and its validation."""
+    """Runs between the last step of an epoch and its validation."""
 
     def __init__(self, model: Any, weights: Weights, job: FitJob) -> None:
         self._moving = list(model.non_trainable_weights)
@@ -18,7 +18,7 @@ class EpochEnd:
         self._epoch = job.initial_epoch
 
     def begin(self, epoch: int) -> None:
-        """The next end is that of this epoch."""
+        """Set the epoch that ends next."""
         self._epoch = epoch
 
     def __call__(self) -> None:
@@ -28,7 +28,7 @@ class EpochEnd:
 
 
 def until_all_data_ended(model: Any, state: State) -> Any:
-    """Keras's train function, ending the epoch after the step in which no task had an example."""
+    """Wrap Keras's train function to end the epoch after the step in which no task had examples."""
     run = model.train_function
 
     def train_function(iterator: Any) -> Any:
@@ -37,7 +37,7 @@ def until_all_data_ended(model: Any, state: State) -> Any:
         before = state.sync.steps
         logs = run(iterator)
         state.data_ended = state.sync.data_ended
-        if state.data_ended and state.sync.steps == before:  # an execution may have begun with examples
+        if state.data_ended and state.sync.steps == before:  # an execution may have started with examples
             raise StopIteration
         return logs
 

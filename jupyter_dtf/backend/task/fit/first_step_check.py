@@ -1,10 +1,10 @@
-"""The first step of a fit, done again by the chief alone on the whole batch: several tasks must do what one would.
+"""Comparison of the first step of a fit with the same step done by the chief alone on the whole batch.
 
-What Keras itself has is held against one process by the project's tests. What is a person's own cannot be: a loss that
-compares the examples of a batch, a layer that takes a mean over them, an optimizer that sees more than gradients. There
-the chief repeats the first step as one process does it, and says so if the weights come out differently.
+The project's tests compare all of Keras's own parts with one process. They cannot cover the user's own: a loss that
+compares the examples of a batch, a layer that averages over them, an optimizer that uses more than gradients. For such
+models, the chief repeats the first step as one process does it, and warns if the weights differ.
 
-What tasks do differently on purpose is repeated as they do it: normalization layers take their statistics, and random
+What tasks do differently on purpose is repeated in the same way: normalization layers take their statistics, and random
 layers their numbers, from each task's share of the batch.
 """
 
@@ -31,42 +31,42 @@ from .models import seed_of_task
 from .steps import batch_size
 
 BUDGET_S = 0.2
-"""How long the repetition may take, as far as it can be foretold."""
+"""The time that the repetition may take, by estimate."""
 MOST_BYTES = 32 << 20
-"""Of the weights, the optimizer's state and the batch, which are copied."""
+"""The largest size of the weights, the optimizer's state and the batch, which are copied."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
-"""How far two updates of a variable may be apart, relative to their size: rounding stays below."""
+"""The largest relative difference between two updates of a variable that can be due to rounding."""
 FAINT = 1e-4
-"""Gradients smaller than this part of a variable's largest, or than a tenth of it of the model's largest, are left out:
-they may be rounding, which some optimizers turn into a whole step."""
+"""Gradients below this fraction of a variable's largest, or of a tenth of the model's largest, are left out: they may
+be rounding errors, which some optimizers turn into a whole step."""
 _LEAP = 4
-"""So many times as many examples are timed next, until the next would be more than there are."""
+"""Each timing uses this many times the examples of the last one, as long as there are enough."""
 _LAYER_S = 0.001
-"""What TensorFlow takes for the way through a small layer outside of a graph."""
+"""The time that TensorFlow takes for a small layer outside of a graph."""
 _KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
 WARNING = "Not the step that one process takes"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How a batch is divided: into ``count`` contiguous shares that differ by at most one example.
+    """How a batch is divided: into ``count`` contiguous shares whose sizes differ by at most one example.
 
     ``in_turn``: one client goes through the shares, and so through its random numbers, one after the other; otherwise
-    each task draws numbers of its own.
+    each task draws its own random numbers.
     """
 
     count: int
     in_turn: bool = False
 
     def bounds(self, examples: int) -> list[tuple[int, int]]:
-        """Where each share begins and ends."""
+        """Return the start and end of each share."""
         count = self.count if examples >= self.count else (min(self.count, examples) if self.in_turn else self.count)
         return list(pairwise(examples * number // count for number in range(count + 1)))
 
 
 def own_parts(model: Any) -> list[str]:
-    """What a model has that is not Keras's, and that decides about its weights, by name."""
+    """Return the names of the model's parts that are not Keras's and affect its weights."""
     found: dict[str, None] = {}
     base = keras.Model
     kinds = [type(model)] if any(
@@ -87,7 +87,7 @@ def own_parts(model: Any) -> list[str]:
 
 
 def _beside(model: Any) -> list[Any]:
-    """TensorFlow's own variables that layers, metrics and losses of a person's hold."""
+    """Return the ``tf.Variable`` objects held by the user's layers, metrics and losses."""
     metrics = [*model.metrics, *(inner for metric in model.metrics for inner in getattr(metric, "metrics", ()))]
     owners = [*model._flatten_layers(), *metrics, *_leaves(getattr(model, "loss", None))]
     held = [value for owner in owners if hasattr(owner, "__dict__") for value in _leaves(list(vars(owner).values()))]
@@ -105,10 +105,10 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 class Guard:
-    """Holds the first step of ``model`` against the same step done alone.
+    """Compares the first step of ``model`` with the same step done alone.
 
-    ``first_batches(count)``: the first so many batches of the training, whole. ``fetch`` brings the weights that were
-    trained elsewhere into the model.
+    ``first_batches(count)`` returns the first ``count`` global batches of the training. ``fetch`` fetches weights that
+    are trained elsewhere into the model.
     """
 
     def __init__(
@@ -130,22 +130,22 @@ class Guard:
         self._variables = list({id(v): v for v in variables}.values())
         self._before: list[npt.NDArray[Any]] | None = None
         self.before = _Before(self)
-        """A callback that runs after all others: the weights are those that the step begins with."""
+        """A callback that runs after all others, when the weights are those before the step."""
         self.after = _After(self)
-        """A callback that runs before all others: the weights are those of the step."""
+        """A callback that runs before all others, when the weights are those after the step."""
 
     def remember(self) -> None:
-        """Take note of what the first step begins with."""
+        """Save the state before the first step."""
         if self._is_small():
             self._before = [np.array(v.numpy()) for v in self._variables]
 
     def _is_small(self) -> bool:
-        """Whether the step may be cheap, as far as it shows without doing anything."""
+        """Return whether the step may be cheap, as far as can be seen without running anything."""
         held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
         return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
 
     def compare(self, steps: int) -> None:
-        """After so many steps, the first ones: do them alone, compare, and put everything back as it was."""
+        """Repeat the first ``steps`` steps alone after they are done, compare, and restore everything."""
         before, self._before = self._before, None
         if before is None:
             return
@@ -170,9 +170,10 @@ class Guard:
             variable.assign(value)
 
     def _is_cheap(self, batches: list[Any]) -> bool:
-        """Whether the step is likely to take no longer than it may, by the time of a part of the examples' way forward.
+        """Return whether the step is likely to stay within the budget, by timing forward passes of a part of the
+        examples.
 
-        Ever more of them are taken, for what is made of a batch may grow with its square.
+        The parts grow, because the cost of a batch may grow with its square.
         """
         sizes = sum(int(np.asarray(leaf).nbytes) for leaf in tf.nest.flatten(batches) if _is_dense(leaf))
         if sizes > MOST_BYTES:
@@ -181,7 +182,7 @@ class Guard:
         examples = int(batch_size(batches[0]))
         if not self._can_be_called():
             return examples <= 4096
-        counts = [1, 1]  # the first time some things are made
+        counts = [1, 1]  # the first call also creates some things
         while counts[-1] * _LEAP <= examples:
             counts.append(counts[-1] * _LEAP)
         times: list[float] = []
@@ -199,7 +200,7 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """What the trainable weights become, and the largest gradients that they had, by the variable's id."""
+        """Return the resulting variables, and the largest gradients by the variable's id."""
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
             for optimizer in self._optimizers:
@@ -213,7 +214,7 @@ class Guard:
 
     @contextmanager
     def _as_the_tasks_do(self, batch: Any) -> Iterator[None]:
-        """While this lasts, layers that see a task's share only, on purpose, are called with one share at a time."""
+        """Call layers that use only a task's share on purpose with one share at a time, inside this context."""
         examples = int(batch_size(batch))
         bounds = self._parts.bounds(examples)
         with ExitStack() as stack:
@@ -264,15 +265,15 @@ class Guard:
 def guard_of(
     job: FitJob, model: Any, ctx: Any, parts: Parts, data: Any, *, exact: bool, fetch: Callable[[], None] = lambda: None
 ) -> Guard | None:
-    """The guard of a fit on the chief; None where there is nothing to guard, or no way to.
+    """Return the guard of a fit on the chief, or None if there is nothing to compare, or no way to.
 
-    ``exact``: whether the first step is to be that of one process (``Checks.is_exact``).
+    ``exact``: whether the first step must equal that of one process (``Checks.is_exact``).
     """
     wanted = job.check and ctx.is_chief and data.first_batches is not None
     if not wanted or not exact or parts.count == 1 or not own_parts(model):
         return None
     if callable(job.model) and not parts.in_turn and seed_states(model):
-        return None  # every task has made the model, and drawn its seeds, by itself
+        return None  # every task has made the model, and its seeds, by itself
     return Guard(model, ctx, parts, data.first_batches, fetch)
 
 
@@ -299,7 +300,7 @@ class _After(keras.callbacks.Callback):
 
 
 def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainable_variables: Any = None) -> Any:
-    """The optimizer's own ``apply``, taking note of the gradients."""
+    """Call the optimizer's own ``apply``, and save the gradients."""
     grads = list(grads)
     variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
     for gradient, variable in zip(grads, variables, strict=True):
@@ -309,7 +310,7 @@ def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainab
 
 
 def _told(gradient: Any, shape: tuple[int, ...], largest: float) -> Any:
-    """Where a variable's gradient says something: a mask. ``largest``: gradient of the model."""
+    """Return a mask of the significant gradients of a variable. ``largest``: the largest gradient of the model."""
     if gradient is None or not gradient.size:
         return np.ones(shape, bool)
     return gradient > FAINT * max(float(gradient.max()), 0.1 * largest)
@@ -330,7 +331,7 @@ def _by_share(
     examples: int,
     in_turn: bool,
 ) -> Callable[..., Any]:
-    """A layer's ``call``, once for each share of the batch, with the random numbers that are drawn for it."""
+    """Wrap a layer's ``call`` to run once for each share of the batch, with the random numbers of that share."""
 
     def call_by_share(*args: Any, **kwargs: Any) -> Any:
         states = [np.array(generator.state.numpy()) for generator in generators]
@@ -352,7 +353,7 @@ def _by_share(
 
 
 def _cut(examples: int, low: int, high: int, leaf: Any) -> Any:
-    """The rows of a share of a tensor that has a row for each example; anything else as it is."""
+    """Return the rows of a share if ``leaf`` is a tensor with a row per example, otherwise ``leaf``."""
     if isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.shape[0] == examples:
         return leaf[low:high]
     return leaf

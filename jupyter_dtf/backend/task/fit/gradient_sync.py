@@ -1,8 +1,8 @@
 """Optimizers that apply the mean gradient over all examples of all tasks.
 
-One exchange per update carries everything that the tasks must agree on: each task's gradients times its number of
-examples, and in four more lanes that number, whether to stop, the chief's learning rate, and how often the chief has
-asked for a checkpoint.
+Each update needs one exchange for everything that the tasks must agree on: each task's gradients multiplied by its
+number of examples, and four more values: that number, whether to stop, the chief's learning rate, and how many
+checkpoints the chief has requested.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .reduction import Reduction
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the last exchange said."""
+    """The result of the last exchange."""
 
     examples: float
-    """Of all tasks, in all steps so far of which the gradients have been applied."""
+    """The number of examples of all tasks, over all steps whose gradients have been applied."""
     stop: bool
     learning_rate: float
-    """That was applied."""
+    """The rate that was applied."""
     checkpoints: int = 0
-    """How often the chief has asked for one."""
+    """How many checkpoints the chief has requested."""
 
 
 class GradientSync:
-    """Installs itself on a model's optimizers; afterwards an ``apply`` is a collective.
+    """Installs itself on a model's optimizers, after which ``apply`` is a collective.
 
-    ``may_end``: in some step no task may have an example, which ends the epoch. ``steps_per_epoch`` is None where it is
-    not known. ``begin_epoch`` is called before every epoch. While a step is traced or run eagerly, which ``begin``
-    announces, ``examples`` is the number of this task's examples in it, a scalar tensor.
+    ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``steps_per_epoch`` is
+    None if not known. ``begin_epoch`` must be called before every epoch. While a step is traced or run eagerly, from
+    ``begin`` on, ``examples`` is the number of this task's examples in it, a scalar tensor.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class GradientSync:
         self._strategy = strategy
         self.may_end = may_end
         self.whole = whole
-        """Whether an update is done as a whole or not at all: after the last exchange of its step."""
+        """Whether an update is atomic: it is applied only after the last exchange of its step."""
         self._steps_per_epoch = steps_per_epoch
         self._scaling = scaling
         self._epoch = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -74,14 +74,14 @@ class GradientSync:
         self.applied = False
         """Whether an optimizer was applied in the step being traced."""
         self.lookups: Lookups | None = None
-        """Of the step being traced; None where one task has all the examples."""
+        """The lookups of the step being traced; None if one task has all examples."""
         self.outside: Outside | None = None
-        """Of the step being traced, where there are other tasks that this one is to agree with."""
+        """The assignments of the step being traced, if there are other tasks to agree with."""
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
-        """What a task without examples does to take part in that step, in order, and the graph each belongs to."""
+        """What a task without examples runs to take part in the step, in order, and the graph of each."""
 
     def install(self, optimizer: Any) -> None:
-        """Make the optimizer's ``apply`` a collective. The class stays: a saved model must not know of this."""
+        """Make the optimizer's ``apply`` a collective. Its class is unchanged, because a saved model must not know."""
         reduction = Reduction(self._reducer, self._strategy, f"gradients {len(self._optimizers)}")
         shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
         self._optimizers.append(shared)
@@ -91,26 +91,26 @@ class GradientSync:
         update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def begin_anew(self) -> None:
-        """The tasks are others than before: nobody has asked for a checkpoint yet."""
+        """Continue with a new set of tasks, none of which has requested a checkpoint yet."""
         self.checkpoints_asked = 0
         self._checkpoints.assign(0.0)
         for optimizer in self._optimizers:
             optimizer.agreement.assign(optimizer.agreement * [1.0, 1.0, 1.0, 0.0])
 
     def ask_to_stop(self) -> None:
-        """All tasks will learn it in the next exchange."""
+        """Request a stop, which all tasks learn in the next exchange."""
         if not self._stop_wanted:
             self._stop_wanted = True
             self._stop.assign(1.0)
 
     def ask_for_checkpoint(self) -> None:
-        """The chief's: all tasks will learn it in the next exchange."""
+        """Request a checkpoint, which all tasks learn in the next exchange. Only on the chief."""
         self.checkpoints_asked += 1
         self._checkpoints.assign_add(1.0)
 
     @property
     def agreement(self) -> Agreement:
-        """What the tasks agreed on last."""
+        """The tasks' last agreement."""
         rows = [optimizer.agreement.numpy() for optimizer in self._optimizers]
         return Agreement(
             float(rows[-1][0]), any(row[1] > 0 for row in rows), float(rows[0][2]), int(max(row[3] for row in rows))
@@ -118,26 +118,26 @@ class GradientSync:
 
     @property
     def agreed(self) -> list[tf.Variable]:
-        """The variables that hold what the tasks agreed on last."""
+        """The variables that hold the tasks' last agreement."""
         return [optimizer.agreement for optimizer in self._optimizers]
 
     @property
     def steps(self) -> int:
-        """Steps of this epoch so far in which a task had an example."""
+        """Steps of this epoch so far in which a task had examples."""
         return int(self._step)
 
     @property
     def data_ended(self) -> bool:
-        """Whether no task had an example in the last step."""
+        """Whether no task had examples in the last step."""
         return bool(self._ended)
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Steps are counted anew; of the first epoch, so many have been ``done``."""
+        """Restart counting steps, from ``done``."""
         self._epoch.assign(epoch)
         self._step.assign(done)
 
     def begin(self, examples: tf.Tensor) -> None:
-        """A step is being traced, or run eagerly, with so many examples on this task."""
+        """Begin tracing a step, or running it eagerly, with ``examples`` examples on this task."""
         self.examples = examples
         self.applied = False
         self.collectives = []
@@ -149,7 +149,7 @@ class GradientSync:
             self._step.assign_add(1)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
+        """Sum a few numbers that do not depend on the weights over the tasks, within a step."""
         if self.lookups is not None and self.lookups.looks_again:
             return values
         name = f"values {len(self.collectives)}"
@@ -158,11 +158,11 @@ class GradientSync:
 
     @property
     def agrees(self) -> bool:
-        """Whether there are other tasks, whose weights are to stay equal to this one's."""
+        """Whether there are other tasks whose weights must equal this one's."""
         return self._reducer.size > 1
 
     def settle(self, variables: list[Any], may_be_empty: bool) -> None:
-        """The step has assigned these on every task that has examples: one without takes what the others have."""
+        """Assign to tasks without examples what the step has assigned to ``variables`` on the others."""
         if not variables or not may_be_empty:
             return
         name = f"assigned {len(self.collectives)}"
@@ -171,12 +171,12 @@ class GradientSync:
         self._reducer.sum_tensor(own, name)
 
     def note(self, without_examples: Callable[[], Any]) -> None:
-        """What a task without examples does in place of this step's next collective."""
+        """Record what a task without examples runs in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     @property
     def is_due(self) -> tf.Tensor:
-        """Whether the gradients of this step, and of those before that were not due, are to be applied now."""
+        """Whether to apply the gradients of this step and those accumulated before."""
         due = self._step % self._strategy.backward_passes_per_step == 0
         if self._steps_per_epoch is not None:
             due |= self._step == self._steps_per_epoch
@@ -184,24 +184,24 @@ class GradientSync:
 
     @property
     def wants_to_stop(self) -> tf.Tensor:
-        """1 if this task asks to stop, otherwise 0."""
+        """1 if this task requests a stop, otherwise 0."""
         return self._stop.read_value()
 
     @property
     def wants_checkpoints(self) -> tf.Tensor:
-        """How often this task has asked for one."""
+        """How many checkpoints this task has requested."""
         return self._checkpoints.read_value()
 
     @property
     def rate_factor(self) -> tf.Tensor | None:
-        """What the learning rate is multiplied by in this step; None if it is not."""
+        """The factor of the learning rate in this step; None for no scaling."""
         if self._scaling is None:
             return None
         return self._scaling.factor(self._epoch * (self._steps_per_epoch or 0) + self._step - 1)
 
 
 class _SharedOptimizer:
-    """One optimizer whose ``apply`` meets those of the other tasks."""
+    """One optimizer whose ``apply`` is reduced over the tasks."""
 
     def __init__(
         self, optimizer: Any, sync: GradientSync, reducer: Reducer, strategy: AllReduce, reduction: Reduction
@@ -217,20 +217,20 @@ class _SharedOptimizer:
         self._op_factor = reducer.size if strategy.op == "sum" else 1
         self._accumulation = Accumulation() if strategy.backward_passes_per_step > 1 else None
         self._weighs = reducer.size > 1 or self._accumulation is not None
-        """Whether there is more than one gradient to take a mean of."""
+        """Whether there is more than one gradient to average."""
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         self.agreement = tf.Variable([0.0, 0.0, rate, 0.0], dtype=tf.float64, trainable=False)
-        """The numbers of an Agreement."""
+        """The fields of an Agreement."""
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
-        """Replaces the optimizer's ``apply``. A collective in steps that are due."""
+        """Replace the optimizer's ``apply``. A collective in steps that are due."""
         if self._is_applying:
             self._apply(grads, trainable_variables)
         else:
             self._share(grads, trainable_variables, self._optimizer.apply, self._apply)
 
     def apply_gradients(self, grads_and_vars: Any) -> Any:
-        """Replaces an ``apply_gradients`` of the optimizer's own, which is to see the gradients of all tasks."""
+        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all tasks."""
         if self._is_applying:
             return self._apply_gradients(grads_and_vars)
 
@@ -244,7 +244,7 @@ class _SharedOptimizer:
     def _share(
         self, grads: Sequence[Gradient], trainable_variables: Any, enter: Callable[..., Any], apply: Callable[..., Any]
     ) -> None:
-        """``enter``: what a task without examples calls; ``apply``: what gets the gradients of all tasks."""
+        """Reduce and apply. ``enter``: called on tasks without examples; ``apply``: gets the gradients of all tasks."""
         sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
@@ -273,7 +273,7 @@ class _SharedOptimizer:
             sync.outside.pass_over()
 
     def _prepared(self, gradient: Any, variable: Any) -> Gradient:
-        """The gradient with the shape of its variable; of rows only if rows are to travel."""
+        """Return the gradient with its variable's shape, as ``Rows`` only if rows are to be reduced."""
         if gradient is None:
             return None
         if isinstance(gradient, Rows):  # of a task without examples
@@ -290,8 +290,8 @@ class _SharedOptimizer:
     def _update(
         self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any], apply_to: Callable[..., Any]
     ) -> None:
-        """Apply the mean over all tasks of gradients that come from so many examples of this one. A collective."""
-        rate = self._optimizer.learning_rate  # a variable, or what a schedule says for this iteration
+        """Apply the mean over all tasks of gradients that are summed over ``examples`` here. A collective."""
+        rate = self._optimizer.learning_rate  # a variable, or a schedule's value for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
         said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
         sums, lanes = self._reduction(sums, tf.stack(said))
@@ -306,7 +306,7 @@ class _SharedOptimizer:
         variables: Sequence[Any],
         apply_to: Callable[..., Any],
     ) -> None:
-        """The part of an update after its exchange."""
+        """Apply an update after its exchange."""
         if isinstance(rate, keras.Variable):
             rate.assign(lanes[2])
         factor = self._sync.rate_factor
@@ -318,7 +318,7 @@ class _SharedOptimizer:
         if self._weighs:
             divisor = tf.maximum(lanes[0], 1.0) / self._op_factor
             gradients = [divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
-        if self._strategy.clip_norm is not None:  # gradients may be those of a scaled loss
+        if self._strategy.clip_norm is not None:  # gradients may be of a scaled loss
             gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
 
         def apply() -> tf.Tensor:
@@ -330,7 +330,7 @@ class _SharedOptimizer:
                 self._is_applying = False
             return tf.constant(0)
 
-        if self._sync.may_end:  # in the step after the last nothing may change
+        if self._sync.may_end:  # nothing may change in the step after the last
             tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
         else:
             apply()
@@ -346,10 +346,10 @@ def _tensors(gradients: Sequence[Gradient]) -> list[Any]:
 
 
 def update_directly(optimizer: Any) -> None:
-    """Update each variable by the optimizer's own rule, without the detour of Keras through ``tf.distribute``.
+    """Update each variable by the optimizer's own rule, bypassing Keras's code path through ``tf.distribute``.
 
-    There is no distribution strategy here, so the detour ends in the same call; but it costs a tenth of the time that
-    the first step takes. An optimizer that has a way of its own, such as Nadam, keeps it.
+    Without a distribution strategy both end in the same call, but Keras's way takes a tenth of the time of the first
+    step. An optimizer with its own update step, such as Nadam, keeps it.
     """
     if type(optimizer)._backend_update_step is not keras.optimizers.Optimizer._backend_update_step:
         return
@@ -363,12 +363,12 @@ def update_directly(optimizer: Any) -> None:
 
 
 def has_own_apply_gradients(optimizer: Any) -> bool:
-    """Whether what happens to gradients begins in an ``apply_gradients`` that is not Keras's."""
+    """Return whether the optimizer overrides Keras's ``apply_gradients``."""
     return type(optimizer).apply_gradients is not keras.optimizers.Optimizer.apply_gradients
 
 
 def optimizers_of(model: Any) -> list[Any]:
-    """The outermost Keras optimizers among the attributes of a model, ``model.optimizer`` first."""
+    """Return the outermost Keras optimizers among the attributes of a model, ``model.optimizer`` first."""
     found: dict[int, Any] = {}
     for value in [model.optimizer, *vars(model).values()]:
         for leaf in _leaves(value):

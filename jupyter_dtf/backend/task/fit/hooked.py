@@ -1,4 +1,4 @@
-"""Attributes of one object replaced for a while, its class left alone: a saved model must not know of this."""
+"""Temporary replacement of attributes of one object, without changing its class: a saved model must not know."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
-    """Attributes of the instance that hide its own, or methods of its class, for as long as this lasts."""
+    """Set attributes of the instance, hiding its own or methods of its class, inside this context."""
     own = {name: vars(holder)[name] for name in attributes if name in vars(holder)}
     for name, value in attributes.items():
         object.__setattr__(holder, name, value)
@@ -25,7 +25,7 @@ def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
 
 @contextmanager
 def unhooked(holder: Any) -> Iterator[None]:
-    """The methods of the instance's class, whatever hides them, for as long as this lasts."""
+    """Remove instance attributes that hide methods of the class, inside this context."""
     hiding = {name: value for name, value in vars(holder).items() if callable(getattr(type(holder), name, None))}
     for name in hiding:
         object.__delattr__(holder, name)

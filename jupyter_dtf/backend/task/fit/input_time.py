@@ -1,7 +1,7 @@
-"""How long steps wait for their batches: the time that Keras's train function spends in its iterator's ``get_next``.
+"""Measurement of how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
 
-Keras draws inside of a compiled function, so that the clock is read there: by two operations around the one that draws,
-and a third that adds up. Who waits for nothing pays a few microseconds.
+Keras calls it inside a compiled function, so the clock is read there: by two operations around ``get_next``, and a
+third that adds up. Without waiting, this takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: an iterator that is an argument of a tf.function is made anew in it by its type, which is not public.
+# TensorFlow 2.21: an iterator passed to a tf.function is recreated there by its type, which is not public.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
 
 class _Spent:
-    """Seconds of this process; those of compiled functions in a variable."""
+    """Seconds waited in this process; those of compiled functions are in a variable."""
 
     def __init__(self) -> None:
         self.eagerly_s = 0.0
         self.variable: Any = None
 
     def make(self) -> None:
-        """Before a function is traced that adds to it."""
+        """Create the variable, before a function that adds to it is traced."""
         if self.variable is None:
             with tf.init_scope(), tf.device("CPU:0"):
                 self.variable = tf.Variable(0.0, dtype=tf.float64, trainable=False)
@@ -34,14 +34,14 @@ _spent = _Spent()
 
 
 def spent_s() -> float:
-    """How long steps of this process have waited for their batches. Takes some ten microseconds."""
+    """Return the seconds that steps of this process have waited for their batches. Takes about 10 microseconds."""
     if _spent.variable is None:
         return _spent.eagerly_s
     return _spent.eagerly_s + float(_spent.variable.numpy())
 
 
 class _Timed(OwnedIterator):
-    """An iterator that adds up how long it takes to get the next batch."""
+    """An iterator that adds up the time it takes to get the next batch."""
 
     @property
     def _type_spec(self) -> Any:
@@ -55,7 +55,7 @@ class _Timed(OwnedIterator):
 
 
 class _TimedSpec(IteratorSpec):
-    """The type of such an iterator: in a ``tf.function`` it is one as well."""
+    """The type of such an iterator, which keeps it timed in a ``tf.function``."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ def _timed(draw: Callable[[], Any]) -> Any:
     with tf.control_dependencies(tf.nest.flatten(drawn, expand_composites=True)), tf.device("CPU:0"):
         end = tf.timestamp()
         _spent.variable.assign_add(end - begin, read_value=False)
-    # What needs the whole batch may not run before the clock is read: one of its tensors has to wait for that.
+    # Operations that need the whole batch must not run before the clock is read: make one of its tensors wait.
     first, *others = tf.nest.flatten(drawn, expand_composites=True)
     with tf.control_dependencies([end]):
         first = tf.identity(first)
@@ -92,7 +92,7 @@ def _timed(draw: Callable[[], Any]) -> Any:
 
 
 def timed(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Keras's train function ``run``, measuring what its steps wait for their batches."""
+    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches."""
     _spent.make()
 
     def train_function(iterator: Any) -> Any:

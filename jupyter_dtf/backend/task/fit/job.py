@@ -1,4 +1,4 @@
-"""What a client asks the tasks to train, and what it gets back. Plain data; neither TensorFlow nor Keras is needed."""
+"""What a client sends to be trained, and what it gets back: plain data that needs neither TensorFlow nor Keras."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sources.base import BatchSource
 
 @dataclass
 class Arrays:
-    """Examples held in memory: ``x``, ``y`` and ``sample_weight`` are arrays or dicts, lists, tuples of them."""
+    """Examples in memory: ``x``, ``y`` and ``sample_weight`` are arrays, or dicts, lists or tuples of arrays."""
 
     x: Any
     y: Any = None
@@ -25,7 +25,7 @@ class Arrays:
 
 @dataclass
 class DataFunction:
-    """A function of ``ctx`` that returns this task's own ``tf.data.Dataset``, batched."""
+    """A function of ``ctx`` that returns this task's own batched ``tf.data.Dataset``."""
 
     function: Callable[[Any], Any]
 
@@ -35,28 +35,28 @@ Data = Arrays | DataFunction | BatchSource
 
 @dataclass
 class PackedCallback:
-    """A Keras callback of the caller's."""
+    """One of the caller's Keras callbacks."""
 
     data: bytes
-    """Cloudpickle of it."""
+    """The cloudpickled callback."""
     everywhere: bool
-    """Whether it runs on every task rather than on the chief."""
+    """Whether it runs on every task, rather than only on the chief."""
 
 
 @dataclass
 class FitJob:
-    """One ``fit``. The same for every task; fields named as in ``keras.Model.fit`` mean the same."""
+    """The arguments of one ``fit``, the same on every task. Fields named as in ``keras.Model.fit`` mean the same."""
 
     model: PackedModel | Callable[[], Any]
     data: Data
     validation_data: Data | None = None
     batch_size: int | None = None
-    """Examples in a step of all tasks together; arrays only."""
+    """Examples per step over all tasks together; arrays only."""
     validation_batch_size: int | None = None
     epochs: int = 1
     initial_epoch: int = 0
     began: int | None = None
-    """The epoch with which the training began that goes on with ``initial_epoch``; None: that one."""
+    """The first epoch of a training that is resumed at ``initial_epoch``; None: ``initial_epoch``."""
     shuffle: bool = True
     class_weight: dict[int, float] | None = None
     steps_per_epoch: int | None = None
@@ -65,28 +65,28 @@ class FitJob:
     callbacks: list[PackedCallback] = field(default_factory=list)
     strategy: Strategy = field(default_factory=AllReduce)
     seed: int = 0
-    """What the order of shuffled examples and the tasks' random numbers are drawn from."""
+    """The seed of the order of shuffled examples and of the tasks' random numbers."""
     scale_lr: bool = False
     """Whether the learning rate is multiplied by the number of tasks that share a step."""
     warmup_epochs: float = 0.0
-    """Over how many epochs the learning rate rises to that."""
+    """The number of epochs over which the learning rate rises to the scaled rate."""
     layers: list[str] = field(default_factory=list)
-    """The ids of the model's layers as the client, and a placement, knows them; in the order of their calls."""
+    """The ids of the model's layers as used by the client and by placements, in the order of their calls."""
     check: bool = True
-    """Whether the first step of a model with parts of its own is held against the same step done alone, and the model
-    that comes home is asked whether it answers as it did in its task.
+    """Whether the first step of a model with custom parts is compared with the same step done alone, and the outputs of
+    the returned model with those in its task.
     """
     checkpoint: Checkpoint | None = None
     """When checkpoints are written; None: never."""
     resume: str | None = None
-    """The path of the checkpoint to go on from, or of a directory of some."""
+    """The path of the checkpoint to resume from, or of a directory of checkpoints."""
     keras_config: dict[str, Any] = field(default_factory=dict)
     """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
 
 
 @dataclass
 class FitResult:
-    """What the chief hands back."""
+    """What the chief returns."""
 
     weights: list[Any]
     """Arrays in the order of ``model.weights``."""
@@ -97,12 +97,12 @@ class FitResult:
     history: dict[str, list[float]]
     epoch: list[int]
     callbacks: list[bytes]
-    """For each callback of the caller a dict of its attributes, cloudpickled."""
+    """For each of the caller's callbacks, a cloudpickled dict of its attributes."""
     updates: dict[str, dict[str, int]] = field(default_factory=dict)
-    """With parameter servers, by task, what became of its gradients: ``scheduled``, ``applied``, ``dropped``,
+    """With parameter servers, by task, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
     ``repeated`` (received twice, applied once).
     """
     more: MoreState = field(default_factory=MoreState)
-    """What the model holds beside its weights."""
+    """The model's state besides its weights."""
     question: Question | None = None
-    """What the model was asked at the end, with its answer."""
+    """An input that the model was called with at the end, and its output."""

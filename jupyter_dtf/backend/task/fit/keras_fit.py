@@ -1,4 +1,4 @@
-"""The one call of Keras's own ``model.fit`` in a task, whatever the strategy, and what is taken from it."""
+"""The call of Keras's own ``model.fit`` in a task, for all strategies, and its result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from .sources.base import BatchSource
 
 
 class KerasFit:
-    """``own``: the callbacks of the job that run here. ``first`` and ``last``: the strategy's, around them.
+    """One call of ``model.fit``. ``own``: the job's callbacks that run here. ``first``, ``last``: the strategy's.
 
-    ``guard``: what compares the first step, if that is to be. ``history`` is what is recorded, among ``own`` or not.
-    ``skip``: of the first epoch. ``again``: what callbacks have heard already, in a process that goes on.
+    ``guard``: compares the first step, if given. ``history``: records the history, whether in ``own`` or not. ``skip``:
+    the part of the first epoch to skip. ``again``: what the callbacks have already seen, in a process that continues.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class KerasFit:
             model.train_function = _telling(model.train_function, self._saving)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
-            failures.taken()  # of what was read before
+            failures.taken()  # of earlier reads
             try:
                 model.fit(
                     data.dataset,
@@ -106,7 +106,7 @@ class KerasFit:
                 raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
-        """What the chief gives back. ``spec``: of the batches; ``updates``: as in ``FitResult``."""
+        """Return the chief's result. ``spec``: of the batches; ``updates``: as in ``FitResult``."""
         data = self._job.data
         arrays = (data.x, data.y, data.sample_weight) if isinstance(data, Arrays) else None
         return FitResult(
@@ -124,9 +124,9 @@ class KerasFit:
 
 @contextmanager
 def _within_a_pass(data: TaskData) -> Iterator[None]:
-    """``Model.fit`` begins as Keras stands in the middle of a pass over a dataset: with an iterator that is under way.
+    """Start ``Model.fit`` in the middle of a pass over a dataset, with an iterator that has already started.
 
-    Keras ends a pass by counting its batches, and has no name for this count but in the iterator over epochs.
+    Keras ends a pass by counting its batches, and keeps this count only in its epoch iterator.
     """
     if not data.seen:
         yield
@@ -148,12 +148,12 @@ def _within_a_pass(data: TaskData) -> Iterator[None]:
 
 
 def history_of(own: Sequence[Any]) -> keras.callbacks.History:
-    """The caller's, if there is one among the callbacks, or one of our own."""
+    """Return the caller's ``History``, if there is one among the callbacks, or a new one."""
     return next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
 
 
 class _SkippingList(keras.callbacks.CallbackList):
-    """Callbacks that hear nothing of the steps that are left out."""
+    """Callbacks that are not called for skipped steps."""
 
     def __init__(self, skip: Skip, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -172,14 +172,14 @@ class _SkippingList(keras.callbacks.CallbackList):
 
 @dataclass(frozen=True)
 class Again:
-    """What the callbacks of a training that goes on in its process have heard of the epoch that it goes on with."""
+    """What the callbacks of a training that continues in its process have already seen of the current epoch."""
 
     epoch_begun: bool
     epoch_ended: bool
 
 
 class _GoingOnList(_SkippingList):
-    """Callbacks of which only ``ours`` hear a second time what all of them have heard before."""
+    """Callbacks of which only ``ours`` are called again for what all of them have already seen."""
 
     callbacks: list[Any]
 
@@ -213,20 +213,20 @@ class _GoingOnList(_SkippingList):
 
 
 def _skipping(run: Any, skip: Skip) -> Any:
-    """Keras's train function, doing nothing as often as is left out."""
+    """Wrap Keras's train function to do nothing for skipped executions."""
 
     def train_function(iterator: Any) -> Any:
         if not skip.executions:
             return run(iterator)
         for _ in range(skip.takes):
-            next(iterator, None)  # the last execution of an epoch may be a short one
+            next(iterator, None)  # the last execution of an epoch may be shorter
         return {}
 
     return train_function
 
 
 def _telling(run: Any, saving: Saving) -> Any:
-    """Keras's train function, telling that there is no more data before Keras makes the end of an epoch of that."""
+    """Wrap Keras's train function to report the end of the data before Keras ends the epoch."""
 
     def train_function(iterator: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What ``fit`` cannot do over several tasks, and why. ``checks.py`` says what is checked when."""
+"""The limits of ``fit`` over several tasks, and their reasons. ``checks.py`` determines when they are checked."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..model.model_state import built_for_others, holds_table
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, saying what to change, if a compiled model cannot be trained over several tasks."""
+    """Raise InvalidInput, with what to change, if a compiled model cannot be trained over several tasks."""
     losses: list[Any] = []
     _collect(model.loss if hasattr(model, "loss") else None, losses)
     if any(getattr(loss, "reduction", "") in (None, "none") for loss in losses):
         raise InvalidInput(
-            'A loss has the reduction "sum_over_batch_size", "mean", "sum" or "mean_with_sample_weight": without one, '
-            "what a batch's loss is shows only in train_step. Received: reduction=None",
+            '`model`: a loss must have the reduction "sum_over_batch_size", "mean", "sum" or "mean_with_sample_weight"'
+            ", because without one a batch's loss is known only in train_step, got reduction=None",
             field="model",
         )
     if hasattr(type(getattr(model, "optimizer", None)), "optimizers"):
@@ -28,14 +28,14 @@ def refuse_unsupported(model: Any) -> None:
     for layer in model._flatten_layers():
         if getattr(layer, "synchronized", False):
             raise InvalidInput(
-                "Normalization layers take their statistics from a task's own share of the batch: synchronized=False. "
-                f"Received: {layer.name} with synchronized=True",
+                "`model`: a normalization layer must have synchronized=False, because its statistics are those of a "
+                f"task's own share of the batch, got {layer.name} with synchronized=True",
                 field="model",
             )
 
 
 def refuse_stateful(model: Any, shares: int) -> None:
-    """Raise InvalidInput for a model that keeps state of the examples of a batch, if so many tasks share each batch."""
+    """Raise InvalidInput for a model with state for each example of a batch, if several tasks share each batch."""
     for layer in model._flatten_layers() if shares > 1 else ():
         if getattr(layer, "stateful", False):
             raise InvalidInput(
@@ -46,7 +46,7 @@ def refuse_stateful(model: Any, shares: int) -> None:
 
 
 def refuse_unshared(model: Any) -> None:
-    """Raise InvalidInput for a built model with weights whose gradients have no mean."""
+    """Raise InvalidInput for a built model with weights whose gradients cannot be averaged."""
     for variable in model.trainable_variables:
         if getattr(variable, "overwrite_with_gradient", False):
             raise InvalidInput(
@@ -57,11 +57,11 @@ def refuse_unshared(model: Any) -> None:
 
 
 def refuse_built_for_others(strategy: str, model: Any) -> None:
-    """Raise InvalidInput for an optimizer that was built for other weights than those that are trained."""
+    """Raise InvalidInput for an optimizer that was built for other weights than the trainable ones."""
     if built_for_others(model):
         raise InvalidInput(
-            f"Under {strategy} an optimizer must have slots for the weights that are trained and no others: "
-            "compile the model again after changing what is trainable. Received: an optimizer that was built before",
+            f"`model`: under {strategy}, an optimizer must have slots for exactly the trainable weights, got one that "
+            "was built before they changed. Compile the model again after changing what is trainable",
             field="model",
         )
 
@@ -77,25 +77,25 @@ def refuse_tables(model: Any) -> None:
     for layer in model._flatten_layers():
         if holds_table(layer):
             raise InvalidInput(
-                "A pipeline's layers must compute with variables alone: a lookup's table stays in the process that "
-                "made it. Apply the layer to the data before, or use another strategy. "
-                f"Received: {layer.name}, {type(layer).__name__}",
+                "`model`: a pipeline's layers must compute only with variables, because a lookup's table stays in the "
+                f"process that created it, got {layer.name}, {type(layer).__name__}. Apply the layer to the data "
+                "before, or use another strategy",
                 field="model",
             )
 
 
 def refuse_backups(strategy: ParameterServer, workers: int) -> None:
-    """Raise InvalidInput for more gradients that may be late than there are workers to wait for."""
+    """Raise InvalidInput unless there are more workers than backup workers."""
     if strategy.backup_workers >= workers:
         raise InvalidInput(
-            f"A step takes the gradients of workers - backup_workers tasks, at least one. Received: {workers} workers, "
-            f"backup_workers={strategy.backup_workers}",
+            "`backup_workers` must be less than the number of workers, because a step needs at least one gradient, "
+            f"got {strategy.backup_workers} with {workers} workers",
             field="strategy.backup_workers",
         )
 
 
 def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
-    """Raise InvalidInput for a learning rate that is to grow with the copies of a pipeline, of which there is one."""
+    """Raise InvalidInput if the learning rate is to scale with the replicas of a pipeline that has only one."""
     if scale_lr and strategy.replicas == 1:
         raise InvalidInput(
             "`scale_lr` multiplies the learning rate by the number of those that share a batch: the tasks of a "
@@ -108,7 +108,7 @@ _OF_WHOLE_BATCH = ("dice", "tversky", "circle")
 
 
 def _refuse_of_whole_batch(loss: Any) -> None:
-    """Keras's losses that are not a mean over examples, but of all examples of a batch together."""
+    """Raise InvalidInput for a Keras loss over all examples of a batch together, rather than a mean over examples."""
     import keras
 
     if isinstance(loss, str):

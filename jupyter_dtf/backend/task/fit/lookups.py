@@ -1,10 +1,10 @@
-"""Which rows of an embedding's gradient one process would have once, though every task has them.
+"""Which rows of an embedding's gradient one process would have only once, although every task has them.
 
-A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up by example: in one process the
-rows of all examples stand side by side, and so they do here, whichever task they come from. Positions are looked up
-once a batch: one process has one row for each, and that is the sum of the tasks'. Keras's optimizers square rows before
-they add up those of one index, so the two are not the same. The graph of the step tells which lookups are which
-(``provenance``): a key marks the rows that belong together, and ``arithmetic.merged`` adds them up.
+A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up per example: one process has the
+rows of all examples side by side, and so do the tasks together. Positions are looked up once per batch: one process has
+one row for each, which is the sum of the tasks' rows. Keras's optimizers square rows before they add up those of one
+index, so the two are not the same. The graph of the step shows which lookups are which (``provenance``): a key marks
+the rows that belong together, and ``arithmetic.merged`` adds them up.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ....errors import InvalidInput
 from .provenance import Provenance
 
 Part = tuple[tf.Tensor, bool]
-"""Some of a gradient's indices, one after the other, and whether every task has the same ones."""
+"""A consecutive part of a gradient's indices, and whether it is the same on every task."""
 
 
 class Lookups:
     """The keys of a step's rows, while the step is traced or run eagerly.
 
-    ``step`` is the model's own ``train_step``. Where the present trace cannot tell, because there is none or because
-    the size of the batch is a constant in it, the step is traced once more for batches of any size; nothing of that is
-    run, and ``looks_again`` is true meanwhile: an ``apply`` then only has to call ``keys``.
+    ``step`` is the model's own ``train_step``. If the current trace does not suffice, because there is none or because
+    the batch size is a constant in it, the step is traced once more for batches of any size. None of that trace is run,
+    and ``looks_again`` is true during it: ``apply`` then only needs to call ``keys``.
     """
 
     def __init__(self, step: Callable[[Any], Any]) -> None:
@@ -41,20 +41,20 @@ class Lookups:
         self.looks_again = False
 
     def begin(self, data: Any) -> None:
-        """A step begins, with this batch."""
+        """Begin a step with the batch ``data``."""
         self._data = data
         self._provenance = None if tf.executing_eagerly() else Provenance(data)
         self._known, self._position = [], 0
 
     @property
     def provenance(self) -> Provenance | None:
-        """Of the step's tensors; None where it is run eagerly."""
+        """The provenance of the step's tensors; None if it is run eagerly."""
         return self._provenance
 
     def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
-        """For each of a gradient's row numbers -1, or a number that equal rows have on all tasks; None: all are -1.
+        """Return for each of a gradient's rows -1, or an id that equal rows have on all tasks; None: all are -1.
 
-        To be called once for each sparse gradient of a step, in order. Raises InvalidInput for a step that is run
+        Must be called once for each sparse gradient of a step, in order. Raises InvalidInput for a step that is run
         eagerly and cannot be traced.
         """
         if self._seen is not None:
@@ -73,7 +73,7 @@ class Lookups:
         return _numbered(parts, indices.dtype)
 
     def _look_again(self) -> list[list[Part]]:
-        """The parts of every sparse gradient of the step, for batches of any size."""
+        """Return the parts of every sparse gradient of the step, for batches of any size."""
         leaves = tf.nest.flatten(self._data, expand_composites=True)
         graph = tf.__internal__.FuncGraph("lookups")
         with graph.as_default(), self._looking() as seen:
@@ -91,7 +91,7 @@ class Lookups:
         return run(*leaves)[sum(f is not None for f in fetched[:position])]
 
     def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
-        """A function of a batch's tensors that gives the keys of the gradients that have any; and which have."""
+        """Return a function from a batch's tensors to the keys of the gradients that have any, and all keys or None."""
         fetched: list[tf.Tensor | None] = []
 
         def step(*placeholders: tf.Tensor) -> None:

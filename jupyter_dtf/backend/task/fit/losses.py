@@ -1,11 +1,10 @@
-"""Losses that are no plain mean over a task's examples, made those of the global batch while a step is traced.
+"""Losses other than plain means over a task's examples, converted to those of the global batch while tracing a step.
 
-Gradients are averaged over the tasks with the numbers of their examples as weights, which is right for a mean over
-examples. A term of another kind is multiplied by a factor that makes it right too, where ``n_i`` is this task's number
-of examples and ``n`` that of all:
+Gradients are averaged over the tasks, weighted by their numbers of examples, which is correct for a mean over examples.
+Other terms need a factor to be correct, where ``n_i`` is this task's number of examples and ``n`` the total:
 
 * a sum over examples (``reduction="sum"``): ``n / n_i``
-* a mean over the unmasked time steps, or over sample weights, ``w_i`` of them here and ``w`` on all tasks:
+* a mean over the unmasked time steps, or over sample weights, with the sum ``w_i`` here and ``w`` over all tasks:
   ``(n / n_i) * (w_i / w)``
 """
 
@@ -21,20 +20,20 @@ import tensorflow as tf
 
 
 class Shares(Protocol):
-    """The tasks, or towers, that a batch is divided among, as one of them sees it while a step is traced."""
+    """The division of a batch among tasks or towers, as seen by one of them while a step is traced."""
 
     @property
     def examples(self) -> Any:
-        """How many examples of the batch are its own, a scalar."""
+        """The number of its own examples in the batch, a scalar."""
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """The sum over all of a few numbers that do not depend on the weights."""
+        """Sum a few numbers that do not depend on the weights over all shares."""
 
 
 def is_plain_mean(model: Any) -> bool:
-    """Whether every loss of a built model surely is a mean over examples, without masks.
+    """Return whether every loss of a built model is certainly a mean over examples, without masks.
 
-    Of one that has not seen an example yet, as far as it shows.
+    For a model that has not seen an example yet, this is decided by what its configuration shows.
     """
     losses = losses_of(model)
     losses = losses or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
@@ -44,7 +43,7 @@ def is_plain_mean(model: Any) -> bool:
 
 
 def masks(model: Any) -> bool:
-    """Whether a layer of a model masks time steps."""
+    """Return whether a layer of a model masks time steps."""
     return any(
         getattr(layer, "mask_zero", False) or isinstance(layer, keras.layers.Masking)
         for layer in model._flatten_layers()
@@ -52,14 +51,14 @@ def masks(model: Any) -> bool:
 
 
 def ignores(loss: Any) -> bool:
-    """Whether a loss leaves out examples by their class."""
+    """Return whether a loss ignores examples by their class."""
     arguments = {**vars(loss), **getattr(loss, "_fn_kwargs", {})}
     return arguments.get("ignore_class") is not None
 
 
 @contextmanager
 def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
-    """While this lasts, calling the model's losses gives their part of the global ones."""
+    """Make the model's losses return their part of the global ones, inside this context."""
     with ExitStack() as stack:
         for loss in losses_of(model):
             stack.enter_context(_swapped(loss, "__class__", _corrected(type(loss), sync)))
@@ -68,10 +67,10 @@ def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
 
 @contextmanager
 def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
-    """While this lasts, the losses of a model's several outputs are recorded with the batch's examples as weight.
+    """Record the losses of a model's several outputs weighted by the batch's examples, inside this context.
 
-    Keras's own weight is the batch size of the graph, which is not known where batches differ. ``examples`` may be a
-    function that is asked at each record.
+    Keras's own weight is the graph's batch size, which is unknown if batches differ. ``examples`` may be a function,
+    called for each record.
     """
     with ExitStack() as stack:
         for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
@@ -85,7 +84,7 @@ def _update(update_state: Any, examples: Any, values: Any, sample_weight: Any = 
 
 
 def losses_of(model: Any) -> list[Any]:
-    """The losses that a built model was compiled with, each once; no functions."""
+    """Return the losses that a built model was compiled with, each once, without functions."""
     compiled = model._compile_loss
     if compiled is None or not compiled.built:
         return []
@@ -95,7 +94,7 @@ def losses_of(model: Any) -> list[Any]:
 
 @contextmanager
 def not_recorded(model: Any) -> Iterator[None]:
-    """While this lasts, calling the model's losses changes none of the metrics that follow them."""
+    """Call the model's losses without updating their metrics, inside this context."""
     with ExitStack() as stack:
         for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
             stack.enter_context(_swapped(metric, "update_state", lambda *_, **__: None))
@@ -117,12 +116,12 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _corrected(kind: Any, sync: Shares) -> type:
-    """A subclass of a loss class that knows of the other tasks."""
+    """Return a subclass of a loss class that accounts for the other tasks."""
     masks: list[Any] = []
 
     def each(self: Any, y_true: Any, y_pred: Any) -> Any:
         losses = kind.call(self, y_true, y_pred)
-        masks.append(getattr(losses, "_keras_mask", None))  # as `ignore_class` leaves it
+        masks.append(getattr(losses, "_keras_mask", None))  # as set for `ignore_class`
         return losses
 
     def call(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -135,7 +134,7 @@ def _corrected(kind: Any, sync: Shares) -> type:
 
 
 def _both(masks: list[Any]) -> Any:
-    """What is left by all masks that there are; None if there is none."""
+    """Return the conjunction of all masks, or None if there are none."""
     given = [tf.cast(mask, tf.bool) for mask in masks if mask is not None]
     return reduce(tf.logical_and, given) if given else None
 

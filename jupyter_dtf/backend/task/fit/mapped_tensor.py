@@ -1,4 +1,4 @@
-"""Tensors of arrays that have travelled, on the arrays' own memory."""
+"""Tensors that share the memory of received arrays."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 _ALIGNED = 64
-"""Bytes; what TensorFlow's kernels take for granted. The arrays of a payload are."""
+"""Bytes. TensorFlow's kernels assume this alignment, which the arrays of a payload have."""
 
 
 def tensor_of(array: Any) -> tf.Tensor:
-    """A tensor of an array, on the array's own memory where that can be: the tasks of a machine map one file of it.
+    """Return a tensor of an array, without copying if possible: the tasks of a machine map the same file.
 
-    ``tf.convert_to_tensor`` copies, and takes three times the memory while it does.
+    ``tf.convert_to_tensor`` copies, and temporarily takes three times the memory.
     """
     shared = isinstance(array, np.ndarray) and array.size and array.dtype.kind in "biufc"
     if shared and array.flags.c_contiguous and array.flags.writeable and array.ctypes.data % _ALIGNED == 0:

@@ -1,4 +1,4 @@
-"""A job's model in a task, before it is trained."""
+"""A job's model in a task, before training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Make Keras's settings those of the client."""
+    """Set Keras's settings to the client's."""
     if "floatx" in config:
         keras.config.set_floatx(config["floatx"])
     if "image_data_format" in config:
@@ -26,24 +26,24 @@ def configure_keras(config: dict[str, Any]) -> None:
 
 
 def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
-    """The compiled model, built or not. Raises InvalidInput for one that cannot be trained so."""
+    """Return the compiled model, built or not. Raises InvalidInput if it cannot be trained."""
     if isinstance(job.model, keras_io.PackedModel):
         model = keras_io.unpack(job.model)
     else:
         model = job.model()
         if not isinstance(model, keras.Model) or not model.compiled:
-            raise InvalidInput(f"The function passed as model returns a compiled keras.Model. Received: {model!r:.200}")
+            raise InvalidInput(f"`model`: a function must return a compiled keras.Model, got {model!r:.200}")
     checks.validate(asked, model)
     return model
 
 
 def vary_random_numbers(model: Any, rank: int) -> None:
-    """Dropout and the like draw other numbers on every task; the chief draws what one process would."""
+    """Give each task different random numbers (dropout etc.); the chief's are those of one process."""
     for state in seed_states(model):
         state.assign(seed_of_task(state.numpy(), rank))
 
 
 def seed_of_task(state: Any, rank: int) -> list[int]:
-    """The state of a random generator, a seed and a counter, as task ``rank`` has it; rank 0 has it as it is."""
+    """Return the state (seed, counter) of a random generator on task ``rank``. Rank 0 keeps ``state``."""
     seed, counter = state
     return [(int(seed) + rank * 0x9E3779B1) % 2**32, int(counter)]

@@ -1,4 +1,4 @@
-"""The context of a task as a program of one client sees it."""
+"""A task's context for a program with a single client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OneClient:
-    """``ctx``, but all the data are its own."""
+    """``ctx``, except that all data are its own."""
 
     size = 1
 

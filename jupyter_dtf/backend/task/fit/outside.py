@@ -1,7 +1,7 @@
-"""What a step assigns to the weights of a model outside of its optimizer: in a layer's ``call``, or around ``apply``.
+"""Assignments to a model's weights outside of its optimizer: in a layer's ``call``, or around ``apply``.
 
-A spectral norm that divides its kernel, weights that are clipped after each update, a counter. Where the step is a
-graph it is read from the graph, where it is run eagerly from the assignments as they are made.
+Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. They are
+read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: which resources an operation writes is said nowhere else.
+# TensorFlow 2.21: which resources an operation writes is not available elsewhere.
 from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs
 
 from ....errors import InvalidInput
@@ -24,7 +24,7 @@ _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 class Outside:
-    """Keeps an eye on the weights of a built model while a step is traced or run eagerly.
+    """Watches the weights of a built model while a step is traced or run eagerly.
 
     ``agree(weights)`` is called for those that the step has assigned, before an optimizer is applied and at the end.
     """
@@ -40,7 +40,7 @@ class Outside:
 
     @contextmanager
     def watched(self, provenance: Provenance | None) -> Iterator[None]:
-        """The step. ``provenance``: of its tensors, None where it is run eagerly."""
+        """Watch the step inside this context. ``provenance``: of its tensors; None if it is run eagerly."""
         self._provenance = provenance
         self.pass_over()
         with ExitStack() as stack:
@@ -52,9 +52,9 @@ class Outside:
             self.settle()
 
     def settle(self) -> None:
-        """Agree on what has been assigned until now.
+        """Agree on the assignments so far.
 
-        Raises InvalidInput for a weight that an optimizer trains and that is given what depends on a task's own
+        Raises InvalidInput if a weight that an optimizer trains is assigned a value that depends on a task's own
         examples.
         """
         assigned = self._assigned()
@@ -63,7 +63,7 @@ class Outside:
         self.pass_over()
 
     def pass_over(self) -> None:
-        """What has been assigned until now does not count."""
+        """Ignore the assignments so far."""
         self._eager = set()
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         self._start = len(self._graph.get_operations()) if self._graph is not None else 0
@@ -98,7 +98,7 @@ class Outside:
 
 
 def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None:
-    """Raise InvalidInput for a weight that an optimizer trains and that is given what depends on the examples."""
+    """Raise InvalidInput if a trainable weight is assigned a value that depends on the examples."""
     if variable.trainable and provenance.of(value).values:
         raise InvalidInput(
             "`model`: what a step assigns to a trainable weight must not depend on the batch, of which every task has "
@@ -109,17 +109,18 @@ def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None
 
 
 def flattened(variables: list[Any]) -> tf.Tensor:
-    """A 1 and the variables' values, one after the other, float64: the sum of equal ones divided by their number is
-    each of them to the bit.
+    """Return a 1 and the variables' values, concatenated, in float64.
+
+    The sum of equal vectors divided by their number is then bitwise equal to each of them.
     """
     parts = [tf.reshape(tf.cast(variable.value, tf.float64), [-1]) for variable in variables]
     return tf.concat([tf.ones([1], tf.float64), *parts], 0)
 
 
 def take_mean(variables: list[Any], total: tf.Tensor) -> None:
-    """Give the variables the mean of what several tasks have; ``total``: the sum of what they have ``flattened``.
+    """Set the variables to the mean over several tasks. ``total``: the sum of the tasks' ``flattened`` variables.
 
-    Nothing changes where it is of no task.
+    If it is a sum over no tasks, nothing changes.
     """
     sizes = [int(tf.TensorShape(variable.shape).num_elements()) for variable in variables]
     means = tf.split(total[1:] / tf.maximum(total[0], 1.0), sizes)

@@ -1,7 +1,7 @@
-"""What of a step's tensors comes from the batch: read from the step's graph, from a tensor back to the batch's.
+"""Which tensors of a step depend on the batch, found by following the step's graph back to the batch's tensors.
 
-Of every tensor on the way it is worked out whether its values depend on the examples, or on how many there are, and
-which of its extents do, operation by operation (``provenance_rules``).
+For every tensor on the way, it determines whether its values depend on the examples or their number, and which of its
+extents do, operation by operation (``provenance_rules``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .provenance_rules import Fact, constant, none_of, outcomes
 
 
 class Provenance:
-    """``data``: the batch, of which the first extent is the number of examples."""
+    """Facts about a step's tensors. ``data``: the batch, whose first dimension is the number of examples."""
 
     def __init__(self, data: Any) -> None:
         self._facts: dict[int, Fact] = {}
-        self._kept: list[Any] = []  # so that no id is given out again
+        self._kept: list[Any] = []  # keeps ids from being reused
         for leaf in tf.nest.flatten(data):
             if isinstance(leaf, tf.Tensor):
                 extents = tuple(i == 0 for i in range(leaf.shape.rank)) if leaf.shape.rank is not None else None
@@ -30,13 +30,14 @@ class Provenance:
                         self._set(part, Fact(True))
 
     def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
-        """Tensors whose elements, one after the other, are as many as the indices; and whether they are independent
-        of the batch, each the indices of one lookup.
+        """Return tensors that together have one element per index, each with the indices of one lookup.
+
+        Each comes with whether it is independent of the batch.
         """
         return [(part, not self.of(part).depends) for part in _parts(indices)]
 
     def of(self, tensor: Any) -> Fact:
-        """What is known of a tensor."""
+        """Return what is known about a tensor."""
         waiting = [tensor]
         while waiting:
             last = waiting[-1]
@@ -57,7 +58,7 @@ class Provenance:
         self._facts[id(tensor)] = fact
 
     def _origins(self, tensor: Any) -> Sequence[Any]:
-        """The tensors that one is computed from, or the one outside of the function that it stands for."""
+        """Return the tensors that ``tensor`` is computed from, or the captured tensor outside of the function."""
         op = _operation(tensor)
         if op is None:
             return ()
@@ -89,7 +90,7 @@ class Provenance:
         return outcomes(op, inputs)
 
     def _inside(self, op: Any, inputs: Sequence[Fact]) -> list[Fact] | None:
-        """The outcomes of a call, by the graph of the function that is called."""
+        """Return the outcomes of a call, from the graph of the called function."""
         try:
             graph = op.graph._get_function(op.get_attr("f").name).graph
             arguments, results = graph.inputs, graph.outputs
@@ -104,7 +105,7 @@ class Provenance:
 
 
 def captured(placeholder: Any) -> Any:
-    """What an input of a function stands for outside of it; None for an argument, and for what is no such input."""
+    """Return the outer tensor that a function's input captures, or None for arguments and other tensors."""
     if isinstance(placeholder, tf.__internal__.EagerTensor) or placeholder.op.type != "Placeholder":
         return None
     captures = getattr(placeholder.graph, "captures", ())
@@ -116,7 +117,7 @@ def _operation(tensor: Any) -> Any:
 
 
 def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
-    """What a tensor, flattened, is put together from along its first extent."""
+    """Return the tensors that a tensor, flattened, is concatenated from along its first dimension."""
     op = _operation(tensor)
     while op is not None:
         if op.type == "ConcatV2" and constant(op.inputs[-1]) == 0:
@@ -132,7 +133,7 @@ def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _known_extents(tensor: Any, fact: Fact) -> Fact:
-    """The fact, with what a static shape tells: an extent that is known is not that of the batch."""
+    """Return the fact refined by the static shape: a known extent does not depend on the batch."""
     shape = tensor.shape
     if shape.rank is None:
         return Fact(fact.values, None)

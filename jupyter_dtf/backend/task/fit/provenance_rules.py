@@ -1,7 +1,7 @@
-"""What is known of an operation's outputs from what is known of its inputs (see ``provenance``).
+"""Rules for what is known of an operation's outputs from what is known of its inputs (see ``provenance``).
 
-Only what a lookup's indices are usually made of has a rule of its own; of any other operation the outcome depends on
-the batch if one of its inputs does.
+Only operations typical of a lookup's indices have their own rules; the outputs of any other operation depend on the
+batch if one of its inputs does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Fact:
-    """Whether something depends on the batch: a tensor's values, its extents, and the single values of a vector."""
+    """Whether a tensor's values, its extents, and the elements of a vector depend on the batch."""
 
     values: bool
     extents: Flags | None = None
-    """None: nothing is known."""
+    """None: unknown."""
     elements: Flags | None = None
-    """Of a vector; None: as ``values`` says."""
+    """Of a vector; None: as ``values``."""
 
     @property
     def depends(self) -> bool:
@@ -35,7 +35,7 @@ class Fact:
 
 
 def outcomes(op: Any, inputs: Sequence[Fact]) -> list[Fact]:
-    """Of each of an operation's outputs."""
+    """Return the facts about each of an operation's outputs."""
     rule = _RULES.get(op.type)
     found = None if rule is None else rule(op, inputs)
     if found is None:
@@ -44,16 +44,16 @@ def outcomes(op: Any, inputs: Sequence[Fact]) -> list[Fact]:
 
 
 def constant(tensor: Any) -> Any:
-    """The tensor's value as an array, None where it is not known before the graph runs."""
+    """Return the tensor's value as an array, or None if it is not known before the graph runs."""
     return tf.get_static_value(tensor)
 
 
 def none_of(tensor: Any) -> Flags | None:
-    """No extent of the tensor depends on the batch."""
+    """Return flags for a tensor whose extents do not depend on the batch."""
     return None if tensor.shape.rank is None else (False,) * tensor.shape.rank
 
 
-# -- rules: (operation, what is known of its inputs) -> of its outputs, or None where they cannot tell ----------------
+# -- rules: (operation, facts about its inputs) -> facts about its outputs, or None if unknown ------------------------
 
 Found = Fact | list[Fact] | None
 
@@ -86,7 +86,7 @@ def _same(op: Any, inputs: Sequence[Fact]) -> Found:
 
 
 def _by_element(op: Any, inputs: Sequence[Fact]) -> Found:
-    """Operations that broadcast."""
+    """Return the fact for operations that broadcast."""
     values = any(fact.values for fact in inputs)
     rank = op.outputs[0].shape.rank
     if rank is None or any(fact.extents is None for fact in inputs):
@@ -148,7 +148,7 @@ def _reshape(op: Any, inputs: Sequence[Fact]) -> Found:
     if rank is None or inputs[0].extents is None:
         return None
     given = _vector(inputs[1], rank)
-    # An extent of -1 is what is left: that of the batch, unless another one is.
+    # An extent of -1 is the remaining one: the batch's, unless another one is.
     left = any(inputs[0].extents) and not any(given)
     extents = tuple(flag or left for flag in given)
     elements = (inputs[0].values,) if rank == 1 and not inputs[0].extents else inputs[0].elements

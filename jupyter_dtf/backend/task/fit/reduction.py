@@ -1,4 +1,4 @@
-"""How gradients travel: in buckets, compressed, and as rows where only rows of a table have a gradient."""
+"""The reduction of gradients: in buckets, compressed, and as rows if only rows of a table have a gradient."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..collectives.contract import Reducer
 from .arithmetic import Gradient, Rows
 
 _WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
-_FP16_EXPONENT = 15  # 2 ** 15 is half of what float16 can hold
+_FP16_EXPONENT = 15  # 2 ** 15 is half of the range of float16
 
 
 class Reduction:
-    """The sum over the tasks of the gradients of one optimizer, as ``strategy`` says."""
+    """The sum over the tasks of one optimizer's gradients, with the options of ``strategy``."""
 
     def __init__(self, reducer: Reducer, strategy: AllReduce, name: str) -> None:
         self._reducer = reducer
@@ -26,9 +26,9 @@ class Reduction:
         self._name = name
 
     def __call__(self, gradients: Sequence[Gradient], lanes: tf.Tensor) -> tuple[list[Gradient], tf.Tensor]:
-        """The sums of the gradients, and of a few numbers (``lanes``) that are never compressed. A collective.
+        """Return the sums of the gradients, and of a few numbers (``lanes``) that are never compressed. A collective.
 
-        ``Rows`` are not added up but put one after the other, by rank.
+        ``Rows`` are not added up, but concatenated by rank.
         """
         received = list(gradients)
         for number, bucket in enumerate(self._buckets(gradients)):
@@ -45,7 +45,7 @@ class Reduction:
         return received, lanes
 
     def _buckets(self, gradients: Sequence[Gradient]) -> list[list[int]]:
-        """The places of the dense gradients, the last layers' first: the backward pass computes them first."""
+        """Return the positions of the dense gradients, last layers first, in the order of the backward pass."""
         buckets: list[list[int]] = [[]]
         filled = 0
         for index in reversed(range(len(gradients))):
@@ -71,7 +71,7 @@ class Reduction:
     def _packed(
         self, tensors: list[tf.Tensor], name: str
     ) -> tuple[list[tf.Tensor], Callable[[list[tf.Tensor]], list[tf.Tensor]]]:
-        """What travels of tensors, and what makes them, or a sum of them, of what has come."""
+        """Return the tensors to send, and a function that restores the tensors, or their sums, after the exchange."""
         wire, types = self._wire_type, [t.dtype for t in tensors]
         if wire is None or not tensors:
             return tensors, lambda sums: sums
@@ -85,10 +85,10 @@ class Reduction:
         ]
 
     def _scales(self, tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
-        """For each tensor the power of two that brings its largest sum near the largest number of float16.
+        """Return for each tensor the power of two that scales its largest possible sum close to float16's maximum.
 
-        The tasks' largest values together bound every sum. Where they are not finite the scale is 1, so that the
-        tensor stays what it is: not finite.
+        The sum of the tasks' largest values bounds every sum. If it is not finite, the scale is 1, so that the tensor
+        remains not finite.
         """
         peaks = tf.stack([tf.maximum(tf.cast(tf.reduce_max(tf.abs(t)), tf.float32), 0.0) for t in tensors])
         bounds = self._reducer.sum_tensor(peaks, name)

@@ -1,4 +1,4 @@
-"""What the steps of a task are made of, told about once a second, for all steps since the last time together."""
+"""The parts of a task's step time, reported about once per second for all steps since the last report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ EVERY_S = 1.0
 
 
 class StepClock:
-    """``tell(figures)`` gets the parts of ``STEP_PARTS``, which add up to what a step took, waiting aside.
+    """Measures the parts of ``STEP_PARTS``, which except for waiting add up to the step time. Calls ``tell(figures)``.
 
-    A step goes from the end of the one before to its own, as ``step_seconds`` has it. The first one, which is compiled,
-    is left out. ``has_exchange``: whether all of the exchanges are ours, which alone are measured; if not they are part
-    of what is left, and so is waiting. ``has_waits``: whether those say how long they wait for others. ``totals()`` and
-    ``input_s()`` count what has been spent so far.
+    As in ``step_seconds``, a step lasts from the end of the previous one to its own end. The first step, which includes
+    compilation, is left out. ``has_exchange``: whether all exchanges are our own, which alone are measured; otherwise
+    they and the waiting count as computation. ``has_waits``: whether exchanges report how long they wait for other
+    tasks. ``totals()`` and ``input_s()`` return the times so far.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """What has passed since the last step belongs to none; but for a checkpoint, which holds the training up."""
+        """Start an epoch. The time since the last step belongs to no step, except for a checkpoint that delays it."""
         totals = self._totals()
         if self._saved_mark_s is None:  # the training begins
             self._saved_mark_s = totals.saved_s
@@ -64,7 +64,7 @@ class StepClock:
         self._saved_mark_s = totals.saved_s
 
     def steps_done(self, steps: int, now: float) -> None:
-        """So many steps have been done since the last call."""
+        """Count ``steps`` steps done since the last call."""
         totals, before = self._totals(), self._mark
         seconds, self._mark_s = now - self._mark_s, now
         self._mark, self._saved_mark_s = totals, totals.saved_s
@@ -82,7 +82,7 @@ class StepClock:
             self._say(now)
 
     def end(self, now: float) -> None:
-        """The training has ended: tell of the steps that have not been told of."""
+        """End the training, and report the remaining steps."""
         self._saved_between(self._totals())
         self._say(now)
 
@@ -112,9 +112,9 @@ def parts_of(
     saved_s: float,
     saved_between_s: float,
 ) -> dict[str, float]:
-    """The parts of ``seconds`` of steps by their metrics. None: not measured, so that it is a part of what is left.
+    """Return the parts of the ``seconds`` of steps, by metric. None: not measured, and so part of the computation.
 
-    An exchange that goes on while the task computes counts as exchange. What was saved between the steps is added.
+    An exchange during computation counts as exchange. Saving between steps is added.
     """
     left = seconds
     found = {STEP_CHECKPOINT: _within(saved_s, left)}

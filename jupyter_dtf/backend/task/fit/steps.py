@@ -1,4 +1,4 @@
-"""What a model does differently in a task: the training step, and the results of its metrics."""
+"""The differences of a model in a task: its training step, and its metrics' results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .outside import Outside
 
 
 class TrainStep:
-    """A model's ``train_step``, wrapped: counts the examples, and takes part in steps that have none here."""
+    """Wraps a model's ``train_step``: counts the examples, and takes part in steps without examples here."""
 
     def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
         self._model = model
@@ -33,7 +33,7 @@ class TrainStep:
         self._lookups = Lookups(self._step)
         self._outside = Outside(model, lambda weights: sync.settle(weights, may_be_empty))
         self.last_examples = tf.Variable(0, trainable=False)
-        """Of this task's share of the last batch."""
+        """The number of examples in this task's share of the last batch."""
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
@@ -57,40 +57,41 @@ class TrainStep:
             outputs = self._step(data)
         if not sync.applied:
             raise InvalidInput(
-                "train_step updates the weights by optimizer.apply or optimizer.apply_gradients of an optimizer that "
-                "is an attribute of the model: that is where gradients are averaged over the tasks. Received a "
+                "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
+                "optimizer that is an attribute of the model, where gradients are averaged over the tasks, got a "
                 f"train_step of {type(self._model).__name__} that calls neither"
             )
         if self._may_be_empty:
             graph = tf.compat.v1.get_default_graph()
             if not tf.executing_eagerly() and any(other is not graph for _, other in sync.collectives):
                 raise InvalidInput(
-                    "An optimizer is applied in train_step itself, not inside a loop or condition of it, when a task "
-                    "may get a batch without examples. Choose a batch size that leaves every task at least one example "
-                    "in the last batch, or drop the rest with dataset.batch(..., drop_remainder=True)"
+                    "`model`: train_step must apply an optimizer at its top level if a task may get a batch without "
+                    "examples, got a call inside a loop or condition. Choose a batch size that leaves every task at "
+                    "least one example in the last batch, or drop the rest with dataset.batch(..., "
+                    "drop_remainder=True)"
                 )
             self._collectives = [take_part for take_part, _ in sync.collectives]
             self._outputs = outputs
         return outputs
 
     def _empty(self) -> Any:
-        """Nothing is computed and nothing counted; the others' gradients are applied."""
+        """Compute and count nothing, but apply the other tasks' gradients."""
         if self._outputs is None:
-            raise InvalidInput("With run_eagerly=True every task has an example in the first step. Received none")
-        self._sync.outside = None  # nothing is assigned here that others do not know of
+            raise InvalidInput("`x`: with run_eagerly=True, every task must have examples in the first step, got none")
+        self._sync.outside = None  # this task assigns nothing that the others do not
         for take_part in self._collectives:
             take_part()
         return _results_like(self._outputs, self._model.get_metrics_result())
 
 
 def _results_like(outputs: Any, known: Any) -> Any:
-    """The structure of ``outputs`` with the results that are known by the same keys, zeros for the others."""
+    """Return the structure of ``outputs`` with the known results of the same keys, and zeros for the others."""
     if isinstance(outputs, dict):
         known = known if isinstance(known, dict) else {}
         return {key: _results_like(value, known.get(key)) for key, value in outputs.items()}
     if isinstance(outputs, (list, tuple)):
         return type(outputs)(_results_like(value, None) for value in outputs)
-    if isinstance(outputs, float):  # of Keras 3.12, run eagerly
+    if isinstance(outputs, float):  # from Keras 3.12, run eagerly
         return float(known or 0.0)
     if known is None or isinstance(known, dict):
         return tf.zeros([n or 0 for n in outputs.shape], outputs.dtype)
@@ -98,13 +99,13 @@ def _results_like(outputs: Any, known: Any) -> Any:
 
 
 class TestStep:
-    """A model's ``test_step``, wrapped: counts the examples."""
+    """Wraps a model's ``test_step``: counts the examples."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
         self._step: Callable[[Any], Any] = model.test_step
         self.last_examples = tf.Variable(0, trainable=False)
-        """Of this task's share of the last batch."""
+        """The number of examples in this task's share of the last batch."""
 
     def __call__(self, data: Any) -> Any:
         examples = batch_size(data)
@@ -114,7 +115,7 @@ class TestStep:
 
 
 def batch_size(data: Any) -> tf.Tensor:
-    """The number of examples in a batch: the first dimension of its first tensor. Shape (), int32."""
+    """Return the number of examples in a batch: the first dimension of its first tensor. Shape (), int32."""
     first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)
@@ -124,7 +125,7 @@ def batch_size(data: Any) -> tf.Tensor:
 
 
 class Metrics:
-    """Makes the results at the end of an epoch and of a validation those of all tasks."""
+    """Combines the results of metrics over all tasks at the end of an epoch and of a validation."""
 
     def __init__(self, model: Any, reducer: Reducer, at_epoch_end: Callable[[], None]) -> None:
         self._model = model
@@ -133,12 +134,12 @@ class Metrics:
         self._original: Callable[[Any], Any] = model._get_metrics_result_or_logs
         self.validating = False
         self.before_sum: list[Any] | None = None
-        """The states of the metrics of an epoch whose end is under way, as this task had them alone."""
+        """This task's own metric states at the end of an epoch, while it is being processed."""
         self.alone = False
-        """Set while a callback runs that the other tasks know nothing of."""
+        """Whether a callback is running that the other tasks do not run."""
 
     def __call__(self, logs: Any) -> Any:
-        """Replaces ``model._get_metrics_result_or_logs``, which Keras calls once at each of those ends."""
+        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at each of these ends."""
         if self.alone or self._reducer.size == 1:
             return self._original(logs)
         if not self.validating:
@@ -149,7 +150,7 @@ class Metrics:
         same = not logs or set(logs) == set(pythonify_logs(result))
         if all(self._reducer.all_gather(same)):
             return result
-        # Logs of a train_step or test_step of the user's that are no metrics: those of the last step, as in Keras.
+        # Logs of the user's train_step or test_step that are not metrics: those of the last step, as in Keras.
         step = self._model.test_step if self.validating else self._model.train_step
         return _weighted_mean(self._reducer.all_gather((float(step.last_examples), logs)))
 
@@ -189,7 +190,7 @@ def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float
 
 
 def shared_variables(model: Any, optimizers: list[Any]) -> list[Any]:
-    """The variables that are equal on all tasks; not the learning rate, which each step carries."""
+    """Return the variables that are equal on all tasks, without the learning rate, which is part of each step."""
     found: dict[int, keras.Variable] = {}
     for variable in [*model.weights, *(v for o in optimizers for v in o.variables)]:
         found[id(variable)] = variable

@@ -1,6 +1,6 @@
-"""Every strategy with its room: each folder beside this file is one, and says which ``STRATEGY`` it is for.
+"""The implementation of every strategy: each subpackage here is one, and names its ``STRATEGY``.
 
-A new one has its struct in ``schema/strategy.py`` and its name for people in ``jupyter_dtf/__init__.py``.
+A new one also needs its struct in ``schema/strategy.py`` and its public name in ``jupyter_dtf/__init__.py``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .job import FitJob
 
 @dataclass(frozen=True)
 class Room:
-    """``train(job, ctx)`` is a task's part of a fit: a FitResult on the chief, None elsewhere."""
+    """A strategy's implementation. ``train(job, ctx)`` returns a FitResult on the chief, None on the other tasks."""
 
     train: Callable[[FitJob, Any], Any]
     checks: Checks
@@ -30,7 +30,7 @@ def _rooms() -> Iterator[tuple[type[Any], Room]]:
     for found in iter_modules([str(Path(__file__).parent)]):
         if found.ispkg:
             room = import_module(f".{found.name}", __package__)
-            if hasattr(room, "STRATEGY"):  # what else has a folder here is of all strategies
+            if hasattr(room, "STRATEGY"):  # other subpackages are common to all strategies
                 yield room.STRATEGY, Room(room.train, room.CHECKS)
 
 
@@ -38,15 +38,15 @@ ROOMS: dict[type[Any], Room] = dict(_rooms())
 
 
 def room_of(strategy: Strategy) -> Room:
-    """The room of a strategy, which has one."""
+    """Return the implementation of a strategy."""
     return ROOMS[type(strategy)]
 
 
 def validate(asked: Asked, model: Any = None) -> None:
-    """As ``Checks.validate``, of the strategy that is asked for."""
+    """Validate as ``Checks.validate`` of the requested strategy."""
     room_of(asked.strategy).checks.validate(asked, model)
 
 
 def refusals(asked: Asked, model: Any) -> list[InvalidInput]:
-    """As ``Checks.refusals``."""
+    """Return the result of ``Checks.refusals`` of the requested strategy."""
     return room_of(asked.strategy).checks.refusals(asked, model)

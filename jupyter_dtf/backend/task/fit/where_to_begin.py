@@ -1,4 +1,4 @@
-"""Where a training goes on: a checkpoint found, held against the model and the data, and what of these is left out."""
+"""Where a training resumes: finding a checkpoint, checking it against the model and data, and what to skip."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST_NAMED = 3
 
 
 def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | None, files.Stored | None]:
-    """The checkpoint that a job goes on from, if it does, and on the chief its files. A collective.
+    """Return the checkpoint that a job resumes from, if any, and on the chief its files. A collective.
 
-    Raises InvalidInput or NotFound, on every task, for what is no checkpoint of a training.
+    Raises InvalidInput or NotFound, on every task, if there is no valid checkpoint of a training.
     """
     again = job.checkpoint is not None and ctx.attempt > 1
     if not again and not _named(job, ctx):
@@ -60,7 +60,7 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
 
 
 def _named(job: FitJob, ctx: Any) -> str:
-    """Where a training is to go on, by who has started the run, or by its program."""
+    """Return the path to resume from, given by whoever started the run, or by its program."""
     return str(ctx.goes_on_from or job.resume or "")
 
 
@@ -71,20 +71,19 @@ def _newest(place: Place) -> files.Stored:
 def _read(stored: files.Stored, again: bool) -> Begin:
     if stored.manifest.kind != "fit":
         raise InvalidInput(
-            f"A training goes on from a checkpoint of a training. Received: {stored.info.path}, of a "
-            f"{stored.manifest.kind}",
+            f"`resume` must be a checkpoint of a training, got {stored.info.path!r} of kind {stored.manifest.kind!r}",
             field="resume",
         )
     state = stored.state()
     if not isinstance(state, FitState):
         raise InvalidInput(
-            f"A checkpoint of a training has its state. Received: {stored.info.path}, without", field="resume"
+            f"`resume` must be a checkpoint with a training state, got {stored.info.path!r} without one", field="resume"
         )
     return Begin(stored.info, stored.manifest.variables, state, is_of_this_run=again)
 
 
 def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
-    """Raise InvalidInput, naming what differs, unless a checkpoint is of such a model with such optimizers."""
+    """Raise InvalidInput, listing the differences, unless a checkpoint fits the model and its optimizers."""
     here = [
         (key, list(v.shape), keras.backend.standardize_dtype(v.dtype)) for key, v in variables_of(model, optimizers)
     ]
@@ -98,21 +97,21 @@ def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
     if differing:
         more = f", and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
         raise InvalidInput(
-            f"A training goes on with the model and the optimizer that its checkpoint {begin.info.path} is of. "
-            f"Received: {'; '.join(differing[:MOST_NAMED])}{more}",
+            f"`resume` must be a checkpoint of the same model and optimizer, got {begin.info.path!r} with "
+            f"differences: {'; '.join(differing[:MOST_NAMED])}{more}",
             field="resume",
         )
 
 
 def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
-    """Raise InvalidInput unless a step in the middle of an epoch means what it meant."""
+    """Raise InvalidInput unless a step in the middle of an epoch has the same meaning as before."""
     in_the_middle = begin.info.step_in_epoch or any(within for _, within, _ in begin.state.places)
     if not in_the_middle and job.steps_per_epoch is None:
         return
     there, here = begin.state.data, data_of(job)
     if here != there:
         raise InvalidInput(
-            f"In the middle of an epoch a training goes on with as many examples and as large batches. Received: "
+            "`resume`: in the middle of an epoch, the number of examples and the batch size must stay the same, got "
             f"{here} instead of {there}",
             field="resume",
         )
@@ -122,22 +121,22 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
     ):
         raise InvalidInput(
-            "A training whose epochs are parts of the examples goes on with one step per execution. Received: "
-            f"steps_per_execution={steps_per_execution}, steps_per_epoch={job.steps_per_epoch}",
+            "`steps_per_execution` must be 1 to resume a training whose epochs are parts of the examples, got "
+            f"{steps_per_execution} with steps_per_epoch={job.steps_per_epoch}",
             field="resume",
         )
     if begin.info.step_in_epoch % steps_per_execution:
         raise InvalidInput(
-            f"steps_per_execution divides the steps of an epoch that are done: {begin.info.step_in_epoch}. Received: "
-            f"{steps_per_execution}",
+            f"`steps_per_execution` must divide the number of steps done in the epoch, {begin.info.step_in_epoch}, "
+            f"got {steps_per_execution}",
             field="resume",
         )
 
 
 def model_at(job: FitJob, path: str) -> tuple[Any, int]:
-    """The model of a job with the weights and the optimizer of a checkpoint, and of which step that is.
+    """Return a job's model with the weights and optimizer of a checkpoint, and the checkpoint's step.
 
-    Raises InvalidInput, NotFound.
+    Raises InvalidInput or NotFound.
     """
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
@@ -152,7 +151,7 @@ def model_at(job: FitJob, path: str) -> tuple[Any, int]:
 
 
 def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:
-    """Give a model and its optimizers, which ``check_model`` has let pass, what a checkpoint has of them."""
+    """Restore a model and its optimizers from a checkpoint. ``check_model`` must have accepted them."""
     arrays = stored.arrays()
     keys = [variable.key for variable in begin.variables]
     for key, (_, variable) in zip(keys, variables_of(model, optimizers), strict=True):
@@ -160,14 +159,14 @@ def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence
 
 
 def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip | None:
-    """What of its examples a training leaves out, for it has seen them; None for nothing."""
+    """Return which examples a resumed training skips because it has seen them, or None for none."""
     if begin is None or (not begin.info.step_in_epoch and job.steps_per_epoch is None):
         return None
     return skip_until(begin.info.epoch, begin.info.step_in_epoch, begin.state.first_epoch, job, steps_per_execution)
 
 
 def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execution: int) -> Skip:
-    """What a training leaves out that began with epoch ``first`` and goes on after ``within`` steps of ``epoch``."""
+    """Return what a training skips that began at epoch ``first`` and resumes after ``within`` steps of ``epoch``."""
     passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
     return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last of an epoch may be short

@@ -338,7 +338,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "another optimizer": ({"optimizer": "sgd"}, InvalidInput, r"of the optimizer, .* not here"),
     "other batches": ({"batch_size": 10}, InvalidInput, r"'batch_size': 10.* instead of .*'batch_size': 16"),
     "fewer examples": ({"few": True}, InvalidInput, r"'examples': 69.* instead of .*'examples': 70"),
-    "executions": ({"steps_per_execution": 2}, InvalidInput, r"divides the steps .* done: 3. Received: 2"),
+    "executions": ({"steps_per_execution": 2}, InvalidInput, r"must divide the number of steps .*, 3, got 2"),
     "nothing there": ({"resume": "/nonexistent"}, NotFound, "There is no complete checkpoint in /nonexistent"),
     "nonsense": ({"spoilt": True}, InvalidInput, "as they were written"),
 }

@@ -107,12 +107,12 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         {"worker": 1, "ps": 1},
         "whose gradient is its next value",
     ),
-    "two optimizers, ps": (PS(), two_optimizers, JOBS, "one optimizer. Received: 2"),
+    "two optimizers, ps": (PS(), two_optimizers, JOBS, "one optimizer under parameter servers, got 2"),
     "scaled losses, ps": (
         PS(),
         lambda: model(optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())),
         JOBS,
-        "losses are not scaled",
+        "must not scale its loss",
     ),
     "global_clipnorm on two ps tasks": (
         PS(),
@@ -130,21 +130,21 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         BACKUP,
         lambda: model(steps_per_execution=2),
         JOBS,
-        "steps_per_execution=1. Received: 2",
+        "`steps_per_execution` must be 1 with backup_workers",
     ),
     "a masked mean, backup workers": (
         BACKUP,
         lambda: model(layer=keras.layers.Masking()),
         JOBS,
-        "a loss is a mean over examples, without masks",
+        "a loss must be a mean over examples, without masks",
     ),
     "a sum, backup workers": (
         BACKUP,
         lambda: model(loss=keras.losses.MeanSquaredError(reduction="sum")),
         JOBS,
-        "a loss is a mean over examples, without masks",
+        "a loss must be a mean over examples, without masks",
     ),
-    "as many backup workers as workers": (BACKUP, model, {"worker": 1, "ps": 1}, "1 workers, backup_workers=1"),
+    "as many backup workers as workers": (BACKUP, model, {"worker": 1, "ps": 1}, "got 1 with 1 workers"),
     "run_eagerly, pipeline": (placed(), lambda: model(run_eagerly=True), JOBS, "run_eagerly=False"),
     "no optimizer, pipeline": (placed(), lambda: model(optimizer=None), JOBS, "a model with a Keras optimizer"),
     "a train function of one's own, pipeline": (
@@ -154,15 +154,20 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         "must not override make_train_function",
     ),
     "a train_step of one's own in copies": (placed(replicas=2), lambda: model(OwnStep), JOBS, "with replicas=2"),
-    "a split layer with a constraint": (*halves(kernel_constraint="non_neg"), JOBS, "has no constraints"),
-    "copies that do not share the tasks": (placed(replicas=2), model, {"worker": 3}, "3 tasks, replicas=2"),
+    "a split layer with a constraint": (*halves(kernel_constraint="non_neg"), JOBS, "must not have constraints"),
+    "copies that do not share the tasks": (
+        placed(replicas=2),
+        model,
+        {"worker": 3},
+        "number of tasks, 3, got 2",
+    ),
     "a task that is not there": (
         dtf.InGraph(devices=("/job:worker/task:2/device:CPU:0",)),
         model,
         JOBS,
-        "a task of the run: ",
+        "must be of tasks of the run (",
     ),
-    "what is no device": (dtf.InGraph(devices=("fast",)), model, JOBS, "Received: 'fast'"),
+    "what is no device": (dtf.InGraph(devices=("fast",)), model, JOBS, "got 'fast'"),
 }
 
 
@@ -186,7 +191,7 @@ def test_a_function_is_called_in_the_tasks_alone_and_its_jobs_are_checked() -> N
     def never() -> Any:
         raise AssertionError("it is called in a task")
 
-    with pytest.raises(InvalidInput, match="3 tasks, replicas=2"):
+    with pytest.raises(InvalidInput, match="number of tasks, 3, got 2"):
         prepare(never, X, Y, strategy=placed(replicas=2)).check_jobs({"worker": 3})
 
 

@@ -126,8 +126,8 @@ def test_what_a_strategy_cannot_train_is_refused_before_the_start(strategy: str)
         from .pipeline.placed import halves
 
         for name, message in (
-            ("feature space", "must compute with variables alone"),
-            ("frozen after the optimizer was built", "compile the model again"),
+            ("feature space", "must compute only with variables"),
+            ("frozen after the optimizer was built", "Compile the model again"),
         ):
             model, x, y = travellers.MODELS[name]()
             chosen = Pipeline(halves(model)) if strategy == "pipeline" else ParameterServer()
