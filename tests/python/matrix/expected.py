@@ -57,7 +57,7 @@ RULES: list[Rule] = [
     Rule("losses: (Circle|Dice|Tversky)", SHARES, Refused("batch", WHOLE_BATCH)),
     Rule("models: contrastive loss within the batch", SHARES, Differs(1.0, WHOLE_BATCH + " The run warns of it.")),
     Rule("models: bidirectional GRU, stateful", SHARES, Refused("stateful", STATE)),
-    Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("losses are not scaled", SCALING)),
+    Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("must not scale its loss", SCALING)),
     Rule("models: mixed_b?float16", ALL, Differs(0.03, BY_ROUNDING)),
     Rule("models: (wide and deep, two outputs|two losses of one name)", ALL, Differs(0.1, OUTPUTS)),
     Rule("models: GAN, two optimizers", ("ps",), Refused("optimizer", ONE_OPTIMIZER)),

@@ -1,4 +1,4 @@
-"""``dtf.AllReduce``: a model on every task, their gradients averaged."""
+"""``dtf.AllReduce``: a copy of the model on every task, with averaged gradients."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ CHECKS = AllReduceChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
-    # Imported here, so that a client can name this function without importing TensorFlow.
+    """Run this task's part of ``job``. Return a FitResult on the chief, None on the other tasks."""
+    # Imported here so that a client can use this function's name without importing TensorFlow.
     from .training import train as train_here
 
     return train_here(job, ctx)

@@ -1,4 +1,4 @@
-"""What all-reduce cannot train."""
+"""The checks of all-reduce."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..job import FitJob
 
 
 class AllReduceChecks(Checks):
-    """Every task has the whole model, and a share of the batch."""
+    """The checks for every task having the whole model and a share of the batch."""
 
     def is_exact(self, job: FitJob) -> bool:
         strategy = job.strategy

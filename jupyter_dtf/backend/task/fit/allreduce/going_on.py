@@ -1,4 +1,4 @@
-"""How a training lives on in its processes when other tasks are lost: where it stands, and by what it goes on."""
+"""How a training continues in its processes when other tasks are lost: its current position, and its reducer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .kept_step import KeptStep
 from .standing import Standing, places_here
 
 MOST_SHARED = 16 << 20
-"""Bytes of one callback's attributes that the chief tells the others when an epoch begins."""
+"""Bytes. The largest size of one callback's attributes that the chief shares at the start of an epoch."""
 
 
 def reducer_of(transport: str, ctx: Any) -> Reducer:
-    """The reducer of all tasks; one below which the transport can be exchanged, where the run may go on without some.
+    """Return the reducer of all tasks. Its transport can be exchanged if the run may continue after losing tasks.
 
-    A collective. Raises what ``make_reducer`` does.
+    A collective. Raises what ``make_reducer`` raises.
     """
     reducer = make_reducer(transport, ctx)
     going_over = getattr(ctx, "going_over", None)
@@ -43,9 +43,9 @@ def reducer_of(transport: str, ctx: Any) -> Reducer:
 
 
 def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
-    """Leave the tasks that are left, and meet those of the run's next attempt, when it is said which these are.
+    """Leave the old group of tasks, and join the run's next attempt once its tasks are announced.
 
-    Returns the reducer of these: the same one where there are as many as before.
+    Returns the new reducer: the same object if the number of tasks is unchanged.
     """
     reducer.close(failed=True)
     while True:
@@ -57,7 +57,7 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
         except Exception:
             if not ctx.peer_lost:
                 raise
-            continue  # one more was lost before all had met
+            continue  # another task was lost before all had joined
         break
     if not isinstance(inner, ArrayReducer):
         ctx.going_over.on_call = lambda: None
@@ -73,28 +73,28 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
 def can_go_on(
     model: Any, job: FitJob, ctx: Any, *, optimizers: Sequence[Any], reducer: Reducer, begin: Begin | None
 ) -> bool:
-    """Whether a step that fails in its middle can be done again: nothing of it is left in more than one place.
+    """Return whether a step that fails halfway can be repeated, because all it leaves behind can be undone.
 
-    A task that is left alone of a gang, which ``begin`` tells, goes on so for others to come back.
+    A task left as the only one of its group, which ``begin`` shows, continues like this so that others can return.
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
     if not (isinstance(reducer, ExchangeableReducer) or is_left_alone):
         return False
-    if ctx.tracer is not None and ctx.tracer.is_told_from_start:  # steps that are traced are done once
+    if ctx.tracer is not None and ctx.tracer.is_told_from_start:  # traced steps must be run only once
         return False
     is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1
-    # Keras lets executions of several steps run over the end of an epoch that is a part of the examples.
+    # Keras lets executions of several steps run past the end of an epoch that is a part of the examples.
     has_places = model.steps_per_execution == 1 or job.steps_per_epoch is None
     return is_kerass and in_one_go and has_places
 
 
 class Survival(keras.callbacks.Callback):
-    """Knows at any time of a fit where this task stands. Runs as the last callback.
+    """Tracks the position of this task during a fit. Runs as the last callback.
 
-    ``own`` are the callbacks that run here. ``here``, which runs before ``Last``, and ``moved``, after it, are to be
-    among the callbacks too. ``before``: where this task stood, if it has lived.
+    ``own``: the callbacks that run here. ``here``, which runs before ``Last``, and ``moved``, which runs after it, must
+    be among the callbacks too. ``before``: this task's previous position, if its process continues.
     """
 
     def __init__(
@@ -129,17 +129,17 @@ class Survival(keras.callbacks.Callback):
         self._ended = before is not None and before.epoch_ended
         self._is_over = False
         self.is_under_way = False
-        """Whether this task has all that it had where it begins: from there on it has gone on."""
+        """Whether this task has restored its whole state, so that it has continued."""
         self.here: Any = _Here(self)
         self.moved: Any = _Moved(self)
 
     @property
     def again(self) -> Again:
-        """What the callbacks of this task have heard of the epoch with which this begins."""
+        """What the callbacks of this task have already seen of the first epoch."""
         return Again(self._begun, self._ended)
 
     def standing(self) -> Standing:
-        """Where this task stands, now that a collective has failed. A step that is under way is undone."""
+        """Return the position of this task after a failed collective. An unfinished step is undone."""
         self._kept.take_back()
         within = 0 if self._is_between else self._last.step_in_epoch
         part = self._saving.part(bool(within))
@@ -168,21 +168,21 @@ class Survival(keras.callbacks.Callback):
             wants_stop=ended and bool(self.model.stop_training),
         )
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """All have the same weights. From here on one of them is enough."""
+        """Start: all tasks have the same weights, and from here on one surviving task suffices."""
         self._kept.prepare()
         if states := seed_states(self.model):
             self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Where others come, and nobody is missed, the end of a step is where all hear of it."""
+        """Check for tasks that join while none is missing: all learn of them at the end of a step."""
         check_gang()
 
     def own_heard_of_begin(self, epoch: int) -> None:
-        """The caller's callbacks know of the beginning of an epoch."""
+        """Record that the caller's callbacks have seen the start of an epoch."""
         self.epoch, self._is_between, self._begun = epoch, False, True
         self._metrics.before_sum = None
 
@@ -192,19 +192,19 @@ class Survival(keras.callbacks.Callback):
             self._chiefs = self._reducer.all_gather(self._to_share() if self._ctx.is_chief else None)[0]
 
     def _to_share(self) -> dict[int, bytes]:
-        """What the chief's callbacks hold, as far as it is not too much to be sent in each epoch."""
+        """Return the attributes of the chief's callbacks that are small enough to be sent in each epoch."""
         places = places_here(self._job.callbacks, True)
         held = dict(zip(places, map(attributes, self._own), strict=True))
         return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:
-        """And of its end: they are not to hear of it twice."""
+        """Record that they have seen its end, which they must not see twice."""
         self._ended = True
         if self._wants_stop:
             self.model.stop_training, self._wants_stop = True, False
 
     def all_heard_of_end(self) -> None:
-        """The epoch is over, on all tasks."""
+        """Record that the epoch is over on all tasks."""
         self.epoch += 1
         self._is_between, self._begun, self._ended = True, False, False
         self._is_over = bool(self.model.stop_training)
@@ -232,7 +232,7 @@ class _Moved(keras.callbacks.Callback):
 
 
 def as_of(standing: Standing, begin: Any, rank: int) -> Standing:
-    """Where a task stands that has taken over the weights of the furthest."""
+    """Return the position of a task after it has taken the weights of the furthest."""
     info = begin.info
     same = standing.epoch == info.epoch
     return dataclasses.replace(

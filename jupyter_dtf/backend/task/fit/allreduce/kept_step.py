@@ -1,8 +1,8 @@
-"""A training step that can be done again when it has failed in its middle, for another task was lost in it.
+"""A training step that can be repeated if it fails halfway because another task is lost.
 
-The update of the weights is the last of a step, and is done as a whole or not at all (``GradientSync.whole``). All else
-that a step changes is small, and is copied before it begins. An execution of several steps has made updates when it
-fails in a later one of these: of what these change there is a copy as well, and the execution is done again as a whole.
+The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
+changes is small, and is copied before it begins. An execution of several steps has already made updates if it fails in
+a later one: what they change is copied too, and the whole execution is repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
-    """``step``, which takes the place of the model's ``train_step``, with what it changes beside the update.
+    """Wraps ``step``, which replaces the model's ``train_step``, and copies what it changes besides the update.
 
-    ``updated``: what updates change, where there are several in one call of Keras's train function.
+    ``updated``: returns what updates change, for several updates in one call of Keras's train function.
     """
 
     def __init__(self, model: Any, step: Any, updated: Callable[[], Sequence[Any]]) -> None:
@@ -33,10 +33,10 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a step was begun and has not ended."""
+        """Whether a step has begun and not ended."""
 
     def prepare(self) -> None:
-        """To be called before the first step, when the model and its metrics have all their variables."""
+        """Create the copies. Must be called before the first step, when model and metrics have all their variables."""
         if self._pairs is not None:
             return
         generator = get_global_attribute("global_seed_generator")
@@ -68,11 +68,11 @@ class KeptStep:
 
     @property
     def last_examples(self) -> Any:
-        """Of this task's share of the last batch."""
+        """The number of examples in this task's share of the last batch."""
         return self._step.last_examples
 
     def marking(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Keras's train function ``run``, noting that it is under way."""
+        """Wrap Keras's train function ``run`` to record whether it is running."""
 
         def train_function(iterator: Any) -> Any:
             self._copy()
@@ -84,7 +84,7 @@ class KeptStep:
         return train_function
 
     def take_back(self) -> None:
-        """If a step is under way, undo what it has done: it has failed before its last update."""
+        """Undo an unfinished step, which has failed before its last update."""
         if self.is_under_way:
             for variable, copy in self._pairs or ():
                 variable.assign(copy.numpy())

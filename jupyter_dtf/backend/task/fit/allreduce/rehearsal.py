@@ -1,4 +1,4 @@
-"""A tiny training, done before there is any: what TensorFlow and Keras do once per process is then behind."""
+"""A tiny training before the first real one, for what TensorFlow and Keras do once per process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .training import train
 
 
 class _Alone:
-    """As much of a Context as ``train`` uses, for a task that has nobody to speak to."""
+    """The part of a Context that ``train`` uses, for a task without others."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
     attempt, goes_on_from = 1, ""
@@ -34,4 +34,4 @@ def rehearse() -> None:
     model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])
     data = Arrays(np.zeros((8, 8), np.float32), np.zeros(8, np.int64))
     train(FitJob(keras_io.pack(model), data, batch_size=4, strategy=AllReduce()), _Alone())
-    keras.backend.clear_session()  # names are counted from the beginning again
+    keras.backend.clear_session()  # restart the numbering of names

@@ -1,4 +1,4 @@
-"""Where the tasks of a training stand when some of them are lost, and what all go on from: the furthest that lives."""
+"""The positions of a training's tasks when some are lost, and the one to continue from: the furthest survivor."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ from ..models import seed_of_task
 
 @dataclass
 class Standing:
-    """Where a task is that lives. What follows ``own`` is its alone, as is ``part``."""
+    """The position of a surviving task. ``part`` and the fields after ``own`` are only its own."""
 
     step: int
-    """Steps done, of all epochs."""
+    """Steps done, over all epochs."""
     epoch: int
-    """The epoch to go on with, from 0."""
+    """The epoch to continue with, counted from 0."""
     within: int
-    """Steps of it that are done; all of them where its end is under way."""
+    """Steps of this epoch that are done; all of them while its end is being processed."""
     part: Part
-    """What the task has for itself."""
+    """The task's own state."""
     state: FitState
-    """Without parts."""
+    """The training's state, without parts."""
     seeds: list[list[int]]
-    """Of the model's random generators, by rank of the gang that this was."""
+    """The seeds of the model's random generators, by rank in the previous group of tasks."""
     own: dict[int, bytes]
-    """The attributes of the callbacks that run here, by their places among the job's."""
+    """The attributes of the callbacks that run here, by their index in the job."""
     chiefs: dict[int, bytes]
-    """The same of the chief, as they were when the epoch began."""
+    """The same for the chief, at the beginning of the epoch."""
     is_over: bool = False
-    """Whether the tasks have agreed to stop at the end of the epoch before."""
+    """Whether the tasks have agreed to stop at the end of the previous epoch."""
     epoch_begun: bool = False
-    """Whether the task's callbacks have heard of the beginning of the epoch."""
+    """Whether the task's callbacks have seen the start of the epoch."""
     epoch_ended: bool = False
-    """And of its end."""
+    """Whether they have seen its end."""
     was_chief: bool = False
-    """Whether the callbacks that run on the chief alone have run here."""
+    """Whether the callbacks that run only on the chief ran here."""
     wants_stop: bool = False
-    """Whether one of them has asked for the end of the training then."""
+    """Whether one of them has requested the end of the training then."""
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """What all tasks of a new gang know: where it begins, and who has the weights."""
+    """What all tasks of a new group agree on: where it starts, and which task has the weights."""
 
     begin: Begin
     furthest: int
@@ -58,9 +58,9 @@ class Agreed:
 
 
 def agree(own: Standing | None, tasks: Sequence[str], packed: Sequence[PackedCallback], reducer: Reducer) -> Agreed:
-    """What the tasks go on from; ``own`` is None on one that is new. A collective.
+    """Return the state from which the tasks continue. ``own`` is None on a new task. A collective.
 
-    ``tasks`` are their names; ``packed`` are the job's callbacks.
+    ``tasks``: their names; ``packed``: the job's callbacks.
     """
     standings: list[Standing | None] = reducer.all_gather(own)
     living = [(rank, each) for rank, each in enumerate(standings) if each is not None]
@@ -78,12 +78,12 @@ def agree(own: Standing | None, tasks: Sequence[str], packed: Sequence[PackedCal
 
 
 def places_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[int]:
-    """Which of the job's callbacks run on a task, in the order of ``callbacks_here``."""
+    """Return the indices of the job's callbacks that run on a task, in the order of ``callbacks_here``."""
     return [place for place, callback in enumerate(packed) if is_chief or callback.everywhere]
 
 
 def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: Sequence[PackedCallback]) -> Part:
-    """What a task has for itself from here on. What was a lost one's alone follows from what the others have."""
+    """Return a task's new state. What only a lost task had is derived from what the others have."""
     best, own = standings[furthest], standings[rank]
     assert best is not None
     chief = next((each for each in standings if each is not None and each.was_chief), None)
@@ -103,22 +103,22 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
             moving=mean_of([each.part.moving for each in standings if each is not None]),
         )
     part = replace(own.part, callbacks=callbacks)
-    if own.step < best.step:  # the furthest has done a step that this one has only begun
+    if own.step < best.step:  # the furthest has finished a step that this one has only begun
         part = replace(part, seeds=_counted_as([int(state[0]) for state in part.seeds], states))
     return part
 
 
 def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """States of random generators with these seeds, which have drawn as often as those of ``states``."""
+    """Return states of random generators with these seeds, which have drawn as often as those of ``states``."""
     return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
 
 
 def _callbacks_of(
     rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: Sequence[PackedCallback]
 ) -> list[bytes]:
-    """The attributes of a task's callbacks: its own, or what the chief's, or those of another task, had last.
+    """Return the attributes of a task's callbacks: its own, or the last known ones of the chief or another task.
 
-    ``chief``: who was that and lives. Only where nobody does, what the others were told of it is what is known.
+    ``chief``: the surviving chief. Without one, only what the others were told of it is known.
     """
     if rank == 0:
         known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
@@ -129,4 +129,4 @@ def _callbacks_of(
 
 
 NOTHING = pickle.dumps({})
-"""The attributes of a callback of which nobody that lives knows any."""
+"""The attributes of a callback of which no survivor knows any."""

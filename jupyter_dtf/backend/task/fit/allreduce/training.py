@@ -1,4 +1,4 @@
-"""One task's part of a ``fit``: Keras's own ``model.fit``, on this task's examples, with the others' gradients."""
+"""One task's part of a ``fit``: Keras's own ``model.fit`` on this task's examples, with reduced gradients."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ from .standing import Standing, agree
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Returns the result on the chief, None elsewhere.
+    """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Return the result on the chief, None on the other tasks.
 
-    Where the run may have another attempt, this process goes over to that when other tasks are lost. Raises
-    InvalidInput for what cannot be trained this way, RuntimeError if another task has died, and whatever the caller's
-    code raises.
+    If the run may have another attempt, this process takes part in it when other tasks are lost. Raises InvalidInput
+    for what cannot be trained this way, RuntimeError if another task has died, and whatever the caller's code raises.
     """
     assert isinstance(job.strategy, AllReduce)
     transport = job.strategy.transport
@@ -74,25 +73,24 @@ def train_with(
     make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep,
     replicas: int | None = None,
 ) -> FitResult | None:
-    """Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` takes ``train_step``'s place.
+    """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` replaces ``train_step``.
 
-    ``replicas``: how many compute gradients of a step, which is what the learning rate is scaled by; by default one
-    in each task.
+    ``replicas``: how many compute gradients of a step, by which the learning rate is scaled; by default one per task.
     """
     return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
 
 
 def _begun(job: FitJob, ctx: Any, reducer: Reducer, checks: Checks, **options: Any) -> Fit:
-    """A fit that begins at its beginning, or with a checkpoint. A collective."""
+    """Create a fit that starts at its beginning or from a checkpoint. A collective."""
     configure_keras(job.keras_config)
     begin, stored = where_to_begin(job, ctx, reducer)
     return Fit(job, ctx, reducer, checks, begin=begin, stored=stored, **options)
 
 
 def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
-    """A fit that goes on where the furthest of those stands that have lived. A collective.
+    """Create a fit that continues from the furthest of the surviving tasks. A collective.
 
-    ``fit``: this task's, if it is one of these; it is the one that goes on, where the reducer is the same.
+    ``fit``: this task's fit, if it has survived; it is reused if the reducer is the same.
     """
     configure_keras(job.keras_config)
     agreed = agree(fit.standing if fit is not None else None, ctx.tasks, job.callbacks, reducer)
@@ -112,9 +110,9 @@ def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
 
 
 class Fit:
-    """A training in a task, from where ``begin`` says; ``stored`` are the files of that checkpoint, on the chief.
+    """A training in a task, starting at ``begin``. ``stored``: the files of that checkpoint, on the chief.
 
-    For the rest see ``train_with``. Making one is a collective, and so is calling it.
+    For the other arguments see ``train_with``. Creating one is a collective, and so is calling it.
     """
 
     def __init__(
@@ -131,7 +129,7 @@ class Fit:
     ) -> None:
         self.reducer = reducer
         self.standing: Standing | None = None
-        """Where this task stood when others were lost, until the training goes on."""
+        """This task's position when others were lost, until the training continues."""
         self._given = job
         self._ctx = ctx
         self._strategy = strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
@@ -142,7 +140,7 @@ class Fit:
         keras.utils.set_random_seed((seed + reducer.rank) % 2**32)
         asked = Asked.of(job, shares=replicas or reducer.size)
         self.model = model = job_model(job, checks, asked)
-        if begin is not None and not begin.of:  # where another task of this very training stands, one can
+        if begin is not None and not begin.of:  # the state of another task of this training fits
             check_data(begin, job, model.steps_per_execution)
         self.take_up(begin, stored)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
@@ -183,26 +181,26 @@ class Fit:
 
     @property
     def variables(self) -> list[Any]:
-        """Those that all tasks have alike."""
+        """The variables that are equal on all tasks."""
         return [variable for _, variable in variables_of(self.model, self.optimizers)]
 
     def _updated(self) -> list[Any]:
-        """What an update changes."""
+        """Return what an update changes."""
         return [*self.variables, *self._sync.agreed]
 
     @property
     def lives(self) -> bool:
-        """Whether what has been raised is the loss of other tasks, without which this one can go on."""
+        """Whether the exception is due to the loss of other tasks, and this one can continue without them."""
         return self._kept is not None and self._ctx.peer_lost and self._ctx.going_over.is_able
 
     def stand(self) -> None:
-        """Others are lost. Note where this task stands, unless it has not gone on since that happened before."""
+        """Record this task's position after others are lost, unless it has not continued since the last loss."""
         if self._survival is not None and (self.standing is None or self._survival.is_under_way):
             self.standing = self._survival.standing()
         self._survival = None
 
     def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
-        """What comes next is to go on from there. A collective."""
+        """Continue from ``begin`` in the next call. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
             job = begin.job(job)
@@ -214,7 +212,7 @@ class Fit:
         self._data = training_data(job, ctx, reducer, executions, must_find_end=self._accumulates, skip=self._skip)
 
     def __call__(self) -> FitResult | None:
-        """Train. Returns the result on the chief, None elsewhere."""
+        """Train. Return the result on the chief, None on the other tasks."""
         job, ctx, model, reducer, begin = self._job, self._ctx, self.model, self.reducer, self._begin
         data, state, sync = self._data, self._state, self._sync
         done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
@@ -278,8 +276,8 @@ class Fit:
                 saving.close()
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
-            reducer.all_gather("done")  # if the chief is lost until here, another one has the model
-            check_gang()  # who is called until here goes over, and the others have the end of the training from it
+            reducer.all_gather("done")  # if the chief is lost before this, another task has the model
+            check_gang()  # a task called before this joins the others, which get the end of the training from it
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:
             ctx.note(
@@ -290,7 +288,7 @@ class Fit:
         return result
 
     def _begin_anew(self) -> None:
-        """What the loss of another task has interrupted is not under way any more."""
+        """Reset what was interrupted by the loss of another task."""
         self._metrics.validating = False
         self._state.data_ended = False
         self._epoch_end.begin(self._job.initial_epoch)
@@ -299,7 +297,7 @@ class Fit:
             del self.model._eval_epoch_iterator
 
     def _make_train_function(self) -> None:
-        """Have Keras's train function made, once, where it is to be more than that."""
+        """Create Keras's train function, once, if it must be wrapped."""
         model, sync = self.model, self._sync
         if self._kept is None and not sync.may_end:
             return

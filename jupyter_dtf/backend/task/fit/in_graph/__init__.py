@@ -1,4 +1,4 @@
-"""``dtf.InGraph``: one client, one tower of the model per device, their mean gradient applied once."""
+"""``dtf.InGraph``: one client, one tower of the model per device, and their mean gradient applied once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECKS = TowerChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
+    """Run this task's part of ``job``. Return a FitResult on the chief, None on the other tasks."""
     from .training import train as train_client
 
     return train_client(job, ctx)

@@ -1,4 +1,4 @@
-"""What towers cannot train."""
+"""The checks of towers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tower_names import check_devices
 
 
 class TowerChecks(Checks):
-    """Each device has a tower, and a share of the batch."""
+    """The checks for each device having a tower and a share of the batch."""
 
     def sharing(self, asked: Asked) -> int | None:
         assert isinstance(asked.strategy, InGraph)

@@ -1,10 +1,10 @@
-"""Running one function once per tower, all of them together.
+"""Running one function once per tower, in lockstep.
 
-A training step computes, meets, and goes on: what it does after ``optimizer.apply`` needs the variables that the mean
-gradient of all towers has changed. So each tower's part runs in a thread of its own up to a meeting, where it waits
-until all have come; the caller's thread then merges what they brought, and they go on with the result. Only one of the
-threads runs at a time, in the towers' order, so operations are created in the same order every time.
-(``tf.distribute`` runs its replicas in the same way.)
+A training step computes, meets and continues: after ``optimizer.apply``, it needs the variables changed by the mean
+gradient of all towers. So each tower's part runs in a thread of its own up to a meeting, where it waits for all others;
+the caller's thread then merges their values, and they continue with the result. Only one of the threads runs at a time,
+in the order of the towers, so operations are created in the same order every time. (``tf.distribute`` runs its replicas
+in the same way.)
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import tensorflow as tf
 
-# Keras 3.15: the global state can be saved and put back nowhere else.
+# Keras 3.15: the global state cannot be saved and restored in any other way.
 from keras.src.backend.common.global_state import GLOBAL_STATE_TRACKER
 
 from .....errors import InvalidInput
 
 
 class Lockstep:
-    """``current`` is the index of the tower that is running, None outside of towers and while they are merged."""
+    """Runs towers. ``current`` is the index of the running tower, or None outside of towers and during merging."""
 
     def __init__(self) -> None:
         self.current: int | None = None
@@ -31,9 +31,9 @@ class Lockstep:
         self._graph: Any = None
 
     def run(self, count: int, function: Callable[[int], Any]) -> list[Any]:
-        """``function(tower)`` for each of ``count`` towers, on the present graph or eagerly; their results in order.
+        """Return the results of ``function(tower)`` for ``count`` towers, in order, in the current graph or eagerly.
 
-        Raises what the first of them to fail raises.
+        Raises the exception of the first one to fail.
         """
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         if self._graph is not None:
@@ -48,7 +48,7 @@ class Lockstep:
                 if all(ended):
                     return [tower.value for tower in self._towers]
                 if any(ended):
-                    raise InvalidInput("train_step takes the same way on every tower. Received one that ends earlier")
+                    raise InvalidInput("`model`: train_step must be alike on every tower, got one that ends earlier")
                 merged = self._towers[0].merge([tower.value for tower in self._towers])
                 for tower in self._towers:
                     tower.value = merged
@@ -59,16 +59,16 @@ class Lockstep:
 
     @property
     def at_top_level(self) -> bool:
-        """Whether the running tower is in the step itself, not in a loop, a condition or a function of it."""
+        """Whether the running tower is in the step itself, not in a loop, condition or function of it."""
         return self._graph is None or tf.compat.v1.get_default_graph() is self._graph
 
     def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Called by a tower: wait for the others, and return ``merge`` of what all brought, in the towers' order."""
+        """Wait for the other towers, and return ``merge`` of all values in the towers' order. Called by a tower."""
         assert self.current is not None
         if not self.at_top_level:
             raise InvalidInput(
-                "In train_step a loss is computed and an optimizer applied at the top level: towers meet there, and "
-                "cannot within a loop, a condition or a tf.function of it"
+                "`model`: train_step must compute losses and apply an optimizer at its top level, where towers can "
+                "wait for each other, got a call inside a loop, condition or tf.function"
             )
         return self._towers[self.current].pause(value, merge)
 
@@ -83,11 +83,11 @@ class Lockstep:
 
 
 class _Abandoned(BaseException):
-    """Unwinds a tower that nobody waits for any more."""
+    """Unwinds a tower that is no longer needed."""
 
 
 class _Tower:
-    """One tower's thread. ``value`` is what it brings to a meeting or returns, and what the meeting gives it."""
+    """One tower's thread. ``value``: what it brings to a meeting or returns, and the meeting's result."""
 
     def __init__(self, index: int, function: Callable[[int], Any], enter: Callable[[], Any]) -> None:
         self.index = index
@@ -109,7 +109,7 @@ class _Tower:
         self._back.acquire()
 
     def pause(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Called in its thread: hand ``value`` over, wait to be resumed, and return what it has become."""
+        """Hand over ``value``, wait to be resumed, and return the merged value. Called in its thread."""
         self.value, self.merge = value, merge
         self._back.release()
         self._wait()
@@ -141,7 +141,7 @@ class _Tower:
 
 
 def _surroundings(graph: Any) -> Callable[[], Any]:
-    """What a thread enters so that TensorFlow and Keras are to it as they are to this one."""
+    """Return a context manager that gives another thread this thread's state of TensorFlow and Keras."""
     keras_state = dict(vars(GLOBAL_STATE_TRACKER))
 
     @contextmanager

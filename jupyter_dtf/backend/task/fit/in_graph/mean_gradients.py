@@ -1,4 +1,4 @@
-"""The towers' gradients, and their mean on the client: one tensor per tower and dtype travels, not one per variable."""
+"""The towers' gradients, and their mean on the client, transferred as one tensor per tower and dtype."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..lookups import Lookups
 
 @dataclass
 class WeightedGradients:
-    """A tower's gradients times its weight, by position: dense ones in one vector per dtype, sparse ones by row."""
+    """A tower's weighted gradients, by position: dense ones in one vector per dtype, sparse ones by row."""
 
     flat: dict[tf.DType, tf.Tensor]
     positions: dict[tf.DType, list[int]]
@@ -23,7 +23,7 @@ class WeightedGradients:
 
 
 def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookups: Lookups) -> WeightedGradients:
-    """``grads`` (None where there is none) times ``weight``, a number or a scalar."""
+    """Multiply ``grads`` (with None for no gradient) by ``weight``, a number or a scalar."""
     positions: dict[tf.DType, list[int]] = {}
     sparse: dict[int, Rows] = {}
     for position, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
@@ -42,7 +42,7 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 
 def mean_gradients(towers: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """The sum of the towers' weighted gradients, one for each variable; of sparse ones, see ``lookups``."""
+    """Return the sum of the towers' weighted gradients for each variable. For sparse ones, see ``lookups``."""
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in towers[0].positions.items():
         total = tf.add_n([tower.flat[dtype] for tower in towers])

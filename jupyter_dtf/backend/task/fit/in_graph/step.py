@@ -1,9 +1,9 @@
-"""A training step as one client does it on several devices.
+"""A training step by one client on several devices.
 
-Each tower runs the model's own ``train_step`` on its share of the batch, under its device. Variables stay with the
-client. Where the towers meet, the client applies the mean of their gradients, weighted by examples; it writes what they
-estimate from their own examples (moving statistics) as the same mean; and metrics, which each tower adds its examples
-to, have seen them all. Losses that are no mean over examples are corrected as over several tasks (see ``losses.py``).
+Each tower runs the model's own ``train_step`` on its share of the batch, on its device. Variables stay on the client.
+At meetings, the client applies the mean of the towers' gradients, weighted by examples. Values that towers estimate
+from their own examples (moving statistics) are set to the same mean. Metrics have all examples, because each tower adds
+its own. Losses that are not means over examples are corrected as over several tasks (see ``losses.py``).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .mean_gradients import mean_gradients, weighted
 
 
 class TowerStep:
-    """Takes the place of a built model's ``train_step``. ``devices``: a tower stands on each.
+    """Replaces a built model's ``train_step``. There is a tower on each of ``devices``.
 
-    A batch of fewer examples than towers is done by the first one alone.
+    A batch with fewer examples than towers is processed by the first one alone.
     """
 
     def __init__(self, model: Any, sync: GradientSync, devices: list[str]) -> None:
@@ -77,11 +77,11 @@ class TowerStep:
 
     @property
     def examples(self) -> Any:
-        """How many examples the running tower has."""
+        """Return the number of examples of the running tower."""
         return self._sizes[self._running]
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """The sum over the towers of a few numbers that do not depend on the weights; called by each of them."""
+        """Sum a few numbers that do not depend on the weights over the towers. Called by each of them."""
         if self._lookups[self._running].looks_again:
             return values
         return tf.stop_gradient(self._lockstep.meet(tf.stop_gradient(values), tf.add_n))
@@ -92,7 +92,7 @@ class TowerStep:
         return self._lockstep.current
 
     def _on(self, towers: int, data: Any, examples: Any) -> Any:
-        """The step on the first so many devices."""
+        """Run the step on the first ``towers`` devices."""
         shares = [data]
         self._sizes = [examples]
         if towers > 1:
@@ -112,15 +112,15 @@ class TowerStep:
             outputs = self._lockstep.run(towers, tower)
         if not self._applied:
             raise InvalidInput(
-                "train_step updates the weights by optimizer.apply or optimizer.apply_gradients of an optimizer that "
-                "is an attribute of the model: that is where towers meet. Received a train_step of "
+                "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
+                "optimizer that is an attribute of the model, where towers are merged, got a train_step of "
                 f"{type(self._model).__name__} that calls neither"
             )
         for index, values in self._moved.items():
             self._assign[index](self._mean_moved(values))
         return self._results(outputs, self._get_metrics_result())
 
-    # -- what a tower does differently ------------------------------------------------------------------------------
+    # -- replacements inside a tower ------------------------------------------------------------------------------
 
     def _apply(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
         if self._lockstep.current is None:
@@ -134,7 +134,7 @@ class TowerStep:
         return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
 
     def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
-        """An ``apply_gradients`` of the optimizer's own, which is to see the gradients of all towers."""
+        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all towers."""
 
         def apply(grads: Any, variables: Any) -> None:
             apply_gradients(list(zip(grads, variables, strict=True)))
@@ -143,9 +143,9 @@ class TowerStep:
         return optimizer._iterations
 
     def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
-        """Give a weight that an optimizer trains the value that a step gives it: once, not on every tower.
+        """Assign a step's value to a weight that an optimizer trains: once, not on every tower.
 
-        The first tower's part of the step comes first, so that the others see it.
+        The first tower's part of the step runs first, so the others see the value.
         """
         tower = self._lockstep.current
         if tower is None or len(self._sizes) == 1:
@@ -156,9 +156,9 @@ class TowerStep:
         return assign(value) if tower == 0 else None
 
     def _move(self, index: int, value: Any) -> None:
-        """Take note of the value that one of several towers gives a variable that no optimizer changes.
+        """Record the value that one of several towers assigns to a variable that no optimizer changes.
 
-        In a condition or loop of the step they give it one after the other.
+        In a condition or loop of the step, they assign one after the other.
         """
         tower = self._lockstep.current
         if tower is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
@@ -172,10 +172,10 @@ class TowerStep:
             self._metric_results += tf.nest.flatten(result)
         return result
 
-    # -- what becomes of the towers' results ------------------------------------------------------------------------
+    # -- combining the towers' results ----------------------------------------------------------------------------
 
     def _mean_moved(self, values: dict[int, Any]) -> Any:
-        """The weighted mean of what towers gave a variable; of whole numbers and truth values, the first tower's."""
+        """Return the weighted mean of the towers' values for a variable; for integers and booleans, the first's."""
         tensors = {tower: tf.convert_to_tensor(value) for tower, value in values.items()}
         first = tensors[min(tensors)]
         if len(tensors) == 1 or not first.dtype.is_floating:
@@ -185,7 +185,7 @@ class TowerStep:
         return total / tf.add_n(list(weights.values()))
 
     def _results(self, outputs: list[Any], metrics: Any) -> Any:
-        """What one process's ``train_step`` would return: results of metrics as they are now, means of the rest."""
+        """Return the result of one process's ``train_step``: current results of metrics, and means of the rest."""
         first = outputs[0]
         if isinstance(first, dict):
             known = metrics if isinstance(metrics, dict) else {}
@@ -200,7 +200,7 @@ class TowerStep:
 
 
 def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its operations beside the client's variables, instead of there and back from a tower."""
+    """Place the function's operations next to the client's variables, to avoid transfers from and to a tower."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with tf.device(None):
@@ -210,14 +210,14 @@ def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quotient(part: Any, whole: Any) -> Any:
-    """A number, or a float32 scalar where the numbers of examples are known only when the step runs."""
+    """Return a number, or a float32 scalar if the numbers of examples are known only when the step runs."""
     if isinstance(whole, int):
         return part / whole if whole else 1.0
     return tf.cast(part, tf.float32) / tf.cast(tf.maximum(whole, 1), tf.float32)
 
 
 def _part(low: Any, high: Any, leaf: Any) -> Any:
-    """The rows ``low`` to ``high`` of a tensor, ragged or sparse tensor; None stays None."""
+    """Return rows ``low`` to ``high`` of a dense, ragged or sparse tensor; None for None."""
     if isinstance(leaf, tf.SparseTensor):
         start = tf.concat([[tf.cast(low, tf.int64)], tf.zeros_like(leaf.dense_shape[1:])], 0)
         size = tf.concat([[tf.cast(high - low, tf.int64)], leaf.dense_shape[1:]], 0)

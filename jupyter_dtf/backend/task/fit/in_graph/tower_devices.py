@@ -1,4 +1,4 @@
-"""The devices of a run as its one client reaches them, and which of them carry a tower."""
+"""The devices of a run as its client sees them, and the choice of those with a tower."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .....schema.strategy import InGraph
 
 
 def connect(ctx: Any) -> list[str]:
-    """Make the devices of all tasks this process's own. Returns their names, GPUs and CPUs.
+    """Make the devices of all tasks available in this process. Return their names, GPUs and CPUs.
 
-    To be called before TensorFlow has run anything; waits until the others' servers are there.
+    Must be called before TensorFlow has run anything. Waits until the other tasks' servers are running.
     """
     if ctx.size > 1:
         tf.config.experimental_connect_to_cluster(
@@ -24,10 +24,9 @@ def connect(ctx: Any) -> list[str]:
 
 
 def tower_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
-    """The full names of the towers' devices: those ``wanted``, or by default every GPU, or where is none every CPU.
+    """Return the full names of the towers' devices: ``wanted``, or by default all GPUs, or all CPUs without GPUs.
 
-    A wanted name may leave out job and task, which are then the client's. Raises InvalidInput, naming what is there,
-    for a device that is not.
+    A name without job and task is on the client. Raises InvalidInput, with the available devices, for unknown ones.
     """
     known = {_parts(name, ctx): name for name in there}
     if not wanted:
@@ -40,19 +39,19 @@ def tower_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list
         if parts not in known:
             names = ", ".join("/job:{}/task:{}/device:{}:{}".format(*each) for each in known)
             raise InvalidInput(
-                f"A tower stands on a device of the run: {names}. Received: {name!r}", field="strategy.devices"
+                f"`devices` must be devices of the run ({names}), got {name!r}", field="strategy.devices"
             )
         chosen.append(known[parts])
     return chosen
 
 
 def _parts(name: str, ctx: Any) -> tuple[str, int, str, int]:
-    """(job, task, device type, device index) of a device's name."""
+    """Return (job, task, device type, device index) of a device's name."""
     try:
         spec = tf.DeviceSpec.from_string(name)
     except ValueError as error:
         raise InvalidInput(
-            f"A device is named as in TensorFlow, /job:worker/task:1/device:GPU:0. Received: {name!r} ({error})",
+            f"`devices` must be named as in TensorFlow, /job:worker/task:1/device:GPU:0, got {name!r} ({error})",
             field="strategy.devices",
         ) from None
     local = spec.job in (None, "localhost")

@@ -1,4 +1,4 @@
-"""The devices that an in-graph fit names, as far as they can be checked before anything starts. Pure."""
+"""Checks of an in-graph fit's devices that are possible before anything starts. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...trace.device_names import parts
 
 
 def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
-    """Raise InvalidInput for a device of a task that the run does not have. Whether a task has it shows only there."""
+    """Raise InvalidInput for a device of an unknown task. Whether the task has the device is checked there."""
     for name in names:
         found = parts(name)
         if "type" not in found and "job" not in found:
             raise InvalidInput(
-                f"A device is named as in TensorFlow, /job:worker/task:1/device:GPU:0. Received: {name!r}",
+                f"`devices` must be named as in TensorFlow, /job:worker/task:1/device:GPU:0, got {name!r}",
                 field="strategy.devices",
             )
         job, task = found.get("job", "localhost"), found.get("task", "0")
@@ -23,6 +23,6 @@ def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
                 f"{each}:0 to {each}:{count - 1}" if count > 1 else f"{each}:0" for each, count in jobs.items()
             )
             raise InvalidInput(
-                f"A tower stands on a device of a task of the run: {there}. Received: {name!r}",
+                f"`devices` must be of tasks of the run ({there}), got {name!r}",
                 field="strategy.devices",
             )

@@ -1,4 +1,4 @@
-"""The tasks' parts of an in-graph ``fit``: the chief is the one client, the others lend it their devices."""
+"""The tasks' parts of an in-graph ``fit``: the chief is the only client, the others provide their devices."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from .tower_devices import connect, tower_devices
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; elsewhere serve until the client has ended, and return None.
+    """Run ``job`` as the client on the chief; on other tasks serve until the client ends, and return None.
 
-    Raises InvalidInput for devices that are not there, and what Keras's own ``fit`` raises.
+    Raises InvalidInput for unknown devices, and what Keras's own ``fit`` raises.
     """
     assert isinstance(job.strategy, InGraph)
     if not ctx.is_chief:
         ctx.server.join()
         return None
     if ctx.job_name not in InGraph.jobs:
-        raise InvalidInput(f"The client is a task of {' or '.join(InGraph.jobs)}. Received: {ctx.task}", field="jobs")
+        raise InvalidInput(
+            f"`jobs`: the client must be a task of {' or '.join(InGraph.jobs)}, got {ctx.task}", field="jobs"
+        )
     devices = tower_devices(job.strategy.devices, connect(ctx), ctx)
     ctx.note("info", f"Towers: {len(devices)}", ", ".join(devices))
 

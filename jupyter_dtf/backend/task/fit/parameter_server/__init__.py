@@ -13,7 +13,7 @@ CHECKS = ServedChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
+    """Run this task's part of ``job``. Return a FitResult on the chief, None on the other tasks."""
     if ctx.job_name == "ps":
         from .server import Server
 

@@ -1,8 +1,8 @@
-"""Where tasks that are apart begin and go on, and their checkpoints, which are the chief's affair.
+"""Where asynchronous tasks start and resume, and their checkpoints, which the chief alone writes.
 
-The servers say with what a process of a worker begins: the chief's word at the start of the gang, and where the worker
-had got to, by the last of its gradients that the first server has taken. So it is the same whether a training begins,
-goes on from a checkpoint, or one worker's process has been lost and another takes its place.
+The servers tell a worker's process where to start: from what the chief has sent at the start of the group, and from the
+worker's last gradient that the first server has received. So the procedure is the same for a training that begins, one
+that resumes from a checkpoint, and a worker process that replaces a lost one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .server_client import Client
 
 @dataclasses.dataclass
 class Beginning:
-    """With what this process begins. ``begin`` and ``stored`` are the chief's, if there is a checkpoint."""
+    """Where this process starts. ``begin`` and ``stored`` are set on the chief if there is a checkpoint."""
 
     started: Started
     begin: Begin | None = None
@@ -39,23 +39,23 @@ class Beginning:
 
     @property
     def goes_on(self) -> bool:
-        """Whether this worker has taken steps before, or its run has."""
+        """Whether this worker, or its run, has taken steps before."""
         return self.place.steps > 0 or self.started.version > 0
 
     def job(self, job: FitJob) -> FitJob:
-        """The job as it is from here on."""
+        """Return the job as it continues from here."""
         place, began = self.place.epoch, self.started.first_epoch
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
     def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
-        """What is left out of the examples."""
+        """Return which of the examples to skip."""
         place, first = self.place, self.started.first_epoch
         if not place.within and (job.steps_per_epoch is None or place.epoch == first):
             return None
         return skip_until(place.epoch, place.within, first, job, steps_per_execution)
 
     def tell(self, ctx: Any) -> None:
-        """Say that this worker was lost and is back."""
+        """Show a note if this worker was lost and has returned."""
         if self.started.is_back:
             where = f"epoch {self.place.epoch + 1}"
             if self.place.within:
@@ -64,10 +64,10 @@ class Beginning:
 
 
 def beginning(job: FitJob, ctx: Any, client: Client, *, steps_per_execution: int, follows_the_run: bool) -> Beginning:
-    """Ask the servers, whom the chief has told before. ``follows_the_run``: the place is the run's, in whole epochs;
-    otherwise this worker's own, in whole executions.
+    """Ask the servers, to which the chief has already sent the start.
 
-    Raises InvalidInput or NotFound, on the chief, for what is no checkpoint of a training.
+    ``follows_the_run``: the place is the run's, in whole epochs; otherwise it is this worker's own, in whole
+    executions. Raises InvalidInput or NotFound, on the chief, if there is no valid checkpoint of a training.
     """
     begin, stored = None, None
     if ctx.is_chief:
@@ -94,15 +94,15 @@ def _start(job: FitJob, begin: Begin | None, workers: int) -> Start:
 
 
 def _place_of_the_run(started: Started, steps: int) -> Place:
-    """The beginning of the epoch that the run is in; what has been done of it is passed over."""
+    """Return the beginning of the run's current epoch; what has been done of it is skipped."""
     epochs = started.version // steps if steps else 0
     return Place(started.first_epoch + epochs, 0, epochs * steps)
 
 
 class OwnSaving(Saving):
-    """The chief writes what the servers hold, at steps of its own. The last one waits for all workers: see ``end``.
+    """Writes the servers' state on the chief, at its own steps. The last one waits for all workers: see ``end``.
 
-    ``run_step``: with backup workers the steps of the run, by what was fetched last.
+    ``run_step``: with backup workers, returns the step of the run at the last fetch.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class OwnSaving(Saving):
             step = self._run_step()
             epochs, steps = divmod(step, self._length)
             if within and self._first_epoch + epochs > epoch:
-                self._is_due = True  # the others have ended the epoch: so does this task, before it is written
+                self._is_due = True  # the others have ended the epoch: end it here too, before writing
                 return
             epoch, within = self._first_epoch + epochs, steps
         super()._write(step, epoch, within, metric, is_last)
 
     def end(self) -> None:
-        """All workers have left and the chief has what the servers hold: write the last one, if it is due."""
+        """Write the last checkpoint if it is due, after all workers have left and the chief has the servers' state."""
         if self._at_the_end is not None:
             epoch, within, metric = self._at_the_end
             if self._writer is not None:

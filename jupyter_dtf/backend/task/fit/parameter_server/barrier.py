@@ -15,12 +15,12 @@ class Meeting:
         self._size = size
         self._arrived: dict[int, npt.NDArray[Any]] = {}
         self.held = 0
-        """How many sums have been formed."""
+        """The number of sums formed."""
         self.sum: npt.NDArray[Any] = np.zeros(0)
-        """The last one: nobody can be at the next before all have asked for it."""
+        """The last sum. No worker can be at the next one before all have asked for this one."""
 
     def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
-        """Take a worker's array. The sum is there when ``held`` is more than what this returns."""
+        """Add a worker's array. Its sum is complete when ``held`` exceeds the returned number."""
         meeting = self.held
         self._arrived[rank] = array
         if len(self._arrived) == self._size:

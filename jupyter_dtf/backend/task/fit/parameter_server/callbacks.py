@@ -1,4 +1,4 @@
-"""What a task's first and last callback, its metrics and its weights do differently with parameter servers."""
+"""The differences of a task's first and last callback, metrics and weights with parameter servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .skipping import FollowTheRun
 
 
 class ServedWeights(Weights):
-    """The weights of tasks that go in step. What callbacks changed on the chief goes to the servers first."""
+    """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first."""
 
     def __init__(self, variables: list[Any], reducer: Any, ctx: Any, push: Callable[[], None]) -> None:
         super().__init__(variables, reducer, ctx)
@@ -30,7 +30,7 @@ class ServedWeights(Weights):
 
 
 class OwnMetrics(Metrics):
-    """Of tasks apart: each has its own view. Before it validates, it looks at the servers' variables."""
+    """The metrics of asynchronous tasks: each has its own, and fetches the servers' variables before validating."""
 
     def __call__(self, logs: Any) -> Any:
         if not self.alone and not self.validating:
@@ -39,7 +39,7 @@ class OwnMetrics(Metrics):
 
 
 class OwnFirst(First):
-    """Of tasks apart."""
+    """The first callback of asynchronous tasks."""
 
     def __init__(self, state: State, watches_callbacks: bool) -> None:
         super().__init__(state, has_callbacks=False)
@@ -50,8 +50,10 @@ class OwnFirst(First):
 
 
 class OwnLast(Last):
-    """Of tasks apart: reports how stale its gradients are and how many were dropped, ends when the servers say so, and
-    tells them what callbacks have changed.
+    """The last callback of asynchronous tasks.
+
+    Reports how stale its gradients are and how many were dropped, stops when the servers say so, and sends them what
+    callbacks have changed.
     """
 
     def __init__(
@@ -68,12 +70,14 @@ class OwnLast(Last):
         following: FollowTheRun | None,
         begins: Place,
     ) -> None:
-        """``push``: gives the servers the weights that callbacks have changed; None where there are no callbacks.
-        ``begins``: where this task begins.
+        """Create the callback.
+
+        ``push``: sends weights that callbacks have changed to the servers; None without callbacks. ``begins``: where
+        this task starts.
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
         self.place = begins
-        """Where this task is, by what is done."""
+        """The position of this task, counting finished steps."""
         self._exchange = exchange
         self._ends_within = False
         self._client = client
@@ -81,14 +85,14 @@ class OwnLast(Last):
         self._push = push
         self._following = following
         self.has_last_word = False
-        """Whether callbacks changed the weights at the very end: these are then the run's result."""
+        """Whether callbacks changed the weights at the very end, which are then the run's result."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
         if (self.model._initial_epoch or self._job.initial_epoch) != self._job.initial_epoch:
             raise InvalidInput(
-                "A task apart from the others begins at initial_epoch: pass it, in place of a callback that resumes "
-                f"(BackupAndRestore). Received: a callback that resumes at epoch {self.model._initial_epoch}",
+                "`callbacks` must not resume an asynchronous task (BackupAndRestore), got one that resumes at epoch "
+                f"{self.model._initial_epoch}. Pass initial_epoch instead",
                 field="callbacks",
             )
         self._tell()
@@ -122,7 +126,7 @@ class OwnLast(Last):
         self.has_last_word = self._tell()
 
     def _look_at_the_end(self, epoch: int) -> None:
-        """How far this task has come says nothing about the data: others have had their part of the steps."""
+        """Do nothing: this task's progress does not show the data's length, because others take part of the steps."""
 
     def on_train_end(self, logs: Any = None) -> None:
         super().on_train_end(logs)
@@ -132,7 +136,7 @@ class OwnLast(Last):
         return super()._steps_done(batch) if self._following is None else self._following.step
 
     def _tell(self) -> bool:
-        """Give the servers what callbacks have changed, if they have."""
+        """Send the servers what callbacks have changed, and return whether they have changed anything."""
         if self._push is None or self._state.checksum == self._state.weights.checksum():
             return False
         self._push()

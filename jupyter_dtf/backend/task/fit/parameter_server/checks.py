@@ -1,4 +1,4 @@
-"""What parameter servers cannot train."""
+"""The checks of parameter servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..job import FitJob
 
 
 class ServedChecks(Checks):
-    """Servers hold the variables, and their parts of the optimizer."""
+    """The checks for servers holding the variables and their parts of the optimizer."""
 
     def is_exact(self, job: FitJob) -> bool:
         assert isinstance(job.strategy, ParameterServer)

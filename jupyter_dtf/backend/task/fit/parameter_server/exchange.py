@@ -1,4 +1,4 @@
-"""An optimizer whose ``apply`` is an exchange with the ``ps`` tasks: gradients out, fresh variables back."""
+"""An optimizer whose ``apply`` is an exchange with the ``ps`` tasks: it sends gradients and returns new variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .server_client import Client
 
 
 class Exchange:
-    """What ``fit.gradients.GradientSync`` is under all-reduce, and stands in its place for what is shared with it."""
+    """The counterpart of all-reduce's ``GradientSync``, which it replaces in the code common to both."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class Exchange:
         meet: Callable[[tf.Tensor, str], tf.Tensor] | None = None,
         drops: bool = False,
     ) -> None:
-        """``meet(tensor, name)`` sums over the training tasks, where they go in step.
+        """Create the exchange. ``meet(tensor, name)`` sums over the training tasks, if they are synchronous.
 
-        ``may_end``: in some step no task may have an example, which ends the epoch. ``drops``: gradients may come too
-        late to count.
+        ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``drops``: whether
+        gradients may arrive too late to count.
         """
         self.may_end = may_end
         self._pieces = pieces
@@ -53,7 +53,7 @@ class Exchange:
         self._sent = 0  # since ``place`` was set
         self._place: Place | None = None
         self.steps = 0
-        """Gradients sent in this epoch, without those of steps in which no task had an example."""
+        """Gradients sent in this epoch, without those of steps in which no task had examples."""
         self.examples: tf.Tensor | None = None
         self.applied = False
         self.lookups: Lookups | None = None
@@ -62,7 +62,7 @@ class Exchange:
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
 
     def install(self, optimizer: Any, is_chief: bool) -> None:
-        """Make the optimizer's ``apply`` an exchange. The chief's learning rate is the servers'."""
+        """Make the optimizer's ``apply`` an exchange. The servers use the chief's learning rate."""
         self._replaces = is_chief or self._meet is None
         through_pairs = has_own_apply_gradients(optimizer)
         rate = optimizer.learning_rate if isinstance(optimizer._learning_rate, keras.Variable) else None
@@ -103,33 +103,34 @@ class Exchange:
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient
         keys = None
-        if self.lookups is not None and self._meet is not None:  # else a gradient is that of a batch of its own
+        if self.lookups is not None and self._meet is not None:  # otherwise a gradient is of a task's own batch
             keys = self.lookups.keys(gradient.indices)
         return Rows(gradient.values, tf.cast(gradient.indices, tf.int64), (), keys)
 
     def ask_to_stop(self) -> None:
-        """The servers will tell all tasks in the steps to come."""
+        """Request a stop, which the servers pass on to all tasks in the following steps."""
         self._stop = True
 
     @property
     def agreement(self) -> Agreement:
-        """What the servers said last."""
+        """The servers' last answer."""
         answered = self._client.answered
         return Agreement(float(self._all_examples), answered.stop, answered.learning_rate)
 
     @property
     def data_ended(self) -> bool:
-        """Whether no task had an example in the last step."""
+        """Whether no task had examples in the last step."""
         return self._client.answered.examples == 0
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Steps are counted anew; of the first epoch, so many have been ``done``."""
+        """Restart counting steps, from ``done``."""
         self.steps = done
 
     @property
     def place(self) -> Place | None:
-        """Where this task is when its next gradient has been applied. Where tasks are apart, it is set to where the
-        task is before each execution of Keras's train function.
+        """The position of this task after its next gradient has been applied.
+
+        Asynchronous tasks set it to their current position before each execution of Keras's train function.
         """
         if self._place is None:
             return None
@@ -141,14 +142,14 @@ class Exchange:
         self._place, self._sent = place, 0
 
     def begin(self, examples: tf.Tensor) -> None:
-        """A step is being traced, or run eagerly, with so many examples on this task."""
+        """Begin tracing a step, or running it eagerly, with ``examples`` examples on this task."""
         self.examples = examples
         self.applied = False
         self.collectives = []
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """The sum over the tasks of a few numbers that do not depend on the weights, within a step."""
-        if self._meet is None:  # a gradient is then that of this task's own batch
+        """Sum a few numbers that do not depend on the weights over the tasks, within a step."""
+        if self._meet is None:  # then a gradient is of this task's own batch
             return values
         if self.lookups is not None and self.lookups.looks_again:
             return values
@@ -158,12 +159,13 @@ class Exchange:
 
     @property
     def agrees(self) -> bool:
-        """Whether the servers are to know what a step assigns: always."""
+        """Whether the servers must know what a step assigns: always."""
         return True
 
     def settle(self, variables: list[Any], may_be_empty: bool) -> None:
-        """The step has assigned these on every task that has examples: one without takes what the others have, and the
-        servers take what is theirs; in step from the chief, otherwise from each task.
+        """Assign to tasks without examples what the step has assigned to ``variables`` on the others.
+
+        Send trained variables to the servers: from the chief if tasks are synchronous, otherwise from each task.
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
@@ -184,7 +186,7 @@ class Exchange:
         self._replace(trained)
 
     def _replace(self, variables: list[Any]) -> None:
-        """The servers take these variables' values."""
+        """Replace the servers' values of these variables."""
         if not variables or not self._replaces:
             return
         positions = [self._positions[id(variable)] for variable in variables]
@@ -198,21 +200,21 @@ class Exchange:
         tf.numpy_function(replace, [tf.cast(v.value, self._client.dtype) for v in variables], tf.int64)
 
     def assign(self, values: Any) -> None:
-        """Give the model's variables the values of all pieces, flattened, one after the other."""
+        """Set the model's variables to the concatenated flattened values of all pieces."""
         parts: dict[int, list[Any]] = {}
         sizes = [piece.size for piece in self._pieces]
         for piece, part in zip(self._pieces, tf.split(values, sizes), strict=True):
             parts.setdefault(piece.variable, []).append(tf.reshape(part, piece.shape))
-        for i, rows in parts.items():  # pieces are in order of server, and so are a variable's rows
+        for i, rows in parts.items():  # pieces are in the order of servers, and so are a variable's rows
             variable = self._variables[i]
             variable.assign(tf.cast(tf.concat(rows, 0) if len(rows) > 1 else rows[0], variable.dtype))
 
     def note(self, without_examples: Callable[[], Any]) -> None:
-        """What a task without examples does in place of this step's next collective."""
+        """Record what a task without examples runs in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, by position of their variables, and take the answer."""
+        """Push gradients, by the position of their variables, and apply the answer."""
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [

@@ -1,4 +1,4 @@
-"""Which ``ps`` task holds which rows of which variable. Pure; every task computes the same from the model's shapes."""
+"""Which ``ps`` task holds which rows of which variable. Pure; every task computes the same from the shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Piece:
     """Rows ``first`` to ``first + rows`` of a variable, or all of it. ``shape`` is the piece's own."""
 
     variable: int
-    """Its place in ``model.trainable_variables``."""
+    """The index in ``model.trainable_variables``."""
     server: int
     shape: tuple[int, ...]
     first: int = 0
@@ -30,10 +30,10 @@ class Piece:
 def spread(
     shapes: Sequence[tuple[int, ...]], item_bytes: Sequence[int], can_split: Sequence[bool], servers: int, limit: int
 ) -> list[Piece]:
-    """Where each variable lies: in order of server, then of variable.
+    """Return the placement of the variables, ordered by server, then by variable.
 
-    A variable of more than ``limit`` bytes that ``can_split`` and has at least a row for each server is cut by rows,
-    evenly, over all of them. The others go whole, the largest first, to the server that holds least.
+    A variable of more than ``limit`` bytes with ``can_split`` and at least one row per server is split evenly by rows
+    over all servers. The others are placed whole, largest first, on the server that holds the least.
     """
     sizes = [math.prod(shape) * item for shape, item in zip(shapes, item_bytes, strict=True)]
     held = [0] * servers

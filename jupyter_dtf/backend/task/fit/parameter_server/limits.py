@@ -1,4 +1,4 @@
-"""What parameter servers cannot train, and why."""
+"""The limits of parameter servers, and their reasons."""
 
 from __future__ import annotations
 
@@ -10,54 +10,55 @@ from ..gradient_sync import optimizers_of
 
 
 def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
-    """Raise InvalidInput, saying what to change, for what cannot be right. ``servers``: None where not yet known."""
+    """Raise InvalidInput, with what to change, for unsupported models. ``servers``: None if not known yet."""
     optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise InvalidInput(
-            f"Under parameter servers a model has one optimizer. Received: {len(optimizers)}", field="model"
+            f"`model` must have one optimizer under parameter servers, got {len(optimizers)}", field="model"
         )
     (optimizer,) = optimizers
     if hasattr(optimizer, "inner_optimizer"):
         raise InvalidInput(
-            "Under parameter servers losses are not scaled: use the policy mixed_bfloat16 in place of mixed_float16. "
-            f"Received: {type(optimizer).__name__}",
+            f"`model` must not scale its loss under parameter servers, got {type(optimizer).__name__}. Use the policy "
+            "mixed_bfloat16 in place of mixed_float16",
             field="model",
         )
     if optimizer.global_clipnorm is not None and (servers or 1) > 1:
         raise InvalidInput(
-            "global_clipnorm takes the norm of all gradients together, which one ps task has to hold. Received: "
-            f"{servers} ps tasks",
+            "`global_clipnorm` must be None with several ps tasks, because it is the norm of all gradients together, "
+            f"which one ps task must hold, got {optimizer.global_clipnorm!r} with {servers} ps tasks",
             field="strategy",
         )
     if scale_lr and strategy.sync and not hasattr(optimizer._learning_rate, "assign"):
         raise InvalidInput(
-            "Under parameter servers scale_lr scales a rate that is a number. Received: "
+            "`scale_lr` must be False under parameter servers unless the learning rate is a number, got True with "
             f"{type(optimizer._learning_rate).__name__}",
             field="scale_lr",
         )
 
 
 def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
-    """Raise InvalidInput for a model whose late task could not go on with the step that the others are at."""
+    """Raise InvalidInput for a model with which a late task could not continue at the other tasks' step."""
     if model.steps_per_execution != 1:
         raise InvalidInput(
-            "With backup_workers a late task goes on with the step that the others are at: steps_per_execution=1. "
-            f"Received: {model.steps_per_execution}",
+            "`steps_per_execution` must be 1 with backup_workers, because a late task continues at the step of the "
+            f"others, got {model.steps_per_execution}",
             field="model",
         )
     if not has_length:
         raise InvalidInput(
-            "With backup_workers all tasks have equally many steps: give steps_per_epoch with data whose length is not "
-            "known. Received: None",
+            "`steps_per_epoch` must be given with backup_workers for data of unknown length, because all tasks have "
+            "the same number of steps, got None",
             field="steps_per_epoch",
         )
 
 
 def refuse_sums(is_plain_mean: bool) -> None:
-    """Raise InvalidInput for losses that need to know all gradients of a step, where some are dropped."""
+    """Raise InvalidInput for losses that depend on all gradients of a step, if some are dropped."""
     if not is_plain_mean:
         raise InvalidInput(
-            "With backup_workers a loss is a mean over examples, without masks: what another is of the global batch "
-            "is known only when the late ones have been dropped. Received: a sum, a mean over weights or masked steps",
+            "`model`: with backup_workers, a loss must be a mean over examples, without masks, because the others' "
+            "part of the global batch is known only after late ones are dropped, got a sum, a mean over weights or "
+            "masked steps",
             field="model",
         )

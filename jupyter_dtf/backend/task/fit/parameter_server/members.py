@@ -1,4 +1,4 @@
-"""The workers of a run as a ``ps`` task knows them, and with what each begins."""
+"""A ``ps`` task's view of the workers of a run, and where each starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .messages import Place, Start, Started
 
 @dataclass
 class Visit:
-    """One conversation with a worker's process. Another process of the same worker makes it ``over``."""
+    """A connection from a worker's process. It is over when another process of the same worker connects."""
 
     rank: int
     is_over: bool = False
@@ -21,18 +21,18 @@ class Member:
 
     task: str
     number: int = 0
-    """Of its last gradient."""
+    """The number of its last gradient."""
     scheduled: int = 0
     applied: int = 0
     repeated: int = 0
     has_left: bool = False
-    """Its training has ended."""
+    """Whether its training has ended."""
     has_gone: bool = False
-    """So has its process, after that."""
+    """Whether its process has ended after that."""
     place: Place | None = None
-    """Where it is by its last gradient; None: where it began."""
+    """Its position at its last gradient; None: where it started."""
     visit: Visit | None = None
-    """The one that is under way; None while it is not there."""
+    """The current connection; None while it is not connected."""
     visits: int = 0
 
 
@@ -45,16 +45,16 @@ class Members:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Where each is; empty where they are not apart."""
+        """Each worker's position; empty if they are synchronous."""
         return tuple(self.place(rank) for rank in sorted(self.by_rank)) if self.start is not None else ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Of each one's last gradient."""
+        """The number of each worker's last gradient."""
         return tuple(self.by_rank[rank].number for rank in sorted(self.by_rank))
 
     def place(self, rank: int) -> Place:
-        """Where a worker is."""
+        """Return a worker's position."""
         assert self.start is not None
         known = self.by_rank[rank].place
         if known is not None:
@@ -62,7 +62,7 @@ class Members:
         return self.start.places[rank] if rank < len(self.start.places) else self.start.place
 
     def started(self, rank: int, version: int) -> Started:
-        """What a worker's process is told when it begins."""
+        """Return what to send to a worker's process when it starts."""
         start, member = self.start, self.by_rank[rank]
         assert start is not None
         return Started(
@@ -76,5 +76,5 @@ class Members:
         )
 
     def have(self, numbers: tuple[int, ...], away: set[int]) -> bool:
-        """Whether each one's gradients up to these are here, but for what those that are ``away`` have not sent."""
+        """Return whether all gradients up to ``numbers`` are here, except those of workers in ``away``."""
         return all(rank in away or self.by_rank[rank].number >= number for rank, number in enumerate(numbers))

@@ -1,4 +1,4 @@
-"""The words that workers and ``ps`` tasks say to each other; arrays go along with them (``wire``)."""
+"""The messages between workers and ``ps`` tasks; arrays are sent along with them (``wire``)."""
 
 from __future__ import annotations
 
@@ -8,89 +8,92 @@ import msgspec
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all words."""
+    """Base of all messages."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """How far a worker is: so many ``steps`` of its own in all, ``within`` of them in ``epoch``, counted from 0."""
+    """A worker's position: ``steps`` of its own in total, ``within`` of them in ``epoch``, counted from 0."""
 
     epoch: int
     within: int = 0
     steps: int = 0
 
 
-# -- what a worker says --------------------------------------------------------------------------------------------
+# -- messages of workers -----------------------------------------------------------------------------------------------
 
 
 class Join(Word, frozen=True):
-    """The first word, of the task of this rank. ``shares_memory``: payloads go through files."""
+    """The first message, from the task of this rank. ``shares_memory``: whether payloads go through files."""
 
     rank: int
     shares_memory: bool
 
 
 class Start(Word, frozen=True):
-    """The chief's, of workers that are apart: with what each of them begins."""
+    """From the chief of asynchronous workers: where each of them starts."""
 
     seed: int
-    """Of the order of the examples."""
+    """The seed of the order of the examples."""
     first_epoch: int
-    """With which the training began, before its checkpoint if it goes on from one."""
+    """The first epoch of the training, before its checkpoint if it resumes from one."""
     place: Place
-    """Of all workers of which ``places``, by rank, does not say another."""
+    """The position of all workers without their own in ``places``, by rank."""
     places: tuple[Place, ...] = ()
 
 
 class GetStart(Word, frozen=True):
-    """Asks with what this process begins: for the first time, or where an earlier one was lost. It takes part from
-    ``version`` on.
+    """Asks where this process starts, whether it is the first or replaces a lost one.
+
+    It takes part from ``version`` on.
     """
 
     version: int
 
 
 class Keep(Word, frozen=True):
-    """The chief's moving statistics (payload, float64), for those that begin later."""
+    """The chief's moving statistics (payload, float64), for workers that start later."""
 
 
 class GetKept(Word, frozen=True):
-    """Asks for them."""
+    """Asks for the kept moving statistics."""
 
 
 class Hold(Word, frozen=True):
-    """Asks that no more gradients be applied until ``Release``, but for those that ``GetState`` names."""
+    """Asks not to apply gradients until ``Release``, except those named by ``GetState``."""
 
 
 class Release(Word, frozen=True):
-    """The state has been taken: go on."""
+    """The state has been taken: continue."""
 
 
 class Build(Word, frozen=True):
-    """The chief's: what the variables begin with (payload: see ``state``). ``batch``: what its model is built for."""
+    """The variables' initial values from the chief (payload: see ``state``). ``batch``: what to build its model for."""
 
     batch: Any
 
 
 class Push(Word, frozen=True):
-    """A gradient. Payload: the dense pieces in one, then for each sparse one its row numbers, its keys if it has any
-    (both int64), and its rows.
+    """A gradient.
+
+    Payload: the dense pieces concatenated, then for each sparse one its row numbers, its keys if any (both int64), and
+    its rows.
     """
 
     number: int
-    """Counts this worker's gradients from 1, so that one that comes twice is noticed."""
+    """Counts this worker's gradients from 1, so that a repeated one is noticed."""
     version: int
     """Of the variables that it was computed from."""
     examples: int
     absent: tuple[int, ...] = ()
-    """Pieces of this server, by position, that the loss does not depend on."""
+    """Positions of this server's pieces that the loss does not depend on."""
     sparse: tuple[tuple[int, int, bool], ...] = ()
     """(piece, number of rows, whether they have keys)."""
     learning_rate: float | None = None
-    """What the chief's optimizer has been set to."""
+    """The learning rate set on the chief's optimizer."""
     stop: bool = False
-    """Whether this worker asks all to stop."""
+    """Whether this worker requests that all stop."""
     place: Place | None = None
-    """Where it is when this has been applied, if workers are apart."""
+    """The worker's position after this has been applied, if workers are asynchronous."""
 
 
 class Fetch(Word, frozen=True):
@@ -100,7 +103,7 @@ class Fetch(Word, frozen=True):
 
 
 class Meet(Word, frozen=True):
-    """A one-dimensional array (payload) to be summed over the workers."""
+    """A one-dimensional array (payload) to sum over the workers."""
 
     dtype: str
 
@@ -114,9 +117,10 @@ class Leave(Word, frozen=True):
 
 
 class GetState(Word, frozen=True):
-    """Asks for variables and optimizer slots; ``final``: when all workers have left.
+    """Asks for variables and optimizer slots; ``final``: after all workers have left.
 
-    ``numbers``: with each worker's gradients up to this one, by rank. ``version``: of this version or a later one.
+    ``numbers``: include each worker's gradients up to this number, by rank. ``version``: of this version or a later
+    one.
     """
 
     final: bool
@@ -125,16 +129,16 @@ class GetState(Word, frozen=True):
 
 
 class SetState(Word, frozen=True):
-    """The chief's values (payload) replace variables and optimizer slots."""
+    """Replaces variables and optimizer slots with the chief's values (payload)."""
 
 
 class Replace(Word, frozen=True):
-    """What a step has assigned to these pieces, by position (payload), replaces what is held."""
+    """Replaces pieces, by position, with what a step has assigned to them (payload)."""
 
     pieces: tuple[int, ...]
 
 
-# -- what a ps task says -------------------------------------------------------------------------------------------
+# -- messages of ps tasks ----------------------------------------------------------------------------------------------
 
 
 class Values(Word, frozen=True):
@@ -144,20 +148,20 @@ class Values(Word, frozen=True):
     iterations: int
     learning_rate: float
     staleness: int = 0
-    """Updates between the version of the gradient and the one it was applied to."""
+    """The number of updates between the gradient's version and the one it was applied to."""
     late: bool = False
     """Whether it was dropped."""
     stop: bool = False
     examples: int = 0
-    """Of all gradients of the update that ended the step."""
+    """The number of examples of all gradients in the update that ended the step."""
 
 
 class Sum(Word, frozen=True):
-    """Payload: the sum."""
+    """The sum (payload)."""
 
 
 class Started(Word, frozen=True):
-    """With what a worker begins. ``number``: of the last gradient of its that was taken here."""
+    """Where a worker starts. ``number``: of its last gradient that was received here."""
 
     seed: int
     first_epoch: int
@@ -165,13 +169,13 @@ class Started(Word, frozen=True):
     version: int
     number: int
     has_left: bool = False
-    """Whether its training has ended already."""
+    """Whether its training has already ended."""
     is_back: bool = False
-    """Whether an earlier process of this worker was here."""
+    """Whether an earlier process of this worker was connected."""
 
 
 class Kept(Word, frozen=True):
-    """Payload: what is kept, so many bytes of it."""
+    """The kept array (payload) and its size in bytes."""
 
     nbytes: int
 
@@ -186,18 +190,18 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     """What became of a worker's gradients."""
 
     scheduled: int
-    """By the worker's own count."""
+    """Counted by the worker."""
     applied: int
     dropped: int
     repeated: int
-    """Came twice; applied once."""
+    """Received twice, applied once."""
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class State(Word, frozen=True):
-    """Variables and slots (payload), and how it went until now. ``moving``: leading bytes are statistics, summed."""
+    """Variables and slots (payload), and counts so far. ``moving``: the number of leading summed moving statistics."""
 
     updates: dict[int, Counts]
     moving: int = 0
@@ -205,24 +209,24 @@ class State(Word, frozen=True):
     version: int = 0
     iterations: int = 0
     places: tuple[Place, ...] = ()
-    """By rank, where workers are apart."""
+    """By rank, if workers are asynchronous."""
 
 
 class Done(Word, frozen=True):
-    """As you said."""
+    """The request has been carried out."""
 
 
 class Refused(Word, frozen=True):
-    """It cannot be done."""
+    """The request cannot be carried out."""
 
     why: str
 
 
-# -- between ps tasks ----------------------------------------------------------------------------------------------
+# -- messages between ps tasks -----------------------------------------------------------------------------------------
 
 
 class Decide(Word, frozen=True):
-    """The first ``ps`` task's word on whose gradients make the update of ``version``; it is not answered."""
+    """The first ``ps`` task's decision whose gradients make the update of ``version``. It is not answered."""
 
     version: int
     workers: tuple[int, ...]

@@ -1,6 +1,6 @@
-"""What a task estimates from its own examples, as the moving statistics of normalization layers.
+"""Values that a task estimates from its own examples, such as the moving statistics of normalization layers.
 
-The floating-point weights that are not trained. Whole numbers and truth values cannot be averaged: the chief's stay.
+These are the floating-point weights that are not trained. Integers and booleans cannot be averaged: the chief's remain.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import tensorflow as tf
 
 
 def take(model: Any) -> npt.NDArray[np.float64]:
-    """All of them, flattened, one after the other."""
+    """Return all of them, flattened and concatenated."""
     return np.concatenate([np.zeros(0), *(v.numpy().ravel().astype(np.float64) for v in _moving(model))])
 
 
 def assign(model: Any, values: npt.NDArray[np.float64]) -> None:
-    """Give them values as ``take`` returns them."""
+    """Assign values as returned by ``take``."""
     start = 0
     for variable in _moving(model):
         size = int(np.prod(variable.shape))

@@ -1,4 +1,4 @@
-"""What a ``ps`` task reads from the payloads of workers."""
+"""Reading the payloads of workers in a ``ps`` task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire import Bytes, Reader
 
 
 def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
-    """The gradient of a push; views of the payload."""
+    """Return the gradient of a push, as views of the payload."""
     reader = Reader(payload)
     elsewhere = {*word.absent, *(piece for piece, *_ in word.sparse)}
     size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)
@@ -29,6 +29,6 @@ def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
 
 
 def arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:
-    """Arrays of these (dtype, size), one after the other; views of the payload."""
+    """Return consecutive arrays of these (dtype, size), as views of the payload."""
     reader = Reader(payload)
     return [reader.take(dtype, size) for dtype, size in shapes]

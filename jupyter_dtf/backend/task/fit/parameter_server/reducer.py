@@ -1,4 +1,4 @@
-"""Reducers for training tasks that have parameter servers."""
+"""Reducers for training tasks with parameter servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .server_client import Client
 
 
 class ServedReducer(Reducer):
-    """Sums formed by the first ``ps`` task; for tasks that go in step."""
+    """Sums formed by the first ``ps`` task, for synchronous tasks."""
 
     is_timed = True
 
@@ -22,11 +22,11 @@ class ServedReducer(Reducer):
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         if op != "sum":
-            raise NotImplementedError(f"A ps task forms sums. Received: {op}")
+            raise NotImplementedError(f'`op` must be "sum" on a ps task, got {op!r}')
         return [self._sum(tensor) for tensor in tensors]
 
     def close(self, failed: bool = False) -> None:
-        """Nothing to leave: the client has said so to the servers."""
+        """Do nothing: the client tells the servers."""
 
     def _sum(self, tensor: tf.Tensor) -> tf.Tensor:
         total = tf.numpy_function(lambda a: self._client.meet(np.ravel(a)).reshape(a.shape), [tensor], tensor.dtype)
@@ -35,12 +35,12 @@ class ServedReducer(Reducer):
 
 
 class Apart(Reducer):
-    """A place among tasks that do not wait for each other: their shares of the data, and no collective."""
+    """The shares of the data among asynchronous tasks, without collectives."""
 
     is_timed = True
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
-        raise NotImplementedError(f"These tasks do not wait for each other. Received: {name}")
+        raise NotImplementedError(f"`strategy` must be synchronous for collectives, got the collective {name!r}")
 
     def close(self, failed: bool = False) -> None:
         pass

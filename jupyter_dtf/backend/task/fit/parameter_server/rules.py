@@ -1,7 +1,7 @@
-"""When a gradient is applied and when its worker goes on: asynchronously, within a bound, or step by step.
+"""When a gradient is applied and its worker continues: asynchronously, within a bound, or step by step.
 
-Pure: workers are ranks, gradients do not appear. A ``ps`` task tells its rule what comes and gets back what to apply: a
-list of updates, each the set of workers whose gradients form it. ``may_go_on`` says whose answers are due.
+Pure: workers are ranks, and there are no gradients. A ``ps`` task passes events to its rule and gets back what to
+apply: a list of updates, each the set of workers whose gradients form it. ``may_go_on`` says whose answers are due.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ class Rule(ABC):
         self.version = 0
         self.training = set(workers)
         self.away: set[int] = set()
-        """Those that have gone without leaving, and may come back: nobody waits for them."""
+        """Workers that have gone without leaving, and may come back: nobody waits for them."""
         self.dropped = dict.fromkeys(sorted(self.training), 0)
 
     @abstractmethod
     def push(self, worker: int, version: int) -> Updates:
-        """A gradient has come."""
+        """Handle the arrival of a gradient."""
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Whether a worker that has pushed is to get the variables now."""
+        """Return whether a worker that has pushed gets the variables now."""
 
     def leave(self, worker: int) -> Updates:
-        """A worker trains no more."""
+        """Handle the end of a worker's training."""
         self.training.discard(worker)
         return []
 
     def lose(self, worker: int) -> Updates:
-        """A worker has gone without leaving. What it has sent and is in no update yet is forgotten."""
+        """Handle the loss of a worker. Gradients of it that are in no update yet are forgotten."""
         self.away.add(worker)
         return []
 
     def come_back(self, worker: int, version: int) -> None:
-        """A worker that had gone is there anew, and begins with variables of ``version`` or later."""
+        """Handle the return of a lost worker, which starts with variables of ``version`` or later."""
         self.away.discard(worker)
 
     @property
     def present(self) -> set[int]:
-        """Those that train and are there."""
+        """Workers that are training and connected."""
         return self.training - self.away
 
 
 class Asynchronous(Rule):
-    """Each gradient is applied when it comes.
+    """Applies each gradient when it arrives.
 
-    ``max_staleness``: a worker begins a step only when the slowest that still trains has finished all but so many of
-    the steps before it (stale synchronous parallel: Ho et al. 2013).
+    ``max_staleness``: a worker starts a step only when the slowest that is still training has finished all but this
+    many of the previous steps (stale synchronous parallel: Ho et al. 2013).
     """
 
     def __init__(self, workers: Iterable[int], max_staleness: int | None) -> None:
@@ -74,7 +74,7 @@ class Asynchronous(Rule):
         return self._steps[worker] - self._slowest(self._steps[worker]) <= self._max_staleness
 
     def come_back(self, worker: int, version: int) -> None:
-        """It counts as the slowest of the others: they have not to wait until it has caught up with them."""
+        """Count it as the slowest of the others, so that they need not wait for it to catch up."""
         self._steps[worker] = self._slowest(self._steps[worker])
         super().come_back(worker, version)
 
@@ -83,7 +83,7 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """One update a step, of the first gradients that come; ``backup_workers`` fewer than there are workers.
+    """Makes one update per step, of the first gradients to arrive: ``backup_workers`` fewer than there are workers.
 
     The first ``ps`` task decides whose these are.
     """
@@ -122,16 +122,16 @@ class Synchronous(Rule):
 
 
 class Following(Rule):
-    """The other ``ps`` tasks' part in synchronous training: they apply what the first has decided on.
+    """The rule of the other ``ps`` tasks in synchronous training: they apply what the first has decided.
 
-    Of a worker that went while it was sending, the first may have what has not come here: it is left out.
+    If a worker was lost while sending, the first may have a gradient that has not arrived here: it is left out.
     """
 
     def __init__(self, workers: Iterable[int]) -> None:
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        self._takes_part_from: dict[int, float] = {}  # of workers that have gone or come back: the first version
+        self._takes_part_from: dict[int, float] = {}  # the first version of workers that were lost or came back
 
     def push(self, worker: int, version: int) -> Updates:
         if version < self.version:
@@ -141,7 +141,7 @@ class Following(Rule):
         return self._complete()
 
     def decide(self, version: int, workers: Iterable[int]) -> Updates:
-        """The first ``ps`` task's word on whose gradients make the update of ``version``."""
+        """Handle the first ``ps`` task's decision whose gradients make the update of ``version``."""
         self._decided[version] = frozenset(workers)
         return self._complete()
 
@@ -162,7 +162,7 @@ class Following(Rule):
         done: Updates = []
         while (chosen := self._decided.get(self.version)) is not None:
             if any(self._takes_part_from.get(worker, 0) <= self.version for worker in chosen - self._arrived):
-                break  # its gradient is on its way
+                break  # its gradient is still arriving
             for worker in self._arrived - chosen:
                 self.dropped[worker] += 1
             done.append(chosen & self._arrived)

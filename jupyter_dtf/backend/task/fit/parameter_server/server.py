@@ -1,7 +1,8 @@
-"""A ``ps`` task: holds its share of the variables, applies gradients as the rule says, and answers the workers.
+"""A ``ps`` task: holds its share of the variables, applies gradients by the rule, and answers the workers.
 
-One thread for each worker, which speaks in turn with it; all that they share is changed under one condition. A worker
-that goes before its training has ended is the end of one that goes in step. Of those that are apart it may come back.
+There is one thread per worker, which handles its requests one at a time; all shared state is changed under one
+condition. If a worker is lost before its training has ended, synchronous training fails; an asynchronous worker may
+come back.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
 
 
 class _Over(Exception):
-    """Another thread has failed: this one has nothing more to say."""
+    """Another thread has failed, so this one ends without an error of its own."""
 
 
 class Server:
-    """Serves one run. ``run`` returns when all workers have left and gone."""
+    """Serves one run. ``run`` returns when all workers have left and disconnected."""
 
     def __init__(self, job: FitJob, ctx: Any) -> None:
         self._job = job
@@ -79,7 +80,7 @@ class Server:
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
         self._all = Members(self._members)
         self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
-        self._most: tuple[int, ...] | None = None  # while it is held: the last number of each that is applied
+        self._most: tuple[int, ...] | None = None  # during Hold: the last number of each worker that is applied
         self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
         self._followers: list[Channel] = []
@@ -94,7 +95,7 @@ class Server:
         self._moving_workers = 0
 
     def run(self) -> None:
-        """Raises what went wrong here, RuntimeError naming a worker that has gone before its training ended."""
+        """Serve. Raises what failed here, and RuntimeError, naming the worker, if one is lost during its training."""
         configure_keras(self._job.keras_config)
         self._model = job_model(self._job, ServedChecks(), Asked.of(self._job))
         if isinstance(self._rule, Synchronous):
@@ -108,7 +109,7 @@ class Server:
         with self._changed:
             self._changed.wait_for(lambda: self._failure or self._have(lambda member: member.has_gone))
         for listener in listeners:
-            listener.shutdown(socket.SHUT_RDWR)  # which ends the accept() that waits there
+            listener.shutdown(socket.SHUT_RDWR)  # ends the accept() that waits there
         for follower in self._followers:
             follower.close()
         if self._failure is not None:
@@ -134,18 +135,18 @@ class Server:
             while True:
                 try:
                     connected, _ = listener.accept()
-                except OSError:  # shut down: all have gone
+                except OSError:  # shut down: all workers have disconnected
                     return
                 self._in_thread(self._receive_task, connected)
 
     def _hear_of_a_stop(self) -> None:
-        """Of a run that is stopped, nobody comes back."""
+        """Wake up waiting threads when the run is stopped, because then no worker comes back."""
         self._ctx.stop_requested.wait()
         with self._changed:
             self._changed.notify_all()
 
     def _have(self, done: Callable[[Member], bool]) -> bool:
-        """Whether all workers have done something, but for those that will not come back."""
+        """Return whether ``done`` holds for all workers, except those that will not come back."""
         lost = self._rule.away if self._ctx.should_stop else set()
         return all(done(member) for rank, member in self._members.items() if rank not in lost)
 
@@ -165,7 +166,7 @@ class Server:
         self._serve(channel, word.rank)
 
     def _follow(self, channel: Channel) -> None:
-        """Take decisions from the first ``ps`` task until it has ended."""
+        """Take decisions from the first ``ps`` task until it ends."""
         assert isinstance(self._rule, Following)
         while True:
             try:
@@ -177,7 +178,7 @@ class Server:
                 self._apply(self._rule.decide(word.version, word.workers))
 
     def _serve(self, channel: Channel, rank: int) -> None:
-        """Answer a worker's process until it goes."""
+        """Answer a worker's process until it disconnects."""
         visit = self._welcome(rank)
         while True:
             try:
@@ -189,7 +190,7 @@ class Server:
                 return
 
     def _welcome(self, rank: int) -> Visit:
-        """A worker's process is there. If it is not the first, the one before is no more, even if nothing told so."""
+        """Register a worker's process. It replaces an earlier one, even if the loss of that was not noticed."""
         visit = Visit(rank)
         with self._changed:
             self._say_goodbye(self._members[rank].visit)
@@ -205,7 +206,7 @@ class Server:
             visit.is_over, member.visit = True, None
             if member.has_left:
                 member.has_gone = True
-            elif self._may_come_back and visit.rank:  # the first task's loss is that of the gang
+            elif self._may_come_back and visit.rank:  # losing the first task means losing the whole group
                 self._apply(self._rule.lose(visit.rank))
                 self._gradients.pop(visit.rank, None)
             else:
@@ -247,7 +248,7 @@ class Server:
                     return Done(), []
                 case GetKept():
                     return Kept(self._kept.nbytes), [self._kept]
-        raise ValueError(f"A worker asks what a ps task can answer. Received: {word!r:.200}")
+        raise ValueError(f"`word` must be a request of a worker, got {word!r:.200}")
 
     def _push(self, visit: Visit, word: Push, payload: Bytes) -> Answer:
         rank = visit.rank
@@ -268,7 +269,7 @@ class Server:
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
-        """What a step has assigned belongs to the next update: others may not have fetched the last one's values."""
+        """Keep a step's assignments for the next update: others may not have fetched the last one's values."""
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:
             self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()
@@ -337,7 +338,7 @@ class Server:
         except DtfError as error:
             return Refused(str(error)), []
         self._shard = shard
-        del self._model  # what other servers hold
+        del self._model  # holds the other servers' variables too
         self._changed.notify_all()
         return Done(), []
 
@@ -345,7 +346,7 @@ class Server:
         if isinstance(word, Start):
             self._all.start = word
             if not isinstance(self._rule, Asynchronous):
-                self._rule.version = word.place.steps  # which counts the run's steps, of all epochs
+                self._rule.version = word.place.steps  # counts the run's steps over all epochs
             self._changed.notify_all()
             return Done(), []
         self._wait(lambda: self._all.start is not None)
@@ -398,7 +399,7 @@ class Server:
         return self._shard
 
     def _wait(self, condition: Callable[[], bool], visit: Visit | None = None) -> None:
-        """Raises EOFError when another process of the worker has come in place of the one that ``visit`` is of."""
+        """Wait. Raises EOFError if another process of the same worker has replaced the one of ``visit``."""
         self._changed.wait_for(lambda: self._failure or condition() or (visit is not None and visit.is_over))
         if self._failure is not None:
             raise _Over

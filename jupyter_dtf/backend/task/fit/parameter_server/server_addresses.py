@@ -1,4 +1,4 @@
-"""Who is where in a run with parameter servers, and how a task reaches another."""
+"""The addresses of a run's tasks with parameter servers, and how to connect to them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .....schema.cluster import FIRST_JOBS, split_endpoint
 from . import wire
 
 _REACH_S = 60.0
-_RETRY_S = 0.01  # nothing tells when another process begins to listen
+_RETRY_S = 0.01  # there is no notification when another process starts to listen
 
 
 class Places:
-    """The tasks of a run as one of them sees them. Ranks count the training tasks first, then the servers."""
+    """The tasks of a run as seen by one of them. Ranks count the training tasks first, then the servers."""
 
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
@@ -26,23 +26,24 @@ class Places:
         self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
         if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
             raise InvalidInput(
-                f"Tasks with parameter servers are of the jobs chief, worker and ps. Received: {sorted(set(jobs))}",
+                "`jobs` must be of chief, worker and ps, with at least one ps, for parameter servers, got "
+                f"{sorted(set(jobs))}",
                 field="jobs",
             )
         self.server = ctx.rank - len(self.workers)
-        """Which server this task is; negative for a worker."""
+        """The index of this server; negative for a worker."""
         self._endpoints = list(ctx.cluster_spec.jobs["ps"].values())
         self.secret = bytes.fromhex(ctx.secret)
 
     def listen(self) -> list[socket.socket]:
-        """This server's sockets: one for the tasks of this machine, one more where the run has others."""
+        """Return this server's sockets: one for the tasks of this machine, and one if the run has other machines."""
         listeners = [wire.listen(self._path(self.server))]
         if len(set(self._ctx.machines)) > 1:
             listeners.append(wire.listen_on_port(*split_endpoint(self._endpoints[self.server])))
         return listeners
 
     def reach(self, server: int) -> wire.Channel:
-        """A channel to a server, when it listens. Raises Unavailable if it does not within a minute."""
+        """Return a channel to a server, once it listens. Raises Unavailable if it does not within a minute."""
         end = time.monotonic() + _REACH_S
         address: Path | tuple[str, int]
         address = self._path(server) if self.shares_memory(server) else split_endpoint(self._endpoints[server])
@@ -55,12 +56,12 @@ class Places:
                 time.sleep(_RETRY_S)
 
     def shares_memory(self, server: int) -> bool:
-        """Whether this task is on the server's machine."""
+        """Return whether this task is on the server's machine."""
         machines = self._ctx.machines
         return bool(machines[self._ctx.rank] == machines[len(self.workers) + server])
 
     def files(self, server: int, worker: int) -> tuple[Path, Path]:
-        """Where payloads lie that go to the worker, and that go to the server."""
+        """Return the files of payloads to the worker, and to the server."""
         name = f"ps-{server}-{worker}"
         return self._ctx.shared_dir / f"{name}-down", self._ctx.shared_dir / f"{name}-up"
 
@@ -69,7 +70,7 @@ class Places:
 
 
 class AmongWorkers:
-    """``ctx`` as the training tasks see it: ``size`` and ``shard`` leave out the ``ps`` tasks."""
+    """``ctx`` for the training tasks: ``size`` and ``shard`` exclude the ``ps`` tasks."""
 
     def __init__(self, ctx: Any, size: int) -> None:
         self._ctx = ctx

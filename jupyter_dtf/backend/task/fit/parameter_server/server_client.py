@@ -1,4 +1,4 @@
-"""A training task's conversations with all ``ps`` tasks."""
+"""A training task's client for all ``ps`` tasks."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from .server_addresses import Places
 from .wire import Bytes, Reader
 
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[Any]]
-"""Row numbers of a variable, their keys (``lookups``) if there are any, and a row of its gradient for each."""
+"""Row numbers of a variable, their keys (``lookups``) if any, and the gradient's row for each."""
 
 
 @dataclass
 class Answered:
-    """What the servers last said."""
+    """The servers' last answer."""
 
     version: int = 0
     iterations: int = 0
@@ -55,11 +55,11 @@ class Answered:
     """Mean over the servers."""
     stop: bool = False
     examples: int = 0
-    """Of the last update that this task took part in: where it is synchronous, of all gradients in it."""
+    """Of the last update that this task took part in; if it is synchronous, of all its gradients."""
 
 
 class Client:
-    """Speaks with every server. One thread at a time. Raises RuntimeError naming a server that has gone."""
+    """Communicates with every server, one thread at a time. Raises RuntimeError, naming the server, if one is lost."""
 
     def __init__(self, ctx: Any, places: Places) -> None:
         self._places = places
@@ -73,15 +73,15 @@ class Client:
                 channel.share_memory(to_server, to_worker)
         self.pushed = 0
         self.dropped = 0
-        """How many of this worker's gradients came too late."""
+        """The number of this worker's gradients that arrived too late."""
         self.answered = Answered()
         self._is_apart = False
-        self._versions = [0] * len(places.servers)  # of the variables held here, on each server
+        self._versions = [0] * len(places.servers)  # of this task's copy of the variables, by server
 
     def divide(self, pieces: list[Piece], dtype: Any, is_sync: bool) -> None:
-        """Say which server holds what, in order of server, and the type in which it travels; before all but ``meet``.
+        """Set which server holds what, ordered by server, and the type on the wire. Must precede all but ``meet``.
 
-        ``is_sync``: the variables of all servers are to be of one version.
+        ``is_sync``: whether the variables of all servers must have the same version.
         """
         self._by_server = [[p for p in pieces if p.server == s] for s in range(len(self._channels))]
         self.dtype = dtype
@@ -90,7 +90,7 @@ class Client:
     # -- training -----------------------------------------------------------------------------------------------
 
     def fetch(self) -> npt.NDArray[Any]:
-        """All pieces, flattened, one after the other, once there are any; a new array."""
+        """Return a new array of all pieces, flattened and concatenated, once the servers have them."""
         return self._values([self._ask(server, Fetch(0)) for server in range(len(self._channels))])
 
     def push(
@@ -104,10 +104,10 @@ class Client:
         stop: bool = False,
         place: Place | None = None,
     ) -> npt.NDArray[Any]:
-        """Send a gradient and wait for the variables: as ``fetch``.
+        """Send a gradient, and return the variables as ``fetch`` does.
 
-        ``dense`` holds the pieces, flattened, of all variables that are neither in ``sparse`` nor in ``absent``;
-        ``place`` as of ``Push``.
+        ``dense`` holds the flattened pieces of all variables that are neither in ``sparse`` nor in ``absent``.
+        ``place`` is as in ``Push``.
         """
         self.pushed += 1
         start = 0
@@ -138,7 +138,7 @@ class Client:
         return values
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """The servers take these values of variables, by position."""
+        """Replace the servers' values of variables, by position."""
 
         def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
             here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
@@ -149,53 +149,53 @@ class Client:
         self._on_each(message)
 
     def meet(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The sum over the training tasks of a one-dimensional array."""
+        """Return the sum of a one-dimensional array over the training tasks."""
         _, payload = self._ask(0, Meet(array.dtype.str), array)
         total: npt.NDArray[Any] = Reader(payload).take(array.dtype, array.size).copy()
         return total
 
-    # -- beginning and end --------------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------------------------
 
     def begin(self, start: Start) -> None:
-        """Say with what every worker begins, where they are apart. The chief's part, before ``started``."""
+        """Send where every worker starts, if they are asynchronous. Called by the chief, before ``started``."""
         self._on_each(lambda server: (start, []))
 
     def started(self) -> Started:
-        """With what this process begins, where workers are apart: once the chief has said so."""
+        """Return where this process starts, if workers are asynchronous, once the chief has sent it."""
         self._is_apart = True
         known: list[Started] = []
         for server in range(len(self._channels)):
             word, _ = self._ask(server, GetStart(known[0].version if known else 0))
             assert isinstance(word, Started)
             known.append(word)
-        self.pushed = max(word.number for word in known)  # one that was lost may not have reached all servers
+        self.pushed = max(word.number for word in known)  # a lost one may not have reached all servers
         return known[0]
 
     def keep(self, moving: npt.NDArray[np.float64]) -> None:
-        """Have the first server keep the chief's moving statistics for those that begin later."""
+        """Keep the chief's moving statistics on the first server, for workers that start later."""
         self._ask(0, Keep(), moving)
 
     def kept(self) -> npt.NDArray[np.float64]:
-        """Those; empty where there are none."""
+        """Return the kept moving statistics, or an empty array."""
         _, payload = self._ask(0, GetKept())
         kept: npt.NDArray[np.float64] = payload.view(np.float64).copy()
         return kept
 
     def build(self, states: list[list[npt.NDArray[Any]]], batch: Any) -> None:
-        """Say what each server begins with (see ``slots.Plan``). The chief's part. Raises InvalidInput."""
+        """Send each server's initial state (see ``slots.Plan``). Called by the chief. Raises InvalidInput."""
         self._on_each(lambda server: (Build(batch), states[server]))
 
     def set_state(self, states: list[list[npt.NDArray[Any]]]) -> None:
-        """Replace variables and slots. The chief's part."""
+        """Replace variables and slots. Called by the chief."""
         self._on_each(lambda server: (SetState(), states[server]))
 
     def state(
         self, shapes: list[list[tuple[Any, int]]], final: bool
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
-        """Every server's arrays; the first one's word, and the sum of the workers' moving statistics.
+        """Return every server's arrays, the first one's message, and the sum of the workers' moving statistics.
 
-        ``final``: when all workers have left. Until then, where they are apart, several servers are held meanwhile: of
-        each worker all have applied the same gradients. What comes then is computed from variables that are these.
+        ``final``: after all workers have left. Before that, several servers of asynchronous workers are held meanwhile,
+        so that all have applied the same gradients of each worker. Later gradients are computed from these variables.
         """
         servers = range(len(self._channels))
         holds = self._is_apart and not final and len(servers) > 1
@@ -222,7 +222,7 @@ class Client:
         return states, words[0], moving
 
     def _hold(self) -> tuple[int, ...]:
-        """Have every server hold. Returns the number of the last gradient of each worker that one of them has taken."""
+        """Hold every server. Return the number of the last gradient of each worker that any of them has received."""
         held = []
         for server in range(len(self._channels)):
             word, _ = self._ask(server, Hold())
@@ -231,18 +231,18 @@ class Client:
         return tuple(max(each) for each in zip(*held, strict=True))
 
     def leave(self, stop: bool, moving: npt.NDArray[np.float64], place: Place | None = None) -> None:
-        """Train no more. ``stop`` asks the others to end as well; ``place`` is where the training has ended."""
+        """End training. ``stop``: whether to ask the others to end too; ``place``: where the training has ended."""
         self._on_each(lambda server: (Leave(self.pushed, stop, place), [moving] if server == 0 else []))
 
     def close(self) -> None:
         for channel in self._channels:
             channel.close()
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     def _values(self, answers: Sequence[tuple[AnyWord, Bytes]]) -> npt.NDArray[Any]:
         answers = list(answers)
-        while self._is_sync:  # a step's variables lie on several servers, and the others may have taken steps meanwhile
+        while self._is_sync:  # a step's variables are on several servers, and others may have taken steps meanwhile
             versions = [word.version for word, _ in answers if isinstance(word, Values)]
             behind = [server for server, version in enumerate(versions) if version < max(versions)]
             if not behind:
@@ -301,7 +301,7 @@ class Client:
 def _within(
     piece: Piece, indices: npt.NDArray[np.int64], keys: npt.NDArray[np.int64] | None, rows: npt.NDArray[Any]
 ) -> Rows:
-    """The part of a sparse gradient that falls on a piece, its rows numbered from the piece's first."""
+    """Return the part of a sparse gradient in a piece, with rows numbered from the piece's first."""
     if piece.is_whole:
         return indices, keys, rows
     chosen = (indices >= piece.first) & (indices < piece.first + piece.rows)

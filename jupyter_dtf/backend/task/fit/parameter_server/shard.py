@@ -1,4 +1,4 @@
-"""The variables that one ``ps`` task holds, with their optimizer."""
+"""The variables of one ``ps`` task, with their optimizer."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class SparsePiece:
     piece: int
     indices: npt.NDArray[np.int64]
     keys: npt.NDArray[np.int64] | None
-    """Which rows of several workers are one (``lookups``); None: none."""
+    """Ids of rows that several workers have in common (``lookups``); None: there are none."""
     rows: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """A worker's mean gradient over its examples: pieces by their position on this server."""
+    """A worker's mean gradient over its examples. Pieces are given by their position on this server."""
 
     examples: int
     dense: npt.NDArray[Any]
-    """Of all pieces that are neither absent nor sparse, flattened, one after the other."""
+    """All pieces that are neither absent nor sparse, flattened and concatenated."""
     sparse: tuple[SparsePiece, ...] = ()
     absent: tuple[int, ...] = ()
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Which pieces are absent, and which are sparse."""
+        """The absent and the sparse pieces."""
         return self.absent, tuple(part.piece for part in self.sparse)
 
 
 def mean(gradients: Sequence[Gradient]) -> Gradient | None:
-    """The mean over all examples of workers' gradients; None if there are no examples.
+    """Return the mean over all examples of workers' gradients, or None if there are no examples.
 
     Raises ValueError if they are not of the same variables.
     """
@@ -54,7 +54,7 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
     total = sum(gradient.examples for gradient in given)
     kinds = {gradient.kind for gradient in given}
     if len(kinds) > 1:
-        raise ValueError(f"The workers' gradients of a step are of the same variables. Received: {sorted(kinds)}")
+        raise ValueError(f"`gradients` of a step must be of the same variables, got {sorted(kinds)}")
     dense = np.zeros_like(given[0].dense)
     for gradient in given:
         dense += gradient.dense * dense.dtype.type(gradient.examples / total)
@@ -68,7 +68,7 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
 
 
 def _merged(sparse: SparsePiece) -> SparsePiece:
-    """The rows of one key are one, the sum."""
+    """Sum the rows of the same key into one."""
     if sparse.keys is None:
         return sparse
     alone = sparse.keys < 0
@@ -80,10 +80,10 @@ def _merged(sparse: SparsePiece) -> SparsePiece:
 
 
 class Shard:
-    """Variables, slots and the update. Not thread-safe.
+    """Variables, slots and their update. Not thread-safe.
 
-    ``variables`` are the model's trainable ones; only the pieces of them are kept. ``optimizer``, the model's, does the
-    updates where there is one server; else one does that is built for the pieces.
+    ``variables`` are the model's trainable ones, of which only the pieces are kept. With one server, the model's own
+    ``optimizer`` does the updates, otherwise one that is built for the pieces.
     """
 
     def __init__(self, variables: list[Any], optimizer: Any, pieces: list[Piece], dtype: Any, servers: int = 1) -> None:
@@ -96,7 +96,7 @@ class Shard:
         self._steps: dict[Any, Any] = {}
         self._look = tf.function(self._present)
         self.values: npt.NDArray[Any] = np.zeros(0, dtype)
-        """All pieces, flattened, one after the other; a new array after every change."""
+        """All pieces, flattened and concatenated; a new array after every change."""
         self.iterations = 0
         self.learning_rate = 0.0
 
@@ -105,7 +105,7 @@ class Shard:
             self.optimizer.learning_rate = rate
 
     def apply(self, gradient: Gradient) -> None:
-        """Update the variables by one gradient."""
+        """Update the variables with one gradient."""
         key = gradient.kind
         if key not in self._steps:
             self._steps[key] = self._step(*key)
@@ -113,11 +113,11 @@ class Shard:
         self._keep(self._steps[key](tf.constant(gradient.dense), sparse))
 
     def state(self) -> list[npt.NDArray[Any]]:
-        """Arrays laid out as ``slots.Plan`` says."""
+        """Return the arrays in the layout of ``slots.Plan``."""
         return [variable.numpy() for variable in self._state]
 
     def shapes(self) -> list[tuple[Any, int]]:
-        """(dtype, size) of each array of the state."""
+        """Return the (dtype, size) of each array of the state."""
         return [(np.dtype(tf.as_dtype(v.dtype).as_numpy_dtype), int(np.prod(v.shape))) for v in self._state]
 
     def set_state(self, arrays: list[npt.NDArray[Any]]) -> None:
@@ -126,13 +126,13 @@ class Shard:
         self._keep(self._look())
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Give pieces, by position, other values."""
+        """Replace the values of pieces, by position."""
         for i, value in values.items():
             self._held[i].assign(value.reshape(self.pieces[i].shape))
         self._keep(self._look())
 
     def _step(self, absent: tuple[int, ...], sparse: tuple[int, ...]) -> Any:
-        """The update as a graph: for gradients of which these pieces are absent, and those sparse."""
+        """Return the update as a graph, for gradients with these absent and sparse pieces."""
         dense = [i for i in range(len(self.pieces)) if i not in absent and i not in sparse]
         sizes = [self.pieces[i].size for i in dense]
         specs = [
@@ -155,7 +155,7 @@ class Shard:
 
     def _update(self, gradients: dict[int, Any]) -> None:
         optimizer, variables = self.optimizer, [self._held[i] for i in gradients]
-        if not gradients:  # the other servers have some: what an optimizer does in every step, it does here too
+        if not gradients:  # the other servers have some: do here too what an optimizer does in every step
             optimizer._backend_apply_gradients([], [])
             optimizer._iterations.assign_add(1)
         elif has_own_apply_gradients(optimizer):

@@ -1,4 +1,4 @@
-"""With backup workers: a task that is late goes on where the run is, in its data too."""
+"""Skipping steps with backup workers: a late task continues at the run's step, also in its data."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .server_client import Client
 
 
 class FollowTheRun:
-    """Stands in for Keras's train function: what a task takes part in is the run's step, not its own next one.
+    """Replaces Keras's train function: a task takes part in the run's current step, not in its own next one.
 
-    Batches of the steps that it has missed are passed over, so that every task is at the same place in the data, and an
-    epoch ends for all with the run's. The dataset holds all epochs.
+    Batches of missed steps are skipped, so that every task is at the same position in the data, and an epoch ends for
+    all with the run's. The dataset contains all epochs.
     """
 
     def __init__(
         self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int, done: int = 0
     ) -> None:
-        """``done``: the run's step with which the first epoch begins, and the dataset."""
+        """Create it. ``done``: the run's step at the beginning of the first epoch and of the dataset."""
         self._model = model
         self._run = timed(model.train_function)
         self._client = client
@@ -36,18 +36,18 @@ class FollowTheRun:
 
     @property
     def epoch_end(self) -> int:
-        """The run's step with which the epoch ends."""
+        """The run's step at which the epoch ends."""
         return self._epoch_end
 
     @property
     def step(self) -> int:
-        """How many steps the run has taken."""
+        """The number of steps of the run."""
         return self._client.answered.version
 
     def __call__(self, iterator: Any) -> Any:
         """Take part in the run's next step. Raises StopIteration at the end of an epoch.
 
-        Keras's ``iterator`` is not used: it makes another one for the next epoch when this one ends early.
+        Keras's ``iterator`` is not used, because Keras creates another one for the next epoch if this one ends early.
         """
         step = self.step
         if step >= self._epoch_end:
@@ -65,7 +65,7 @@ class FollowTheRun:
             self._position += 1
 
     def _look_at_the_last(self) -> None:
-        """The others have taken all steps of the epoch without this task: its metrics are those of the last batch."""
+        """Compute the metrics on the last batch if the others have taken all steps of the epoch without this task."""
         self._pass_over_until(self._epoch_end - 1)
         self._position += 1
         self._model.make_test_function()

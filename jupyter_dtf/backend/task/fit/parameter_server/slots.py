@@ -1,7 +1,7 @@
 """A Keras optimizer's slots: which of its variables belongs to which variable of the model.
 
-``optimizer.variables`` is a flat list whose order is each optimizer's own. To lay a model's optimizer out over several
-``ps`` tasks, and to put it together again, one has to know whose slot each of them is.
+``optimizer.variables`` is a flat list whose order depends on the optimizer. To distribute a model's optimizer over
+several ``ps`` tasks, and to reassemble it, the owner of each slot must be known.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .layout import Piece
 
 @dataclass(frozen=True)
 class Slot:
-    """Slot ``number`` of a variable; ``variable`` None: a variable of the optimizer itself, as its iteration count."""
+    """Slot ``number`` of a variable; ``variable`` None: the optimizer's own, such as its iteration count."""
 
     variable: int | None
     number: int
 
 
 def fresh(optimizer: Any) -> Any:
-    """An optimizer of the same settings that is not built."""
+    """Return an unbuilt optimizer with the same settings."""
     rate = vars(optimizer).get("_learning_rate")
     if rate is None or isinstance(rate, keras.Variable):
         made = type(optimizer).from_config(optimizer.get_config())
-    else:  # a schedule or function, which need have no configuration
+    else:  # a schedule or function, which may have no configuration
         with hooked(optimizer, _learning_rate=0.0):
             config = optimizer.get_config()
         made = type(optimizer).from_config({**config, "learning_rate": rate})
@@ -42,7 +42,7 @@ def fresh(optimizer: Any) -> Any:
 
 
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
-    """Build an optimizer for variables; what each of ``optimizer.variables`` is, by position in ``variables``."""
+    """Build an optimizer, and return the slot of each of ``optimizer.variables``, by position in ``variables``."""
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
     maker = getattr(optimizer, "inner_optimizer", optimizer)  # loss scaling has no slots
@@ -70,9 +70,9 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
 def for_pieces(
     optimizer: Any, variables: list[Any], pieces: list[Piece], held: list[Any], servers: int
 ) -> tuple[Any, list[Any]]:
-    """What updates ``held``, a server's ``pieces`` of ``variables``, and its variables in the order of ``Plan``.
+    """Return the optimizer of a server's ``pieces`` of ``variables``, ``held``, and its variables in ``Plan`` order.
 
-    One server does what one process would, with the very optimizer of the model.
+    One server does what one process would, with the model's own optimizer.
     """
     if servers == 1:
         if not optimizer.built:
@@ -80,9 +80,9 @@ def for_pieces(
         return optimizer, optimizer.variables
     own = fresh(optimizer)
     own.exclude_from_weight_decay()
-    by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # as Muon's
+    by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # such as Muon's
     for variable, piece in zip(held, pieces, strict=True):
-        # Whether a name excludes a variable is asked of the whole one, and Keras asks by TensorFlow's.
+        # Exclusion by name depends on the whole variable's name, and Keras uses TensorFlow's.
         whole = variables[piece.variable]
         asked = whole if by_keras else whole.value
         own._exclude_from_weight_decay_cache[own._var_key(variable)] = optimizer._use_weight_decay(asked)
@@ -96,7 +96,7 @@ def _order(slot: Slot) -> tuple[bool, int, int]:
 
 
 class Plan:
-    """How the state of a whole model, weights and optimizer, is laid out over the servers, seen from the chief.
+    """The layout of a whole model's state, weights and optimizer, over the servers, as seen by the chief.
 
     A server's state is the bytes of its pieces, then those of their slots by piece and number, then those of the
     optimizer's own variables.
@@ -110,7 +110,7 @@ class Plan:
         self._servers = servers
 
     def taken_apart(self) -> list[list[npt.NDArray[Any]]]:
-        """The arrays of each server's state, from the present values."""
+        """Return the arrays of each server's state, from the current values."""
         return [
             [np.ascontiguousarray(variable.numpy()[rows]) for variable, rows in self._variables(server)]
             for server in range(self._servers)
@@ -119,18 +119,18 @@ class Plan:
     def put_together(self, states: list[list[npt.NDArray[Any]]]) -> None:
         """Assign weights and optimizer variables from the states of all servers."""
         whole = {id(v): np.array(v.numpy()) for v in [*self._weights, *self._optimizer.variables]}
-        for server, state in reversed(list(enumerate(states))):  # the first one's word counts for what all have
+        for server, state in reversed(list(enumerate(states))):  # the first one's values count for what all have
             for (variable, rows), array in zip(self._variables(server), state, strict=True):
                 whole[id(variable)][rows] = array.reshape(whole[id(variable)][rows].shape)
         for variable in [*self._weights, *self._optimizer.variables]:
             variable.assign(whole[id(variable)])
 
     def shapes(self) -> list[list[tuple[Any, int]]]:
-        """(dtype, size) of each array of each server's state."""
+        """Return the (dtype, size) of each array of each server's state."""
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
 
     def _variables(self, server: int) -> list[tuple[Any, Any]]:
-        """(Keras variable, the rows of it) of each array of a server's state."""
+        """Return the Keras variable and its rows for each array of a server's state."""
         if self._servers == 1:
             return [(variable, ...) for variable in [*self._weights, *self._optimizer.variables]]
         mine = [piece for piece in self._pieces if piece.server == server]
@@ -154,17 +154,18 @@ def _is_one_of(optimizer: Any, kinds: tuple[str, ...]) -> bool:
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Whether the update of each number depends on its own gradient and slots alone, so that variables may be cut."""
+    """Return whether each number's update depends only on its own gradient and slots, so variables can be split."""
     return _is_one_of(optimizer, _ELEMENTWISE) and optimizer.clipnorm is None and optimizer.global_clipnorm is None
 
 
-# What a class may say for itself: none of it sees more than one variable.
+# What a class may define itself: none of it sees more than one variable.
 _OF_ONE_VARIABLE = {"build", "update_step", "get_config", "from_config"}
 
 
 def refuse_undivided(optimizer: Any, variables: list[Any]) -> None:
-    """Raise InvalidInput unless each variable's update surely depends on its own gradient and slots alone, so that
-    several servers may each hold some of the variables. ``optimizer`` is built for ``variables``.
+    """Raise InvalidInput unless each variable's update certainly depends only on its own gradient and slots.
+
+    Only then may several servers each hold some of the variables. ``optimizer`` is built for ``variables``.
     """
     why = _why_undivided(optimizer, variables)
     if why:

@@ -1,4 +1,4 @@
-"""What every task of the run works out alike from the model: the pieces, the type on the wire, what it is built for."""
+"""What every task of the run derives from the model: the pieces, the wire type, and its batch structure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .layout import Piece, spread
 
 
 def pieces_of(variables: list[Any], optimizer: Any, servers: int, split_bytes: int) -> list[Piece]:
-    """The pieces of a model's trainable variables, in order of server."""
+    """Return the pieces of a model's trainable variables, ordered by server."""
     elementwise = slots.is_elementwise(optimizer)
     return spread(
         [tuple(v.shape) for v in variables],
@@ -25,12 +25,12 @@ def pieces_of(variables: list[Any], optimizer: Any, servers: int, split_bytes: i
 
 
 def wire_dtype(variables: list[Any]) -> Any:
-    """The type in which gradients and variables travel: float64 if a variable is, float32 otherwise."""
+    """Return the type of gradients and variables on the wire: float64 if any variable is, float32 otherwise."""
     return np.dtype("float64" if any(v.dtype == "float64" for v in variables) else "float32")
 
 
 def to_plain(spec: Any) -> Any:
-    """A batch's structure (``keras_io.batch_spec``) as lists, dicts and strings, each marked with what it is."""
+    """Convert a batch's structure (``keras_io.batch_spec``) to tagged lists, dicts and strings."""
     if spec is None:
         return None
     if isinstance(spec, dict):
@@ -41,7 +41,7 @@ def to_plain(spec: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """What ``to_plain`` was given."""
+    """Convert the output of ``to_plain`` back."""
     return keras_io.batch_spec(_specs(plain))
 
 
@@ -55,4 +55,4 @@ def _specs(plain: Any) -> Any:
             return tuple(_specs(value) for value in values)
         case {"shape": shape, "dtype": dtype}:
             return tf.TensorSpec(shape, dtype)
-    raise ValueError(f"A batch is described by to_plain. Received: {plain!r:.200}")
+    raise ValueError(f"`plain` must be an output of to_plain, got {plain!r:.200}")

@@ -1,11 +1,11 @@
-"""What workers and ``ps`` tasks say to each other, and how it travels.
+"""The transport of messages between workers and ``ps`` tasks.
 
-A message is a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks of one machine the word goes
-through a Unix socket and the payload through a file in shared memory, one for each direction: the two sides speak in
-turn, so that what lies there has been read before it is written again. Across machines both go through TCP.
+A message is a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks of one machine, the word goes
+through a Unix socket and the payload through a file in shared memory, one for each direction: the two sides alternate,
+so the file has been read before it is written again. Across machines, both go through TCP.
 
-Both sides prove by HMAC over fresh nonces that they know the run's secret before anything else is read; across
-machines that and all else is encrypted, by the run's certificate, unless encryption is left out. Nothing is unpickled.
+Both sides prove knowledge of the run's secret by HMAC over fresh nonces before anything else is read. Across machines,
+everything is encrypted with the run's certificate, unless encryption is disabled. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 
 HANDSHAKE_S = 10.0
-"""How long a peer may take to prove itself."""
+"""The longest time in which a peer must prove itself."""
 _ALIGN = 64  # TensorFlow reads aligned memory in place
 _NONCE_BYTES, _PROOF_BYTES = 32, 32
 
@@ -42,7 +42,7 @@ _LENGTH = struct.Struct("<q")
 
 
 class Channel:
-    """One side of a conversation that has been authenticated. One thread at a time."""
+    """One side of an authenticated connection. One thread at a time."""
 
     def __init__(self, connection: Connection | Encrypted) -> None:
         self._connection = connection
@@ -50,13 +50,13 @@ class Channel:
         self._in: _Memory | None = None
 
     def share_memory(self, out: Path, into: Path) -> None:
-        """From now on payloads go through these files."""
+        """Send and receive payloads through these files from now on."""
         self._out, self._in = _Memory(out), _Memory(into)
 
     def send(self, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
-        """Send a word with the bytes of arrays, each beginning at a multiple of 64.
+        """Send a word with the bytes of arrays, each starting at a multiple of 64.
 
-        Raises OSError if nobody is there.
+        Raises OSError if the other side has disconnected.
         """
         length = sum(padded(a.nbytes) for a in arrays)
         head = _LENGTH.pack(length) + encode(word)
@@ -71,9 +71,9 @@ class Channel:
             self._connection.send_bytes(blob.data)
 
     def receive(self) -> tuple[AnyWord, Bytes]:
-        """The next word and its payload, which may be memory that the next message overwrites.
+        """Return the next word and its payload, which may be memory that the next message overwrites.
 
-        Raises EOFError or OSError when the other side has gone, msgspec.MsgspecError for what is no word.
+        Raises EOFError or OSError if the other side has disconnected, and msgspec.MsgspecError for an invalid word.
         """
         data = self._connection.recv_bytes()
         (length,) = _LENGTH.unpack_from(data)
@@ -106,7 +106,7 @@ class _Memory:
 
 
 def padded(nbytes: int) -> int:
-    """Where the array after one of so many bytes begins."""
+    """Return the offset of the array after one of ``nbytes``."""
     return -(-nbytes // _ALIGN) * _ALIGN
 
 
@@ -126,17 +126,17 @@ class Reader:
         self._position = 0
 
     def take(self, dtype: Any, size: int) -> npt.NDArray[Any]:
-        """The next array, of ``size`` items; a view. Raises ValueError if the payload is shorter."""
+        """Return the next array, of ``size`` items, as a view. Raises ValueError if the payload is shorter."""
         nbytes = size * np.dtype(dtype).itemsize
         part = self._payload[self._position : self._position + nbytes]
         if part.size != nbytes:
-            raise ValueError(f"An array of {nbytes} bytes at {self._position} of the payload. Received: {part.size}")
+            raise ValueError(f"`payload` must have {nbytes} bytes at offset {self._position}, got {part.size}")
         self._position += padded(nbytes)
         return part.view(dtype)
 
 
 def listen(path: Path) -> socket.socket:
-    """A socket for the tasks of this machine."""
+    """Return a socket for the tasks of this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     path.chmod(0o600)
@@ -145,7 +145,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def listen_on_port(host: str, port: int) -> socket.socket:
-    """A socket for tasks of other machines, on the port that the host keeps for this task."""
+    """Return a socket for tasks of other machines, on the port that the host reserves for this task."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -155,7 +155,7 @@ def listen_on_port(host: str, port: int) -> socket.socket:
 
 
 class Encrypted:
-    """As much of a ``Connection`` as is used here, by TLS."""
+    """The used part of the ``Connection`` interface, over TLS."""
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
@@ -166,7 +166,7 @@ class Encrypted:
         self._socket.sendall(data)
 
     def recv_bytes(self, most: int | None = None) -> bytes:
-        """The next message. Raises EOFError at the end, OSError for one that is longer than ``most``."""
+        """Return the next message. Raises EOFError at the end, OSError if it is longer than ``most``."""
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length < 0 or (most is not None and length > most):
             raise OSError("bad message length")
@@ -186,7 +186,7 @@ class Encrypted:
         self._socket.close()
 
     def settimeout(self, seconds: float | None) -> None:
-        """How long a read or a write may take."""
+        """Set the timeout of a read or a write."""
         self._socket.settimeout(seconds)
 
 
@@ -196,7 +196,7 @@ def _tls(secret: bytes) -> Tls:
 
 
 def accept(connected: socket.socket, secret: bytes) -> Channel:
-    """The server's part of the handshake. Raises one of STRANGERS for who does not know the secret."""
+    """Do the server's part of the handshake. Raises one of STRANGERS if the peer does not know the secret."""
     connection = _prepared(connected, secret, is_server=True)
     try:
         mine, theirs = _exchange_nonces(connection)
@@ -209,7 +209,7 @@ def accept(connected: socket.socket, secret: bytes) -> Channel:
 
 
 def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
-    """The client's part. Raises ConnectionRefusedError or FileNotFoundError while nobody listens, one of STRANGERS."""
+    """Connect. Raises ConnectionRefusedError or FileNotFoundError while nobody listens, or one of STRANGERS."""
     if isinstance(address, Path):
         connected = socket.socket(socket.AF_UNIX)
         try:
@@ -242,7 +242,7 @@ def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
 
 def _expect_proof(connection: Connection | Encrypted, secret: bytes, role: bytes, nonces: bytes) -> None:
     if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
-        raise AuthenticationError(f"A task of the run knows its secret. Received another proof from a {role.decode()}")
+        raise AuthenticationError(f"`secret` must be the run's, got another proof from a {role.decode()}")
 
 
 def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Connection | Encrypted:
@@ -271,7 +271,7 @@ def _authenticated(connection: Connection | Encrypted) -> Channel:
 
 
 def _set_timeout(connection: Connection, seconds: float) -> None:
-    """A read that waits longer raises BlockingIOError; 0 waits for ever."""
+    """Set the read timeout, after which BlockingIOError is raised; 0 waits forever."""
     held = socket.socket(fileno=connection.fileno())
     try:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(seconds), 0))
@@ -280,4 +280,4 @@ def _set_timeout(connection: Connection, seconds: float) -> None:
 
 
 STRANGERS = (AuthenticationError, EOFError, OSError)
-"""What ``accept`` raises when somebody who does not belong to the run knocks."""
+"""What ``accept`` raises if a peer does not belong to the run."""

@@ -1,8 +1,8 @@
-"""A training task: Keras's own ``model.fit``, with gradients that go to the ``ps`` tasks and variables from there.
+"""A training task: Keras's own ``model.fit``, sending gradients to the ``ps`` tasks and receiving variables from them.
 
-Two ways to go. *In step*, synchronous without backup workers: the tasks are as under all-reduce, and share what that
-has for data, metrics and callbacks. *Apart*, all else: a task knows of the others only what the servers tell it, its
-data are its share or its own, its metrics its own view, and nothing that it does waits for another task.
+There are two modes. *In step* (synchronous without backup workers), the tasks work as under all-reduce, and share its
+code for data, metrics and callbacks. *Apart* (all others), a task knows of the others only what the servers report; its
+data are its share or its own, its metrics are its own, and it never waits for another task.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from .spec import pieces_of, to_plain, wire_dtype
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Train as one of the run's training tasks. Returns a FitResult on the chief, None elsewhere.
+    """Train as one of the run's training tasks. Return a FitResult on the chief, None on the other tasks.
 
-    A process that takes the place of one whose training had ended has nothing to do.
+    A process that replaces one whose training had ended has nothing to do.
 
-    Raises InvalidInput for what parameter servers cannot train, RuntimeError naming a ``ps`` task that has gone, and
-    whatever the caller's code raises.
+    Raises InvalidInput for what parameter servers cannot train, RuntimeError, naming the ``ps`` task, if one is lost,
+    and whatever the caller's code raises.
     """
     worker = Worker(job, ctx)
     if worker.has_left:
@@ -65,7 +65,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class Worker:
-    """One training task. Made, it has a built model and the servers have the variables; ``fit``, then ``finish``."""
+    """One training task. On creation, its model is built and servers get the variables; ``fit``, then ``finish``."""
 
     def __init__(self, job: FitJob, ctx: Any) -> None:
         assert isinstance(job.strategy, ParameterServer)
@@ -119,22 +119,22 @@ class Worker:
             check_model(self._begin, model, [model.optimizer])
         vary_random_numbers(model, self._draw)
         self._exchange = self._shared_with_servers()
-        self._sync: Any = self._exchange  # for what takes a GradientSync
+        self._sync: Any = self._exchange  # for code that takes a GradientSync
         if self._beginning is not None:
             self._beginning.tell(ctx)
 
     @property
     def has_left(self) -> bool:
-        """Whether an earlier process of this task has done all there was to do."""
+        """Whether an earlier process of this task has already finished."""
         return self._beginning is not None and self._beginning.started.has_left
 
     def close(self) -> None:
-        """Speak with the servers no more."""
+        """Disconnect from the servers."""
         self._client.close()
 
     @property
     def _draw(self) -> int:
-        """Which of many sequences of random numbers is this process's own; the chief's are those of one process."""
+        """The index of this process's sequence of random numbers; the chief's are those of one process."""
         again = self._beginning.place.steps if self._beginning is not None and not self._ctx.is_chief else 0
         rank: int = self._ctx.rank
         return rank + self._ctx.size * again
@@ -146,7 +146,7 @@ class Worker:
         return skip_of(self._begin, self._job, steps_per_execution)
 
     def fit(self) -> None:
-        """Keras's ``fit``, with the exchange in place of the optimizer."""
+        """Run Keras's ``fit``, with the exchange in place of the optimizer."""
         model, job, ctx, data = self._model, self._job, self._ctx, self._data
         validation = self._validation()
         self._own = own = callbacks_here(job.callbacks, ctx.is_chief)
@@ -161,7 +161,7 @@ class Worker:
                     test_step=TestStep(model),
                 )
             )
-            # The averages that end a training are the servers'.
+            # The averages at the end of a training are computed by the servers.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=self._finalize))
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
@@ -169,7 +169,7 @@ class Worker:
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
             around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
-            skip = None if self._strategy.backup_workers else self._skip  # which go on where the run is
+            skip = None if self._strategy.backup_workers else self._skip  # with them, it starts at the run's step
             self._fit = KerasFit(
                 job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
             )
@@ -180,7 +180,7 @@ class Worker:
                     self._saving.close()
 
     def finish(self) -> FitResult | None:
-        """Leave the servers; the chief waits for the others and takes the result."""
+        """Leave the servers; the chief waits for the other tasks and returns the result."""
         model, ctx = self._model, self._ctx
         place = self._last.place if isinstance(self._last, OwnLast) else None
         self._client.leave(bool(model.stop_training), moving.take(model), place)
@@ -204,7 +204,7 @@ class Worker:
         return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
 
     def _finalize(self, variables: list[Any]) -> None:
-        """In step: where Keras gives weights their averages, before the last callbacks, all tasks and servers do so."""
+        """Set weights to their averages on all tasks and servers if in step, when Keras does: before last callbacks."""
         optimizer = self._model.optimizer
         if not self._goes_in_step or not optimizer.use_ema:
             return
@@ -214,7 +214,7 @@ class Worker:
         self._weights.from_chief()
 
     def _save_optimizer(self, store: Any) -> None:
-        """A callback saves the optimizer, of which only the servers have the slots between the ends of epochs."""
+        """Fetch the slots for a callback that saves the optimizer: between epochs, only the servers have them."""
         optimizer = self._model.optimizer
         self._take_state()
         type(optimizer).save_own_variables(optimizer, store)
@@ -222,7 +222,7 @@ class Worker:
     # -- the servers --------------------------------------------------------------------------------------------
 
     def _shared_with_servers(self) -> Exchange:
-        """The chief says what the servers hold; everyone takes it from there."""
+        """Send the chief's variables to the servers, and fetch them on all tasks."""
         model, job, client = self._model, self._job, self._client
         variables = model.trainable_variables
         pieces = pieces_of(variables, model.optimizer, len(self._places.servers), self._strategy.split_bytes)
@@ -254,13 +254,14 @@ class Worker:
         return exchange
 
     def _push_state(self) -> None:
-        """The servers take the chief's weights and slots."""
+        """Send the chief's weights and slots to the servers."""
         self._client.set_state(self._plan.taken_apart())
 
     def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
-        """The chief takes the servers' weights and slots; its learning rate is its own, which theirs follows.
+        """Fetch the servers' weights and slots to the chief. Its learning rate is its own, which theirs follows.
 
-        Returns what became of the gradients by rank, and at the end the sum of the moving statistics of so many tasks.
+        Returns what became of the gradients by rank, and at the end the sum of the moving statistics and the number of
+        tasks.
         """
         rate = self._model.optimizer._learning_rate
         own_rate = float(rate) if isinstance(rate, keras.Variable) else None
@@ -272,7 +273,7 @@ class Worker:
         return word.updates, total, word.moving_workers
 
     def _at_epoch_end(self) -> None:
-        """Tasks apart: what validation and callbacks see is what the servers hold now."""
+        """Fetch what the servers hold now for validation and callbacks, if tasks are apart."""
         if not self._ctx.is_chief:
             return
         if self._own:
@@ -282,12 +283,12 @@ class Worker:
         self._keep_moving()
 
     def _keep_moving(self) -> None:
-        """Tasks apart: those that begin later begin with the chief's moving statistics of now."""
+        """Store the chief's current moving statistics for workers that start later, if tasks are apart."""
         statistics = moving.take(self._model)
         if statistics.size:
             self._client.keep(statistics)
 
-    # -- the two ways to go -------------------------------------------------------------------------------------
+    # -- the two modes ------------------------------------------------------------------------------------------
 
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
@@ -343,7 +344,7 @@ class Worker:
         self._take_state()
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
-        """Of asynchronous training, by what was fetched last; with backup workers all are where the run is."""
+        """Return the last fetched positions of asynchronous tasks. With backup workers, all are at the run's step."""
         if self._strategy.sync:
             return ()
         return tuple((place.epoch, place.within, place.steps) for place in self._told.places)
@@ -364,7 +365,7 @@ class Worker:
             dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
             following = FollowTheRun(model, self._client, dataset, self._data.length, begins.steps)
             model.train_function = following
-            # Of a dataset of unknown length Keras takes the first epoch's steps for it, and this task may miss some.
+            # With a dataset of unknown length, Keras uses the first epoch's steps, and this task may miss some.
             known = self._data.dataset.apply(tf.data.experimental.assert_cardinality(self._data.length))
             self._data = dataclasses.replace(self._data, dataset=known)
         self._last = OwnLast(
@@ -391,7 +392,7 @@ class Worker:
 
 
 def described(updates: dict[str, Counts]) -> str:
-    """One sentence on what became of all gradients."""
+    """Summarize what became of all gradients."""
     scheduled, applied, dropped, repeated = (
         sum(getattr(count, name) for count in updates.values())
         for name in ("scheduled", "applied", "dropped", "repeated")

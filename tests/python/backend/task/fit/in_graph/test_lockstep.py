@@ -77,7 +77,7 @@ def test_a_merge_that_fails_lets_all_go() -> None:
 
 def test_towers_that_take_different_ways_are_an_error() -> None:
     together = Lockstep()
-    with pytest.raises(InvalidInput, match="same way"):
+    with pytest.raises(InvalidInput, match="alike on every tower"):
         together.run(2, lambda index: together.meet(index, sum) if index else None)
 
 

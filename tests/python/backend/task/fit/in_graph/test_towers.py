@@ -212,9 +212,9 @@ def test_devices_are_chosen_or_refused_with_what_is_there() -> None:
     notes, (gpu, task, malformed) = run_gang(1, program)[0]
     assert notes == [("info", "Towers: 1", "/device:CPU:1")]
     there = "/job:worker/task:0/device:CPU:0, /job:worker/task:0/device:CPU:1"
-    assert gpu == f"A tower stands on a device of the run: {there}. Received: '/job:worker/task:0/device:GPU:0'"
-    assert task == f"A tower stands on a device of the run: {there}. Received: '/job:worker/task:1'"
-    assert "A device is named as in TensorFlow" in malformed
+    assert gpu == f"`devices` must be devices of the run ({there}), got '/job:worker/task:0/device:GPU:0'"
+    assert task == f"`devices` must be devices of the run ({there}), got '/job:worker/task:1'"
+    assert "`devices` must be named as in TensorFlow" in malformed
 
 
 def test_a_train_step_where_towers_cannot_meet_is_refused() -> None:

@@ -135,12 +135,12 @@ def refusals(ctx: FakeContext) -> Any:
             fit(ctx, name, model, x, y, strategy=strategy, **arguments)
 
     backup = ParameterServer(sync=True, backup_workers=1)
-    refused("all", "at least one. Received: 2 workers", sgd, ParameterServer(sync=True, backup_workers=2))
-    refused("executions", "steps_per_execution=1", lambda: dense("sgd", steps_per_execution=2), backup)
+    refused("all", "got 2 with 2 workers", sgd, ParameterServer(sync=True, backup_workers=2))
+    refused("executions", "`steps_per_execution` must be 1", lambda: dense("sgd", steps_per_execution=2), backup)
     clipped = lambda: dense(keras.optimizers.SGD(global_clipnorm=1.0))  # noqa: E731
-    refused("clip", "one ps task has to hold. Received: 2", clipped, ParameterServer())
+    refused("clip", "which one ps task must hold, got 1.0 with 2", clipped, ParameterServer())
     scaled = lambda: dense(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()))  # noqa: E731
-    refused("scaled", "losses are not scaled", scaled, ParameterServer())
+    refused("scaled", "must not scale its loss", scaled, ParameterServer())
     return True
 
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_right_is_refused() -> None:
 
 def test_the_client_refuses_what_a_cluster_cannot_do() -> None:
     backup = ParameterServer(sync=True, backup_workers=2)
-    with pytest.raises(InvalidInput, match="at least one. Received: 2 workers, backup_workers=2"):
+    with pytest.raises(InvalidInput, match="must be less than the number of workers.* got 2 with 2 workers"):
         validate(Asked(backup, {"worker": 2, "ps": 1}))
     with pytest.raises(InvalidInput, match="must include ps"):
         training_jobs(ParameterServer(), {"worker": 2})

@@ -79,7 +79,7 @@ def test_words_and_arrays_arrive_as_they_were(channels: tuple[Channel, Channel])
 def test_a_payload_that_is_too_short_is_an_error() -> None:
     reader = Reader(np.zeros(64, np.uint8))
     reader.take(np.float32, 16)
-    with pytest.raises(ValueError, match="An array of 4 bytes at 64"):
+    with pytest.raises(ValueError, match="`payload` must have 4 bytes at offset 64"):
         reader.take(np.float32, 1)
 
 
