@@ -1,4 +1,4 @@
-"""``dtf.Pipeline``: each layer on a device of its own choice; one client, whose batches go through in parts."""
+"""``dtf.Pipeline``: each layer on a chosen device, with one client that splits batches into microbatches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHECKS = PipelineChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """This task's part of ``job``. Returns a FitResult on the chief, None elsewhere."""
+    """Run this task's part of ``job``. Return a FitResult on the chief, None on the other tasks."""
     from .training import train as train_client
 
     return train_client(job, ctx)

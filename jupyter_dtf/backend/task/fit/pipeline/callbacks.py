@@ -1,4 +1,4 @@
-"""The first and the last callback of a pipelined fit: between them the model is what the devices hold."""
+"""The first and the last callback of a pipelined fit, between which the model has the devices' state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .engine import Engine
 
 
 class Down(First):
-    """Runs before ``own``, the caller's callbacks: they see the weights as they are now."""
+    """Runs before ``own``, the caller's callbacks, so that they see the current weights."""
 
     def __init__(self, state: State, engine: Engine, own: list[Any]) -> None:
         super().__init__(state, bool(own))
@@ -35,7 +35,7 @@ class Down(First):
 
 
 class Up(Last):
-    """Runs after ``own``, the caller's callbacks: what they changed is what is trained on."""
+    """Runs after ``own``, the caller's callbacks, and trains on with what they changed."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Up(Last):
 
 
 def _look_at_steps(callbacks: list[Any]) -> bool:
-    """Whether one of the caller's callbacks does something at each step."""
+    """Return whether one of the caller's callbacks does something at each step."""
     return any(
         getattr(type(callback), name, None) is not getattr(keras.callbacks.Callback, name)
         for callback in callbacks

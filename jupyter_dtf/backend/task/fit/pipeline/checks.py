@@ -1,4 +1,4 @@
-"""What a pipeline cannot train: asked with a placement, and by the designer before there is one."""
+"""The checks of a pipeline, used with a placement, and by the designer before there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import layer_devices
 
 
 class PipelineChecks(Checks):
-    """One client trains; devices hold layers, and may be shared out to copies."""
+    """The checks for one client training, with layers on devices, possibly in several copies."""
 
     def is_exact(self, job: FitJob) -> bool:
         assert isinstance(job.strategy, Pipeline)
@@ -55,8 +55,10 @@ def _check_tasks(strategy: Pipeline, jobs: Any) -> None:
 
 
 def checked_layers(placement: Placement, model: Any) -> list[str]:
-    """The ids of the layers of a built model. Raises InvalidInput unless every one that has weights has a place, and
-    those that are split can be. The client asks: in a task the layers may have other names.
+    """Return the ids of a built model's layers.
+
+    Raises InvalidInput unless every layer with weights has a place, and those to split can be split. The client calls
+    this: in a task, the layers may have other names.
     """
     from ...describe.layer_graph import layers_by_id
     from .limits import refuse_splits
@@ -67,11 +69,11 @@ def checked_layers(placement: Placement, model: Any) -> list[str]:
     return list(layers)
 
 
-# -- before there is a placement -----------------------------------------------------------------------------------
+# -- before there is a placement ---------------------------------------------------------------------------------------
 
 
 def refused_as_drawn(model: Any) -> list[Refusal]:
-    """Why a pipeline would not train a Keras model, wherever its layers are placed, and in copies or parts."""
+    """Return why a pipeline cannot train a Keras model with any placement, with several copies, or with splits."""
     if not getattr(model, "compiled", False):
         message = f"A model that is trained must be compiled, got {model.name!r} before model.compile(...)"
         return [Refusal(field="model", message=message)]
@@ -91,7 +93,7 @@ def refused_as_drawn(model: Any) -> list[Refusal]:
 
 
 def _split_refusals(model: Any) -> Iterator[InvalidInput]:
-    """Why layers could not be split over two devices: all of them, or some."""
+    """Yield why layers cannot be split over two devices: all of them, or some."""
     from ...describe.layer_graph import layers_by_id
     from .limits import refuse_own_step, refuse_split, refuse_split_model
 
@@ -111,7 +113,7 @@ def _split_refusals(model: Any) -> Iterator[InvalidInput]:
 
     splittable = {id(layer) for layer in model._flatten_layers() if layer_devices.can_be_split(layer) and layer.built}
     if not any(why("", layer) for layer in model._flatten_layers() if id(layer) in splittable):
-        return  # without the ids, which the model has to be called for
+        return  # without computing ids, for which the model must be called
     for path, layer in layers_by_id(model).items():
         if id(layer) in splittable and (refusal := why(path, layer)) is not None:
             yield refusal

@@ -1,7 +1,7 @@
-"""Operations with effects, run and ordered as a ``tf.function`` does.
+"""Operations with effects, run and ordered as in a ``tf.function``.
 
-In a session's graph an operation runs only where a result needs it, and in any order. A ``tf.function`` runs everything
-that has an effect, in the order of the program: assignments, assertions, prints, Python functions.
+In a session's graph, an operation runs only if a result needs it, and in any order. A ``tf.function`` runs everything
+that has an effect in program order: assignments, assertions, prints, Python functions.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: which operations have effects is said nowhere else.
+# TensorFlow 2.21: which operations have effects is not available elsewhere.
 from tensorflow.python.framework.auto_control_deps import op_is_stateful
 
-# TensorFlow 2.21: which resources an operation writes is said nowhere else.
+# TensorFlow 2.21: which resources an operation writes is not available elsewhere.
 from tensorflow.python.framework.auto_control_deps_utils import RESOURCE_READ_OPS, get_read_write_resource_inputs
 
 _WITHOUT_EFFECT = frozenset({"VarHandleOp", "Placeholder"})
 
 
 class Effects:
-    """The operations of a step, taken part by part in the order of their making. ``all``: what has to run."""
+    """The operations of a step, added part by part in the order of their creation. ``all``: those that must run."""
 
     def __init__(self) -> None:
         self.all: list[tf.Operation] = []
@@ -30,9 +30,9 @@ class Effects:
         self._read: dict[int, list[tf.Operation]] = defaultdict(list)
 
     def add(self, operations: Sequence[tf.Operation], ordered: bool = True) -> None:
-        """Have each operation wait for those before it that read or write what it writes, or wrote what it reads.
+        """Make each operation wait for previous ones that access what it writes, or wrote what it reads.
 
-        ``ordered``: those that touch no variable, a print say, wait for each other within this part.
+        ``ordered``: whether those that access no variable, such as prints, wait for each other within this part.
         """
         last: tf.Operation | None = None
         for operation in operations:
@@ -52,12 +52,12 @@ class Effects:
 
 
 def written(operations: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Those that change a variable."""
+    """Return the operations that change a variable."""
     return [operation for operation in operations if _resources(operation)[1]]
 
 
 def _resources(operation: tf.Operation) -> tuple[set[int], set[int]]:
-    """The handles of the variables that an operation reads, and of those that it may write."""
+    """Return the handles of the variables that an operation reads, and of those that it may write."""
     if not any(tensor.dtype == tf.resource for tensor in operation.inputs):
         return set(), set()
     reads, writes = get_read_write_resource_inputs(operation)

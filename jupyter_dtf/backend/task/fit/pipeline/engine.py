@@ -1,4 +1,4 @@
-"""A model laid over the devices of a cluster: its graph, and the session of the one client that drives it."""
+"""A model placed on the devices of a cluster: its graph, and the session of the only client."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _METHODS = {True: "train_step", False: "test_step"}
 
 
 class Engine:
-    """Trains a built model on the devices of ``places``. The model itself stays behind until ``fetch``.
+    """Trains a built model on the devices of ``places``. The model itself is not updated until ``fetch``.
 
-    ``microbatches`` are those of each of the ``replicas``. ``known_layers``: what the placement calls the model's
-    layers, in the order of their calls, where they were built with other names. Steps are built when the first batch
-    comes that needs them: one with fewer examples than microbatches has as many microbatches as examples. Raises
-    InvalidInput for a model that cannot be trained this way, and for layers or devices that are not there.
+    ``microbatches`` is per replica. ``known_layers``: the placement's names of the model's layers, in the order of
+    their calls, if they were built with other names. Steps are built when first needed for a batch: one with fewer
+    examples than microbatches has as many microbatches as examples. Raises InvalidInput for a model that cannot be
+    trained this way, and for unknown layers or devices.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Engine:
         copies = places.copies(ctx.tasks, replicas)
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._graph = PipelineGraph(client)
-        # Whole numbers, such as the states of random generators, have few operations on GPUs.
+        # Integers, such as the states of random generators, have few operations on GPUs.
         config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph, config=config)
         there = [plain(device.name) for device in self._session.list_devices()]
         if missing := [device for copy in copies for device in copy.all if device not in there]:
             raise InvalidInput(
-                f"A layer is placed on a device of the run: {', '.join(there)}. Received: {', '.join(missing)}",
+                f"`placement` must use devices of the run ({', '.join(there)}), got {', '.join(missing)}",
                 field="placement.devices",
             )
         self._units = Units(model, layers, places, client)
@@ -83,16 +83,16 @@ class Engine:
         self.logs: dict[str, Any] = {}
         """Results of the metrics after the last step."""
         self.counts: dict[str, float] = {}
-        """Of how much those that are means were the mean after the last training step."""
+        """The counts of those that are means, after the last training step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
-        """That the last step applied."""
+        """The rate applied by the last step."""
         self.examples = 0
-        """Of all training steps so far."""
+        """The number of examples over all training steps so far."""
         self.order = ""
-        """How the microbatches of the first training step go, in words, if they were to go in turn; otherwise empty."""
+        """The order of microbatches in the first training step, in words, if they should alternate; otherwise empty."""
 
     def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
-        """One training step. ``spec``: the batches' TensorSpecs. Returns the results of the metrics so far.
+        """Run one training step. ``spec``: the batches' TensorSpecs. Return the results of the metrics so far.
 
         ``options`` and ``run_metadata`` are those of ``Session.run``.
         """
@@ -109,18 +109,18 @@ class Engine:
         return self._told()
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Steps are numbered from here; of the first epoch, so many have been ``done``."""
+        """Restart numbering steps; ``done`` steps of the first epoch have already been done."""
         self._number = epoch * self._steps_per_epoch + done
 
     def placement(self, metadata: Any) -> RunPlacement:
-        """Where the layers ran in a training step with a full trace, by its RunMetadata."""
+        """Return where the layers ran in a training step with a full trace, from its RunMetadata."""
         return run_placement(metadata, self._planned, {layer: scope_name(layer) for layer in self._planned})
 
     def test(self, batch: Any, spec: Any) -> dict[str, Any]:
-        """One step of a validation."""
+        """Run one validation step."""
         step, feeds = self._step(False, batch, spec)
         _, self.logs = self._session.run([step.run, step.logs.results], feeds)
-        self._is_ahead = True  # what layers assign, they assign in a validation too
+        self._is_ahead = True  # layers assign in a validation too
         return self._told()
 
     def reset_metrics(self) -> None:
@@ -128,19 +128,19 @@ class Engine:
             self._session.run(self._reset)
 
     def load(self) -> None:
-        """Give the devices what weights and optimizer have that was changed in the model."""
+        """Load the weights and optimizer state that were changed in the model to the devices."""
         self._units.take_apart()
         self._steps.variables.load(self._session)
 
     def fetch(self) -> None:
-        """Give the model the weights and the optimizer's state that the devices have."""
+        """Fetch the weights and the optimizer's state from the devices to the model."""
         if self._is_ahead:
             self._steps.variables.fetch(self._session)
             self._units.put_together()
             self._is_ahead = False
 
     def fetch_all(self) -> None:
-        """The same, and the metrics' state."""
+        """Fetch the same, and the metrics' state."""
         self.fetch()
         self._steps.metrics.fetch(self._session)
 
@@ -152,7 +152,7 @@ class Engine:
         return dict(self.logs)
 
     def _step(self, training: bool, batch: Any, spec: Any) -> tuple[Step, dict[Any, Any]]:
-        """The step for a batch of this size, and what is fed to it."""
+        """Return the step for a batch of this size, and its feeds."""
         arrays = [leaf.numpy() for leaf in keras.tree.flatten(batch) if leaf is not None]
         key = training, 1 if self._own[training] else min(self._microbatches, len(arrays[0]))
         if key not in self._built:

@@ -1,6 +1,6 @@
-"""Devices for operations that no placement speaks of: each runs beside the largest thing that it takes.
+"""Devices for operations without a placement: each runs on the device of its largest input.
 
-That keeps an addition between two layers, a loss, or an optimizer's arithmetic where its numbers are, whoever wrote it.
+This keeps an addition between two layers, a loss, or an optimizer's arithmetic where its data are, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import tensorflow as tf
 from .pipeline_graph import pipeline_graph
 
 DATA_SCOPE = "data"
-"""The name scope of what a batch is fed to, which draws nothing to its side."""
+"""The name scope of a batch's placeholders, which do not determine the device of other operations."""
 _PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def settle(operations: list[tf.Operation]) -> None:
-    """Place what takes nothing, a constant say, beside the first operation that uses it."""
+    """Place operations without inputs, such as constants, on the device of their first user."""
     for operation in reversed(operations):
         if operation.device:
             continue
@@ -28,9 +28,9 @@ def settle(operations: list[tf.Operation]) -> None:
 
 
 def within(device: str | None) -> Any:
-    """A scope whose operations run on ``device``; None: beside their inputs, and what takes none where ``settle`` says.
+    """Return a scope whose operations run on ``device``; None: on the device of their inputs, or as by ``settle``.
 
-    In any case what uses a variable runs beside it, and a Python function in the process of the client.
+    In any case, operations that use a variable run on its device, and Python functions in the client's process.
     """
 
     def chosen(operation: tf.Operation) -> str:
@@ -54,7 +54,7 @@ def within(device: str | None) -> Any:
 
 
 def _outside(tensor: Any) -> Any:
-    """What an input of a function, the branch of a condition say, stands for in the graph around."""
+    """Return the outer tensor that an input of a function, such as the branch of a condition, stands for."""
     while tensor.op.type == "Placeholder" and hasattr(tensor.graph, "captures"):
         found = next((outer for outer, inner in tensor.graph.captures if inner is tensor), None)
         if found is None or not tf.is_symbolic_tensor(found):
@@ -64,7 +64,7 @@ def _outside(tensor: Any) -> Any:
 
 
 def _pull(tensor: tf.Tensor) -> tuple[bool, bool, int]:
-    """What has a place, is not of the batch, and is larger."""
+    """Return a sort key: tensors with a device first, then those not of the batch, then larger ones."""
     known = tensor.shape.rank is not None
     size = 1
     for length in tensor.shape if known else ():

@@ -1,4 +1,4 @@
-"""A model's way forward, once for each microbatch, with every layer on its device."""
+"""A model's forward pass, once for each microbatch, with every layer on its device."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES
 
 FORWARD = "forward"
-"""The name scope: ``forward/2/encoder/dense_1`` has what layer ``encoder/dense_1`` does with the third microbatch."""
+"""The name scope: ``forward/2/encoder/dense_1`` has layer ``encoder/dense_1``'s operations on the third microbatch."""
 
 
 @dataclass
 class Part:
-    """The examples of a microbatch, rows ``low`` to ``high`` of the batch. ``share``: the part of it, float32."""
+    """The examples of a microbatch, rows ``low`` to ``high`` of the batch. ``share``: its fraction of them, float32."""
 
     inputs: Any
     low: tf.Tensor
@@ -35,11 +35,11 @@ class Part:
 
 @dataclass
 class Pass:
-    """A microbatch's way forward."""
+    """The forward pass of a microbatch."""
 
     outputs: Any
     assignments: Assignments
-    """What it has made of the variables, and the losses that layers have added to the model's."""
+    """What it has assigned to the variables, and the losses that layers have added to the model's."""
     part: Part
     number: int
     """Of the microbatch, counted from 0 over all copies."""
@@ -47,7 +47,7 @@ class Pass:
 
     @property
     def leaves(self) -> list[tf.Tensor]:
-        """All that a loss looks at: the outputs, and the logits that they were made of."""
+        """All tensors that a loss uses: the outputs, and the logits that they were computed from."""
         return [each for output in keras.tree.flatten(self.outputs) for each in (output, *logits_of(output))]
 
     @property
@@ -56,7 +56,7 @@ class Pass:
 
 
 def forward(model: Any, places: Places, part: Part, assignments: Assignments, *, number: int, training: bool) -> Pass:
-    """What the model makes of a microbatch."""
+    """Run the model's forward pass for a microbatch."""
     with (
         operations_made() as made,
         within(None),
@@ -70,7 +70,7 @@ def forward(model: Any, places: Places, part: Part, assignments: Assignments, *,
 
 
 def placed(model: Any, places: Places, number: int, values: Values | None = None) -> AbstractContextManager[None]:
-    """While this lasts, each layer of the model that is called for a microbatch does its work where it is placed.
+    """Make each layer that is called for a microbatch run on its device, inside this context.
 
     ``values``: of the parts of layers that are split.
     """
@@ -90,7 +90,7 @@ def placed(model: Any, places: Places, number: int, values: Values | None = None
 
 
 def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
-    """Of probabilities the logits, as Keras's losses find them, or nothing: they do not take a logarithm of zero."""
+    """Return the logits of probabilities, as Keras's losses find them, to avoid a logarithm of zero; or nothing."""
     known = getattr(output, "_keras_logits", None)
     if known is not None:
         return [known]
@@ -98,13 +98,13 @@ def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
 
 
 def scope_name(layer: str) -> str:
-    """A layer's id as a name scope, in which not all letters may be."""
+    """Return a layer's id as a name scope, in which not all characters are allowed."""
     return re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", layer)
 
 
 @contextmanager
 def operations_made() -> Iterator[list[tf.Operation]]:
-    """The operations that the default graph has got while this lasted, but for those that load and fetch variables."""
+    """Collect the operations added to the default graph in this context, without loading and fetching of variables."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     made: list[tf.Operation] = []

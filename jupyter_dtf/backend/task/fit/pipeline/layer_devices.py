@@ -1,4 +1,4 @@
-"""Where each layer of a model goes, checked. Pure, but for the layers themselves; the client checks with it too."""
+"""The checked devices of a model's layers. Pure, except for the layers themselves; also used by the client."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ class Places:
     placement: Placement
     """With the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """What a placement calls the layers and containers that have another id here."""
+    """The placement's names of layers and containers that have another id here."""
 
     def of(self, layer: str) -> list[str]:
-        """The device of a layer, those of its parts, or none: it runs where the largest of its inputs is."""
+        """Return the devices of a layer or its parts, or none: then it runs where the largest of its inputs is."""
         return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
-        """What a placement calls a layer."""
+        """Return the placement's name of a layer."""
         return self.names.get(layer, layer)
 
     def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:
-        """The same for a model rebuilt elsewhere. Both are all of its layers, in the order of their calls.
+        """Return the same for a model rebuilt elsewhere. Both arguments are all of its layers, in the order of their
+        calls.
 
-        Layers that were not given a name are numbered by the process that makes them.
+        Layers without given names are numbered by the process that creates them.
         """
         names = {}
         for own, known in zip(here, there, strict=True):
@@ -44,9 +45,9 @@ class Places:
         return replace(self, names=names)
 
     def copies(self, tasks: Sequence[str], count: int) -> list[Places]:
-        """The places of so many copies of the pipeline. ``tasks``: those of the run by rank, ``worker:1``.
+        """Return the places of ``count`` copies of the pipeline. ``tasks``: the run's tasks by rank, as ``worker:1``.
 
-        This one is the first copy; each other is on the tasks ``len(tasks) / count`` ranks further.
+        This is the first copy; each other copy is on the tasks ``len(tasks) / count`` ranks further.
         """
 
         def shifted(device: str, ranks: int) -> str:
@@ -66,45 +67,45 @@ class Places:
 
     @property
     def all(self) -> list[str]:
-        """Every device once, in the order in which they are named."""
+        """All devices, each once, in the order in which they are named."""
         splits = self.placement.splits.values()
         named = [*self.placement.devices.values(), *(device for devices in splits for device in devices)]
         return list(dict.fromkeys(named))
 
 
 def full_device(device: str, field: str) -> str:
-    """``/job:worker/task:1/device:CPU:0`` of any spelling. Raises InvalidInput."""
+    """Return ``/job:worker/task:1/device:CPU:0`` for any spelling. Raises InvalidInput."""
     found = parts(device)
     if "job" not in found or not found.get("task", "").isdigit():
         raise InvalidInput(
-            f"A layer is placed on a device with job and task, /job:worker/task:1/device:CPU:0. Received: {device!r}",
+            f"`{field}` must be a device with job and task, /job:worker/task:1/device:CPU:0, got {device!r}",
             field=field,
         )
     return plain(device if "type" in found else f"{device}/device:CPU:0")
 
 
 def read(placement: Placement) -> Places:
-    """The places of a placement, devices spelt in one way. Raises InvalidInput for what is no device."""
+    """Return the places of a placement, with full device names. Raises InvalidInput for invalid devices."""
     devices = {layer: full_device(device, f"placement.devices.{layer}") for layer, device in placement.devices.items()}
     splits = {}
     for layer, names in placement.splits.items():
         splits[layer] = [full_device(device, f"placement.splits.{layer}") for device in names]
         if len(names) < 2 or layer in devices:
             raise InvalidInput(
-                "A layer is split over two devices or more, and then has no device of its own. Received: "
-                f"{layer} on {names}{' and ' + devices[layer] if layer in devices else ''}",
+                f"`placement.splits.{layer}` must be two devices or more, without a device for the whole layer, got "
+                f"{names}{' and ' + devices[layer] if layer in devices else ''}",
                 field=f"placement.splits.{layer}",
             )
     if not devices and not splits:
-        raise InvalidInput("A placement places a layer. Received: an empty one", field="placement")
+        raise InvalidInput("`placement` must place a layer, got an empty one", field="placement")
     return Places(Placement(devices=devices, splits=splits))
 
 
 def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
-    """Raise InvalidInput for a device of a task that the first of ``copies`` does not have. ``tasks``: by rank."""
+    """Raise InvalidInput for devices on tasks that the first of ``copies`` does not have. ``tasks``: by rank."""
     if len(tasks) % copies:
         raise InvalidInput(
-            f"Copies of a pipeline share the tasks equally. Received: {len(tasks)} tasks, replicas={copies}",
+            f"`replicas` must divide the number of tasks, {len(tasks)}, got {copies}",
             field="strategy.replicas",
         )
     there = tasks[: len(tasks) // copies]
@@ -113,15 +114,15 @@ def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
         if f"{found['job']}:{found['task']}" not in there:
             which = "run" if copies == 1 else f"first of {copies} copies"
             raise InvalidInput(
-                f"A layer is placed on a task of the {which}: {', '.join(there)}. Received: {device}",
+                f"`placement` must use tasks of the {which} ({', '.join(there)}), got {device!r}",
                 field="placement.devices",
             )
 
 
 def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
-    """Raise InvalidInput unless every name is a layer's or a container's, and every layer with weights has a place.
+    """Raise InvalidInput unless every name is a layer or container, and every layer with weights has a place.
 
-    ``layers``: by id, as ``describe.layers_by_id`` gives them.
+    ``layers``: by id, as returned by ``describe.layers_by_id``.
     """
     layers = {places.name(path): layer for path, layer in layers.items()}
     containers = {container for layer in layers for container in containers_of(layer)}
@@ -132,26 +133,26 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     ]
     if unknown:
         raise InvalidInput(
-            f"A placement names layers of the model: {_few(layers)}. Received: {_few(unknown)}",
+            f"`placement` must name layers of the model ({_few(layers)}), got {_few(unknown)}",
             field=f"placement.devices.{unknown[0]}",
         )
     homeless = [path for path, layer in layers.items() if layer.weights and not places.of(path)]
     if homeless:
         raise InvalidInput(
-            f"Every layer that has weights is placed. Received a placement without {_few(homeless)}",
+            f"`placement` must place every layer that has weights, got one without {_few(homeless)}",
             field="placement.devices",
         )
     for name in places.placement.splits:
         kind = type(layers[name]).__name__ if name in layers else "a container"
         if name not in layers or not can_be_split(layers[name]):
             raise InvalidInput(
-                f"A layer that is split is of a class {' or '.join(SPLITTABLE)}. Received: {name}, {kind}",
+                f"`placement.splits` must name layers of the classes {' or '.join(SPLITTABLE)}, got {name}, {kind}",
                 field=f"placement.splits.{name}",
             )
 
 
 def can_be_split(layer: Any) -> bool:
-    """Whether it is of one of Keras's classes whose columns can be on several devices."""
+    """Return whether it is of a Keras class whose columns can be on several devices."""
     return type(layer).__name__ in SPLITTABLE and type(layer).__module__.startswith("keras.")
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline cannot train, and why. ``checks.py`` says what is checked when."""
+"""The limits of a pipeline, and their reasons. ``checks.py`` determines when they are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .layer_devices import Places
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, saying what to change, for a model that a pipeline cannot train as one process does."""
+    """Raise InvalidInput, with what to change, for a model that a pipeline cannot train as one process does."""
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
@@ -37,7 +37,7 @@ def refuse_unsupported(model: Any) -> None:
 
 
 def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
-    """Raise InvalidInput for a ``train_step`` of one's own that would run in copies, or with parts of layers."""
+    """Raise InvalidInput for a custom ``train_step`` with several copies, or with parts of layers."""
     if own_step(model, "train_step") and (replicas > 1 or is_split):
         raise InvalidInput(
             "A train_step of one's own is run on whole batches by whole layers: it must have replicas=1 and no "
@@ -47,7 +47,7 @@ def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
 
 
 def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
-    """Raise InvalidInput for a split that would not be trained as the whole is. ``layers``: by id."""
+    """Raise InvalidInput for a split that cannot be trained as the whole is. ``layers``: by id."""
     for path, layer in layers.items():
         if (parts := len(where.of(path))) > 1:
             refuse_split_model(model, path)
@@ -59,36 +59,40 @@ def refuse_split_model(model: Any, path: str = "") -> None:
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if not is_elementwise(optimizer):
         raise InvalidInput(
-            "A layer is split under an optimizer that updates each number by itself, without clipping by norm: SGD, "
-            f"RMSprop, Adam and their like. Received: {type(optimizer).__name__}, "
-            f"clipnorm={optimizer.clipnorm}, global_clipnorm={optimizer.global_clipnorm}",
+            "`model`: the optimizer must update each number by itself, without clipping by norm, to split a layer "
+            f"(SGD, RMSprop, Adam and similar), got {type(optimizer).__name__}, clipnorm={optimizer.clipnorm}, "
+            f"global_clipnorm={optimizer.global_clipnorm}",
             field=f"placement.splits.{path}" if path else "placement.splits",
         )
 
 
 def refuse_split(path: str, layer: Any, parts: int) -> None:
-    """Raise InvalidInput for a layer that cannot be split into so many parts."""
+    """Raise InvalidInput for a layer that cannot be split into ``parts`` parts."""
     field = f"placement.splits.{path}"
     if any(variable.constraint is not None for variable in layer.variables):
-        raise InvalidInput(f"A layer that is split has no constraints. Received: {path} with one", field=field)
+        raise InvalidInput(
+            f"`placement.splits`: a split layer must not have constraints, got {path} with one", field=field
+        )
     if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
-        raise InvalidInput(f"A layer that is split is neither quantized nor has LoRA. Received: {path}", field=field)
+        raise InvalidInput(
+            f"`placement.splits`: a split layer must not be quantized or have LoRA, got {path}", field=field
+        )
     columns = min(variable.shape[-1] for variable in layer.variables)
     if columns < parts:
         raise InvalidInput(
-            f"A layer is split into as many parts as it has columns at most. Received: {path} with {columns} in "
+            f"`placement.splits`: a layer must have at least one column per part, got {path} with {columns} in "
             f"{parts} parts",
             field=field,
         )
 
 
 def own_step(model: Any, method: str) -> bool:
-    """Whether the model has a ``train_step`` or ``test_step`` of its own."""
+    """Return whether the model overrides ``train_step`` or ``test_step``."""
     return getattr(type(model), method) is not getattr(keras.Model, method)
 
 
 def refuse_writes(microbatches: Sequence[Sequence[tf.Operation]]) -> None:
-    """Raise InvalidInput if several microbatches change a variable that is no weight, each in its own turn."""
+    """Raise InvalidInput if several microbatches each change a variable that is not a weight."""
     found = written(microbatches[0]) if len(microbatches) > 1 else []
     if found:
         raise InvalidInput(

@@ -1,8 +1,8 @@
-"""Whether a batch's loss is the sum of what its microbatches have of it, and what each of them has.
+"""Whether a batch's loss is the sum of its microbatches' parts, and these parts.
 
-It is where every loss is one of Keras's own that looks at each example by itself and is a mean or a sum over examples.
-A microbatch's outputs are then enough for the derivatives by them. A loss that looks at several examples at once, or at
-how many are masked or what they weigh together, needs the outputs of all microbatches first.
+It is if every loss is one of Keras's own that uses each example by itself, and is a mean or a sum over examples. Then,
+a microbatch's outputs suffice for the derivatives. A loss that uses several examples at once, or the total of masked
+steps or weights, needs the outputs of all microbatches first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras 3.15: whether a tensor carries a mask can be asked nowhere else.
+# Keras 3.15: there is no public way to find out whether a tensor carries a mask.
 from keras.src import backend
 
 from ..losses import ignores, losses_of, masks, not_recorded, of_global_batch
@@ -37,13 +37,13 @@ _OF_EACH_EXAMPLE = frozenset(
         "sparse_categorical_crossentropy",
     }
 )
-"""Keras's functions. Hinges are missing, which look whether all labels are 0 or 1, and those that compare examples."""
+"""Functions of Keras, without hinges, which check whether all labels are 0 or 1, and those that compare examples."""
 _KERAS = "keras.src.losses.losses"
 _REDUCTIONS = ("sum_over_batch_size", "mean", "sum")
 
 
 def needs_whole_batch(model: Any, passes: list[Pass]) -> str:
-    """Why the loss of a built model cannot be taken apart; empty if it can. ``passes``: of the microbatches."""
+    """Return why the loss of a built model cannot be split, or an empty string. ``passes``: of the microbatches."""
     if type(model).compute_loss is not keras.Model.compute_loss:
         return f"{type(model).__name__} has a compute_loss of its own"
     if any(backend.get_keras_mask(output) is not None for output in keras.tree.flatten(passes[0].outputs)):
@@ -57,9 +57,9 @@ def needs_whole_batch(model: Any, passes: list[Pass]) -> str:
 
 
 def takes_turns(model: Any) -> bool:
-    """Whether microbatches will go back as soon as they are through, as far as it shows before there are any.
+    """Return whether microbatches will go backward as soon as they are forward, as far as the configuration shows.
 
-    A model with layers that mask is taken to have masks on its outputs.
+    A model with layers that mask is assumed to have masks on its outputs.
     """
     if not getattr(model, "compiled", False) or own_step(model, "train_step"):
         return False
@@ -70,7 +70,7 @@ def takes_turns(model: Any) -> bool:
 
 
 def _why(loss: Any) -> str:
-    """``loss``: of Keras's, or a function."""
+    """Return why a loss, one of Keras's or a function, cannot be split, or an empty string."""
     is_loss = isinstance(loss, keras.losses.Loss)
     name = loss.name if is_loss else getattr(loss, "__name__", type(loss).__name__)
     function = getattr(loss, "fn", None) if is_loss else loss
@@ -87,7 +87,7 @@ def _why(loss: Any) -> str:
 
 
 def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf.Tensor) -> tf.Tensor | None:
-    """What a microbatch has of the loss of a batch of so many ``examples``, without what layers add; None: nothing.
+    """Return a microbatch's part of the loss of a batch of ``examples``, without what layers add; None: nothing.
 
     ``y`` and ``sample_weight`` are those of the whole batch.
     """
@@ -109,13 +109,13 @@ def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf
 
 
 class _Shares:
-    """A microbatch among those of the batch."""
+    """One microbatch of the batch's microbatches."""
 
     def __init__(self, one: Pass, examples: tf.Tensor) -> None:
         self.examples = one.part.high - one.part.low
         self._all = tf.cast(examples, tf.float32)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Of numbers of examples, which are all that these losses ask for."""
+        """Return the batch's number of examples, which is all that these losses sum."""
         del values
         return self._all[tf.newaxis]

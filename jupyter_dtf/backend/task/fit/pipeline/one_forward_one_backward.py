@@ -1,9 +1,9 @@
-"""One forward pass, one backward pass in turn, written into the graph of a step as control dependencies.
+"""The schedule one forward, one backward (1F1B), as control dependencies in the graph of a step.
 
 Every device gets one order of all its work: the forward passes of its stages, the derivatives that other stages wait
-for, and those of weights (``schema/turns.py`` says when each has its turn). The order of all devices together is one
-that the graph allows, whatever leads from one microbatch to another, moving averages or sums of derivatives, say: so no
-two devices wait for each other.
+for, and those of weights (``schema/turns.py`` determines their turns). The order of all devices together is one that
+the graph allows, with all dependencies between microbatches, such as moving averages or sums of derivatives. So no two
+devices wait for each other.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _Turn = tuple[int, int, int]
 
 @dataclass
 class _Work:
-    """What a device does without a break."""
+    """Uninterrupted work of a device."""
 
     turn: _Turn
     device: str
     operations: list[tf.Operation]
     needs: set[int] = field(default_factory=set)
-    """The numbers of the work that has to be done before."""
+    """The indices of the work that must be done before."""
 
 
 def take_turns(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended | None:
-    """Have every device do its part of all microbatches by turn.
+    """Make every device process its part of all microbatches by turn.
 
-    Returns for each device an operation that runs when it has done all, or None, with nothing changed, for a graph in
-    which some stages need each other.
+    Returns for each device an operation that runs when it has finished, or None, without any changes, if some stages of
+    the graph need each other.
     """
     works = _works(forward, backward)
     order = _order(works)
@@ -81,10 +81,10 @@ def _levels(phases: Sequence[Phase]) -> int:
 
 
 def _find_needs(works: Sequence[_Work]) -> None:
-    """Fill in what needs what, by whatever way through the graph."""
+    """Fill in the dependencies, over all paths through the graph."""
     number_of = {operation.name: number for number, work in enumerate(works) for operation in work.operations}
     through: dict[str, frozenset[int]] = {}
-    """Of an operation that belongs to no work, the works that lead to it."""
+    """For operations that belong to no work, the works that lead to them."""
 
     def led_by(operation: tf.Operation) -> frozenset[int]:
         number = number_of.get(operation.name)
@@ -116,7 +116,7 @@ def _before(operation: tf.Operation) -> Iterable[tf.Operation]:
 
 
 def _order(works: Sequence[_Work]) -> list[_Work] | None:
-    """By turn, but each after what it needs; None where that cannot be."""
+    """Return the works by turn, but each after what it needs; None if this is impossible."""
     followers: dict[int, list[int]] = defaultdict(list)
     left = [len(work.needs) for work in works]
     for number, work in enumerate(works):

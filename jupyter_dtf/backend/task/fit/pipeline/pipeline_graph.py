@@ -1,4 +1,4 @@
-"""The graph that a pipeline is built on, and how code for a ``tf.function`` behaves as in one there."""
+"""The graph of a pipeline, in which code for a ``tf.function`` behaves as in one."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import tensorflow as tf
 # TensorFlow 2.21: the runtime context has no public API for this.
 from tensorflow.python.eager import context
 
-# TensorFlow 2.21: the class of tf.function objects is not exported, and its calls are watched.
+# TensorFlow 2.21: the class of tf.function objects is not exported, and its calls are intercepted.
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from .....errors import InvalidInput
 
 
 class PipelineGraph(tf.Graph):
-    """A graph in which code runs as in a ``tf.function``, for a session.
+    """A graph for a session, in which code runs as in a ``tf.function``.
 
-    In any other graph of a session ``==`` compares tensors by identity, ``tf.init_scope`` stays in the graph, and what
-    is eager is refused. Here eager tensors become constants, and ``hold(handle)`` gives the handle that stands for that
-    of an eager variable. What has effects is neither ordered nor kept: see ``effects``. ``client``: the device of this
-    process, which alone can call Python functions.
+    In any other graph of a session, ``==`` compares tensors by identity, ``tf.init_scope`` stays in the graph, and
+    eager tensors are rejected. Here, eager tensors become constants, and ``hold(handle)`` returns the handle that
+    represents that of an eager variable. Operations with effects are neither ordered nor kept: see ``effects``.
+    ``client``: the device of this process, the only one that can call Python functions.
     """
 
     def __init__(self, client: str) -> None:
@@ -31,18 +31,18 @@ class PipelineGraph(tf.Graph):
         self.client = client
         self.hold: Callable[[tf.Tensor], tf.Tensor] = _refused
         self.refusal: InvalidInput | None = None
-        """The last one, which TensorFlow and Keras wrap in errors of their own."""
+        """The last one, because TensorFlow and Keras wrap it in errors of their own."""
         self.outer_graph = tf.Graph()
-        """What loops and conditions take for the graph that this one, as a function, would be called in."""
+        """The graph that loops and conditions take for the one that this graph, as a function, is called in."""
         self.captures: tuple[Any, ...] = ()
-        """What TensorFlow asks of a function's graph: none, for ``capture`` says what stands for a tensor itself."""
-        # Both before it becomes the default graph: TensorFlow notes then what it is.
+        """Required by TensorFlow of a function's graph: empty, because ``capture`` itself returns the replacements."""
+        # Both must be set before it becomes the default graph, because TensorFlow then records what it is.
         self._building_function = True
         self._add_control_dependencies = True  # within conditions and loops
         self.seed = context.global_seed()
 
     def capture(self, tensor: Any, name: str | None = None, shape: Any = None) -> tf.Tensor:
-        """What stands for a tensor in this graph; called by TensorFlow."""
+        """Return the replacement of a tensor in this graph. Called by TensorFlow."""
         if tf.is_symbolic_tensor(tensor):
             return tensor
         try:
@@ -57,7 +57,7 @@ class PipelineGraph(tf.Graph):
 
 
 def pipeline_graph(graph: Any) -> PipelineGraph | None:
-    """The pipeline's graph that a graph is, or is a function in."""
+    """Return the pipeline's graph that ``graph`` is or belongs to as a function."""
     while graph is not None and not isinstance(graph, PipelineGraph):
         graph = getattr(graph, "outer_graph", None)
     return graph
@@ -65,9 +65,9 @@ def pipeline_graph(graph: Any) -> PipelineGraph | None:
 
 @contextmanager
 def as_function() -> Iterator[None]:
-    """While this lasts, the caller's ``tf.function``s are traced at each call in a pipeline's graph.
+    """Retrace the caller's ``tf.function`` objects at each call in a pipeline's graph, inside this context.
 
-    What a function has captured is of the microbatch that it was traced for: another gets a trace of its own.
+    What a function captures belongs to the microbatch that it was traced for, so each microbatch needs its own trace.
     """
     original = Function.__call__
 

@@ -1,4 +1,4 @@
-"""A layer whose columns are parted among devices: each computes its own, the results are concatenated."""
+"""A layer whose columns are split among devices: each computes its own, and the results are concatenated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ..hooked import hooked
 
 
 def split_call(layer: Any, devices: Sequence[str], parts: Any) -> AbstractContextManager[None]:
-    """While this lasts, a Dense or an Embedding is computed on the devices, and put together on the first of them.
+    """Compute a Dense or Embedding layer on the devices, and concatenate on the first of them, inside this context.
 
-    ``parts(variable)``: the values of the parts of one of its variables.
+    ``parts(variable)``: returns the values of the parts of one of its variables.
     """
     compute = _dense if isinstance(layer, keras.layers.Dense) else _embedding
 

@@ -1,4 +1,4 @@
-"""Derivatives in the graph, each on the device of what it is derived from, and their sums over microbatches."""
+"""Derivatives in the graph, each on the device of its operation, and their sums over microbatches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import tensorflow as tf
 def gradients_of(
     targets: Sequence[tf.Tensor], sources: Sequence[tf.Tensor], given: Any = None, constant: Any = None
 ) -> list[Any]:
-    """The derivatives of the sum of ``targets``, None where there is none; IndexedSlices for rows of a table.
+    """Return the derivatives of the sum of ``targets``: dense, IndexedSlices for rows of a table, or None.
 
-    ``given``: those of the targets, ones where not given; a target without one (None) is left out. ``constant``: what
-    is not gone through further.
+    ``given``: the targets' incoming derivatives, by default ones; targets with None are left out. ``constant``: tensors
+    that derivatives do not pass through.
     """
     given = [tf.ones_like(target) for target in targets] if given is None else given
     pairs = [(target, slope) for target, slope in zip(targets, given, strict=True) if slope is not None]
@@ -29,12 +29,13 @@ def gradients_of(
 
 
 class Sum:
-    """The derivative by one variable, added up over the loss, the microbatches, and all that stood for the variable.
+    """The derivative by one variable, summed over the loss, the microbatches, and all tensors that stand for the
+    variable.
 
-    It comes out as one process has it: dense where any part is dense. Where rows of a table were looked up, it is their
-    rows one after the other, for an optimizer may square the derivative of each row by itself. Rows that were looked up
-    whatever the batch, those of positions say, are one lookup in one process, of which every microbatch has a part:
-    those are added up. ``depends`` tells of indices.
+    The result is as in one process: dense if any part is dense. If rows of a table were looked up, it is their rows
+    concatenated, because an optimizer may square the derivative of each row by itself. Rows that are looked up
+    independently of the batch, such as those of positions, are one lookup in one process, of which every microbatch has
+    a part: these are added up. ``depends`` returns whether indices depend on the batch.
     """
 
     def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
@@ -44,7 +45,7 @@ class Sum:
         self._same_rows: list[tf.IndexedSlices] = []
 
     def add(self, derivatives: Sequence[Any]) -> None:
-        """What one microbatch, or the loss, has of it: dense, rows or None for each tensor that stood for it."""
+        """Add one microbatch's, or the loss's, derivatives: dense, rows or None for each tensor of the variable."""
         same = []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):
@@ -56,12 +57,12 @@ class Sum:
         self._add_same(same)
 
     def join(self, other: Sum) -> None:
-        """Add what another copy of the pipeline has."""
+        """Add the sum of another copy of the pipeline."""
         self.add([other._dense, *other._rows])
         self._add_same(other._same_rows)
 
     def total(self) -> Any:
-        """Dense, IndexedSlices, or None where there was none."""
+        """Return the dense or IndexedSlices sum, or None if there were no derivatives."""
         rows = [*self._rows, *self._same_rows]
         if self._dense is not None:
             return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])
@@ -80,7 +81,7 @@ class Sum:
 
 
 def _pieces(derivative: Any) -> list[Any]:
-    """A derivative, where it is the rows of several lookups, those of each."""
+    """Return a derivative, split by lookup if it consists of the rows of several."""
     if derivative is None:
         return []
     if not isinstance(derivative, tf.IndexedSlices):

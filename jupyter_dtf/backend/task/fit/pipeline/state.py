@@ -1,15 +1,14 @@
-"""What the calls of a model's layers make of its variables, from microbatch to microbatch.
+"""How the calls of a model's layers change its variables from microbatch to microbatch.
 
-One process calls the model once in a step, and what a layer assigns then is assigned once. Here it is called for each
-microbatch:
+One process calls the model once per step, so a layer's assignment happens once. Here, it is called for each microbatch:
 
-* What a layer assigns that does not depend on the batch (a kernel divided by its norm) is the same for each, and counts
-  once: every microbatch begins with what the step began with. The rest of the step goes on with what was assigned.
-* What it assigns that does depend on it (a moving average) is handed on, in the order of the microbatches. Of a weight
-  that is trained there is no such order: one process would take all derivatives at the same value.
-* The state of examples (of a stateful RNN) is cut as the batch is.
+* Assignments that do not depend on the batch (a kernel divided by its norm) are the same for each, and count once:
+  every microbatch starts with the step's initial values. The rest of the step continues with the assigned values.
+* Assignments that depend on it (a moving average) are passed on in the order of the microbatches. For trainable weights
+  there is no such order: one process computes all derivatives at the same value.
+* The state of examples (of a stateful RNN) is split like the batch.
 
-As with a variable, no derivative passes through an assignment.
+As with a variable, derivatives do not pass through an assignment.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .pipeline_graph import PipelineGraph
 
 
 class Values:
-    """Variables with the tensors that stand for them. ``split``: those that are not kept themselves, but in parts."""
+    """Variables with the tensors that stand for them. ``split``: those that are kept only in parts."""
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
         self.pairs = list(pairs)
@@ -39,23 +38,24 @@ class Values:
         return self._tensors[id(variable)]
 
     def parts(self, variable: Any) -> list[tf.Tensor]:
-        """The values of the parts of a variable that is split."""
+        """Return the values of the parts of a variable that is split."""
         return [self[part] for part in self._parts[id(variable)]]
 
     @property
     def mapping(self) -> list[tuple[Any, tf.Tensor]]:
-        """What a ``StatelessScope`` takes: every variable of the model, too, that is kept in parts."""
+        """The mapping for a ``StatelessScope``, including every variable of the model that is kept in parts."""
         return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self.split)]
 
     def changed(self, changes: dict[int, tf.Tensor]) -> Values:
-        """The same, but for those variables, by their ids."""
+        """Return a copy with changed values, by the variables' ids."""
         return Values([(variable, changes.get(id(variable), value)) for variable, value in self.pairs], self.split)
 
 
 class Assignments(keras.StatelessScope):
-    """A scope in which variables have the values of tensors, and what is assigned to them is noted.
+    """A scope in which variables have the values of tensors, and assignments to them are recorded.
 
-    ``cut``: the rows of variables that have one for each example, by id. A variable without a value is assigned itself.
+    ``cut``: the rows of variables that have one for each example, by id. A variable without a value is assigned
+    directly.
     """
 
     def __init__(self, values: Values, cut: dict[int, tf.Tensor] | None = None) -> None:
@@ -63,7 +63,7 @@ class Assignments(keras.StatelessScope):
         self.values = values
         self.state_mapping.update(cut or {})
         self.made: dict[int, list[tf.Tensor]] = {}
-        """What each variable was assigned, by id, one after the other."""
+        """The values assigned to each variable, by id, in order."""
 
     def add_update(self, update: tuple[Any, Any]) -> None:
         variable, value = update
@@ -81,14 +81,15 @@ class Assignments(keras.StatelessScope):
         self.state_mapping[id(variable)] = value
 
     def sources(self, variable: Any) -> list[tf.Tensor]:
-        """Every tensor that stood for a variable: a derivative by it is the sum of those by all of them."""
+        """Return every tensor that stood for a variable: its derivative is the sum of those by all of them."""
         return [self.values[variable], *self.made.get(id(variable), [])]
 
 
 class Microbatches:
-    """The variables of a model over the microbatches of a step, which begin with ``values``.
+    """The variables of a model over the microbatches of a step, which starts with ``values``.
 
-    ``count``: of the microbatches, in all copies. ``per_example``: the variables that have a row for each example.
+    ``count``: the number of microbatches in all copies. ``per_example``: the variables that have a row for each
+    example.
     """
 
     def __init__(self, values: Values, count: int, per_example: Sequence[Any]) -> None:
@@ -101,7 +102,7 @@ class Microbatches:
         self._dependent = _Dependent()
 
     def scope(self, copy: int, low: tf.Tensor, high: tf.Tensor) -> Assignments:
-        """For the next microbatch of a copy, with its rows of the batch."""
+        """Return the scope for the next microbatch of a copy, with its rows of the batch."""
         if copy == len(self._ends):
             self._ends.append({})
         values = self._begin if copy == 0 else _with_other_seeds(self._begin, copy)
@@ -109,7 +110,7 @@ class Microbatches:
         return Assignments(values.changed(self._ends[copy]), cut)
 
     def ended(self, copy: int, scope: Assignments) -> None:
-        """Take note of what a microbatch has assigned."""
+        """Record what a microbatch has assigned."""
         for variable, _ in self._begin.pairs:
             if id(variable) not in scope.made:
                 continue
@@ -129,7 +130,7 @@ class Microbatches:
                 self._fixed.setdefault(id(variable), value)
 
     def end(self) -> Values:
-        """What the variables are after all microbatches; of what copies have each moved on their own, the mean."""
+        """Return the variables after all microbatches; those that each copy changes on its own are averaged."""
         changes = dict(self._fixed)
         for variable in self._per_example:
             if rows := self._rows[id(variable)]:
@@ -143,7 +144,7 @@ class Microbatches:
 
 
 class _Dependent:
-    """Tells whether a tensor depends on the batch."""
+    """Determines whether a tensor depends on the batch."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
@@ -166,12 +167,12 @@ class _Dependent:
 
 
 def depends_on_batch() -> _Dependent:
-    """A function that tells of tensors whether they depend on the batch; of one graph, while nothing is rewired."""
+    """Return a function that tests whether tensors depend on the batch, for one graph that is not rewired."""
     return _Dependent()
 
 
 def _with_other_seeds(values: Values, copy: int) -> Values:
-    """What a copy of the pipeline begins with: random numbers of its own."""
+    """Return a copy's initial values, with its own random numbers."""
     return values.changed(
         {
             id(v): value + tf.constant([copy * 0x9E3779B1 % 2**32, 0], value.dtype)

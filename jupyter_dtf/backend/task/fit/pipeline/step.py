@@ -1,9 +1,9 @@
 """The graph of one step: microbatches forward and backward, then one update.
 
-The loss that is told is computed once, on what all microbatches put out together, so that it is what one process would
-compute, whatever its reduction, its weights and its masks. Where it is the sum of what each microbatch has of it
-(``loss_by_parts.py``), a microbatch goes back as soon as it is through, and a stage takes one forward, one backward in
-turn. Any other is derived once all microbatches are through: fill and drain.
+The reported loss is computed once, on the outputs of all microbatches together, so it is what one process would
+compute, for any reduction, weights and masks. If it is the sum of the microbatches' parts (``loss_by_parts.py``), a
+microbatch goes backward as soon as it has gone forward, and stages alternate between one forward and one backward pass.
+Otherwise, derivatives are computed after all microbatches have gone forward: fill and drain.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .variables import GraphVariables
 
 _AS_ASKED = "That is the schedule of the strategy"
 LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
-"""Name scopes. In ``backward/2`` are the derivatives of ``forward/2`` under the names of what they are derived from."""
+"""Name scopes. ``backward/2`` has the derivatives of ``forward/2``, under the names of what they are derived from."""
 
 
 @dataclass
 class Logs:
-    """What a step tells."""
+    """The logs of a step."""
 
     results: Any
     """Of the metrics, by name."""
     means: list[str]
-    """Which of them are means."""
+    """The names of those that are means."""
     counts: tf.Tensor
-    """Of how much each of these is the mean. Shape ``[len(means)]``."""
+    """The counts of the means. Shape ``[len(means)]``."""
 
 
 @dataclass
@@ -60,20 +60,20 @@ class Step:
     """What a session runs."""
 
     fed: list[str]
-    """The names of what the arrays of a batch are fed to, flat. As in a function, a tensor is no key of a dict."""
+    """The names of the placeholders of a batch's arrays, flat. As in a function, tensors cannot be keys of a dict."""
     logs: Logs
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
     filled: str = ""
-    """Why all microbatches go forward before the first one goes back; empty where they take turns."""
+    """Why all microbatches go forward before the first one goes backward; empty if they alternate."""
 
 
 class Steps:
     """Builds the steps of one model on the default graph.
 
-    ``copies``: the places of each copy of the pipeline. Variables are with the first; the others read them there, and
-    send the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: of the learning rate.
-    ``in_turn``: stages take one forward pass and one backward pass in turn, if the loss allows it.
+    ``copies``: the places of each copy of the pipeline. Variables are on the first copy; the others read them there,
+    and send it the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: of the
+    learning rate. ``in_turn``: stages alternate between one forward and one backward pass, if the loss allows it.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class Steps:
         self._scaling = scaling
         with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
             self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
-        """Of a training step, counted from 0 over all epochs; fed where the learning rate is scaled."""
+        """The number of a training step, counted from 0 over all epochs; fed if the learning rate is scaled."""
         self.variables = GraphVariables()
-        """Those of the model and of its optimizers, and others that its code reads."""
+        """The variables of the model and its optimizers, and others that its code reads."""
         for variable, home in units.homes:
             self.variables.add(variable, home.device, home.scope)
         tf.compat.v1.get_default_graph().hold = lambda handle: self.variables.hold(handle, client)
         self.metrics = GraphVariables()
-        """Those of the metrics, beside the loss; of a metric that a layer has, with the client."""
+        """The variables of metrics, next to the loss; those of layers' metrics are on the client."""
         for layer in model._flatten_layers(include_self=False):
             for variable in (variable for metric in layer._metrics for variable in metric.variables):
                 self.metrics.add(variable, client, METRICS)
 
     def training(self, spec: Any, microbatches: int) -> Step:
-        """A step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
+        """Build a step that updates the weights. ``spec``: the TensorSpecs of ``(x, y, sample_weight)``."""
         optimizer, trainable = self._units.optimizer, self._units.trainable
         with operations_made() as begun:
             fed, data = self._batch(spec)
@@ -169,7 +169,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)
 
     def test(self, spec: Any, microbatches: int) -> Step:
-        """A step that only looks."""
+        """Build a step that only evaluates."""
         with operations_made() as begun:
             fed, data = self._batch(spec)
             values = Values(self.variables.reads(), self._units.split)
@@ -179,7 +179,7 @@ class Steps:
         with operations_made() as losing:
             logs, _, end = self._loss(batch, end, passes, training=False)
             with tf.name_scope(f"{UPDATE}/"):
-                self.variables.write(end.pairs)  # what layers assign, they assign in a validation too
+                self.variables.write(end.pairs)  # layers assign in a validation too
         effects = Effects()
         for operations in (begun, *(one.operations for one in passes), losing):
             effects.add(operations)
@@ -189,7 +189,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all))
 
     def own(self, spec: Any, training: bool) -> Step:
-        """A step as the model's own ``train_step`` or ``test_step`` does it: on the whole batch, in one go."""
+        """Build a step with the model's own ``train_step`` or ``test_step``, on the whole batch at once."""
         model = self._model
         with operations_made() as made:
             fed, data = self._batch(spec)
@@ -210,7 +210,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all), rate)
 
     def reset(self) -> tf.Operation:
-        """An operation that empties the metrics."""
+        """Return an operation that resets the metrics."""
         with operations_made() as made, tf.name_scope(f"{LOSS}/reset/"), within(None), as_function(), self._in_place():
             type(self._model).reset_metrics(self._model)
         effects = Effects()
@@ -220,12 +220,12 @@ class Steps:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """While this lasts, variables outside of a ``StatelessScope`` are those in the graph."""
+        """Use the graph's variables outside of a ``StatelessScope``, inside this context."""
         with self.variables.in_place(), self.metrics.in_place():
             yield
 
     def _batch(self, spec: Any) -> tuple[list[str], Any]:
-        """Placeholders, the names of them flat, and themselves in the structure of a batch."""
+        """Return the flat names of placeholders, and the placeholders in the structure of a batch."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             batch = keras.tree.map_structure(
                 lambda leaf: None if leaf is None else tf.compat.v1.placeholder(leaf.dtype, [None, *leaf.shape[1:]]),
@@ -236,7 +236,7 @@ class Steps:
     def _forward(
         self, batch: Any, values: Values, microbatches: int, training: bool
     ) -> tuple[list[list[Pass]], Values]:
-        """The microbatches' ways, by copy, and what the variables are after them all."""
+        """Return the microbatches' forward passes by copy, and the variables after all of them."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             parts = _parts(batch[0], microbatches)
         used = min(len(self._copies), microbatches)
@@ -258,11 +258,10 @@ class Steps:
     def _backward(
         self, passes: Sequence[Pass], slopes: Iterator[Any], shares: Iterator[Any], sums: dict[int, Sum]
     ) -> list[list[tf.Operation]]:
-        """The operations that each microbatch of a copy makes on its way back.
+        """Return the operations of each microbatch's backward pass in a copy.
 
-        ``slopes``: the derivatives of the loss by the leaves of this copy's microbatches, and of those to come. What
-        makes them when they are asked for is part of the way back.
-        ``shares``: what the losses that layers have added in each count for.
+        ``slopes``: the derivatives of the loss by the leaves of this copy's and later microbatches; computing them on
+        demand is part of the backward pass. ``shares``: the weights of the losses that layers have added in each.
         """
         made = []
         for one in passes:
@@ -280,7 +279,7 @@ class Steps:
         return made
 
     def _slopes(self, batch: Any, passes: Sequence[Pass]) -> Iterator[Any]:
-        """The derivatives of the loss by the leaves of each microbatch, from what that one has of it."""
+        """Yield the derivatives of the loss by the leaves of each microbatch, from its part of the loss."""
         x, y, sample_weight = batch
         for one in passes:
             with tf.name_scope(f"{LOSS}/{one.number}/"), self._in_place():
@@ -294,7 +293,7 @@ class Steps:
     def _loss(
         self, batch: Any, values: Values, passes: Sequence[Pass], training: bool
     ) -> tuple[Logs, tf.Tensor, Values]:
-        """Results of the metrics, the batch's loss without what layers have added, and the variables after that."""
+        """Return the metrics' results, the batch's loss without the layers' own losses, and the new variables."""
         model, (x, y, sample_weight) = self._model, batch
         with tf.name_scope(f"{LOSS}/"), within(None):
             outputs = keras.tree.map_structure(lambda *parts: _joined(parts), *(one.outputs for one in passes))
@@ -307,7 +306,7 @@ class Steps:
                 counted_by_examples(model, examples),
             ):
                 if model._compile_loss is None and type(model).compute_loss is keras.Model.compute_loss:
-                    loss = tf.zeros([])  # all of it is what layers have added
+                    loss = tf.zeros([])  # all of it has been added by layers
                 else:
                     loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
                 added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]
@@ -317,7 +316,7 @@ class Steps:
         return logs, loss, values.changed({key: made[-1] for key, made in scope.made.items()})
 
     def _logs(self, results: Any) -> Logs:
-        """To be called where the metrics have just been updated."""
+        """Return the logs. Must be called right after the metrics have been updated."""
         known = results if isinstance(results, dict) else {}
         metrics = {name: metric for name, metric in metrics_by_log(self._model).items() if name in known}
         means = {name: metric for name, metric in metrics.items() if is_mean(metric)}
@@ -332,12 +331,12 @@ class Steps:
 
 
 def _length(batch: Any) -> tf.Tensor:
-    """The number of examples. Shape (), int32."""
+    """Return the number of examples. Shape (), int32."""
     return tf.shape(next(leaf for leaf in keras.tree.flatten(batch) if leaf is not None))[0]
 
 
 def _parts(inputs: Any, count: int) -> list[Part]:
-    """A batch cut into so many microbatches that differ by at most one example."""
+    """Split a batch into ``count`` microbatches whose sizes differ by at most one example."""
     examples = _length(inputs)
     bounds = [examples * number // count for number in range(count + 1)]
     return [
@@ -352,7 +351,7 @@ def _parts(inputs: Any, count: int) -> list[Part]:
 
 
 def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    """What the microbatches put out, as one batch with one mask."""
+    """Concatenate the outputs of the microbatches to one batch with one mask."""
     if len(parts) == 1:
         return parts[0]
     logits = [logits_of(part) for part in parts]
@@ -360,7 +359,7 @@ def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
         whole = tf.concat(parts, 0)
         if logits[0]:
             whole._keras_logits = tf.concat([each for (each,) in logits], 0)
-    else:  # losses look for the operation
+    else:  # Keras's losses look for the Softmax or Sigmoid operation
         made = {"Softmax": tf.nn.softmax, "Sigmoid": tf.math.sigmoid}[parts[0].op.type]
         whole = made(tf.concat([each for (each,) in logits], 0))
     masks = [backend.get_keras_mask(part) for part in parts]

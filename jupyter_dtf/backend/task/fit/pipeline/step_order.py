@@ -1,9 +1,9 @@
-"""What a pipeline's devices do in which order: stages, and fill and drain.
+"""The order of a pipeline's devices' work: stages, and fill and drain.
 
-TensorFlow's executor starts whatever is ready, so that without a word the first stage would do all its microbatches
-before the second gets one. A *stage* is what one device does between two transfers: its operations with the same number
-of changes of device on the way to them. To fill and drain, each stage does its microbatches in order, forward and then
-backward; ``one_forward_one_backward.py`` has the other order.
+TensorFlow's executor starts whatever is ready: without control dependencies, the first stage would process all its
+microbatches before the second gets one. A *stage* is what one device does between two transfers: its operations with
+the same number of device changes on the path to them. To fill and drain, each stage processes its microbatches in
+order, forward and then backward; ``one_forward_one_backward.py`` has the other order.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from itertools import pairwise
 import tensorflow as tf
 
 Stage = tuple[str, int]
-"""A device, and how many changes of device lie before it."""
+"""A device, and the number of device changes before it."""
 Ended = dict[str, list[tf.Operation]]
-"""By device, operations that run when it has done something."""
+"""By device, operations that run when it has finished something."""
 _LARGE = re.compile("MatMul|Conv|Einsum|While")
 _STATELESS_SOURCES = ("Const", "ReadVariableOp")
 
 
 class Phase:
-    """What one microbatch does forward, or backward: its operations by stage."""
+    """The operations of one microbatch's forward or backward pass, by stage."""
 
     def __init__(self, operations: Sequence[tf.Operation]) -> None:
         self._stages: dict[Stage, list[tf.Operation]] = defaultdict(list)
         levels: dict[str, int] = {}
-        for operation in operations:  # in the order of their making, so inputs come first
+        for operation in operations:  # in the order of their creation, so inputs come first
             before = [
                 levels[tensor.op.name] + (bool(tensor.op.device) and tensor.op.device != operation.device)
                 for tensor in operation.inputs
@@ -45,20 +45,20 @@ class Phase:
         return list(self._stages)
 
     def operations(self, stage: Stage) -> list[tf.Operation]:
-        """In the order of their making."""
+        """Return a stage's operations in the order of their creation."""
         return self._stages[stage]
 
     def ended(self, stage: Stage) -> tf.Operation:
-        """An operation on the stage's device that runs when all of the stage's have."""
+        """Return an operation on the stage's device that runs after all of the stage's."""
         if stage not in self._ended:
             self._ended[stage] = when_ended(stage[0], self._stages[stage])
         return self._ended[stage]
 
     def one_at_a_time(self) -> None:
-        """Have each stage do its large operations one after the other, in the order of their making.
+        """Make each stage run its large operations one after the other, in the order of their creation.
 
-        What another stage waits for comes first: on the way back, the derivatives of what the stage was given, and
-        then, while the next stage works with them, those of its weights.
+        What another stage waits for comes first: in the backward pass, the derivatives by the stage's inputs, and then,
+        while the next stage works with them, those by its weights.
         """
         for stage, operations in self._stages.items():
             awaited = self.awaited(stage)
@@ -68,7 +68,7 @@ class Phase:
                 later._add_control_inputs([earlier])
 
     def awaited(self, stage: Stage) -> set[str]:
-        """The names of the stage's operations that lead to another stage."""
+        """Return the names of the stage's operations that lead to another stage."""
         others = {operation.name for other, made in self._stages.items() if other != stage for operation in made}
         found: set[str] = set()
         for operation in reversed(self._stages[stage]):
@@ -78,25 +78,25 @@ class Phase:
         return found
 
     def wait_for(self, stage: Stage, operations: Sequence[tf.Operation]) -> None:
-        """Have the stage begin after the operations."""
+        """Start the stage after the operations."""
         begin_after(self._stages[stage], operations)
 
     def ended_on(self) -> Ended:
-        """For each device what runs when all its stages have ended."""
+        """Return for each device the operations that run when all its stages have ended."""
         done: Ended = defaultdict(list)
         for stage in self.stages:
             done[stage[0]].append(self.ended(stage))
         return done
 
     def begin_after(self, ended: Ended) -> None:
-        """Have each device begin when what it has to do before has ended."""
+        """Start each device after its operations in ``ended``."""
         for stage in self.stages:
             if done := ended.get(stage[0]):
                 self.wait_for(stage, done)
 
 
 def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence[tf.Operation] = ()) -> tf.Operation:
-    """An operation on the device that runs when all of ``operations`` have, and ``others``."""
+    """Return an operation on the device that runs after all of ``operations`` and ``others``."""
     names = {operation.name for operation in operations}
     last = [
         operation
@@ -108,7 +108,7 @@ def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence
 
 
 def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operation]) -> None:
-    """Have what needs something from outside of ``operations`` wait for ``others``."""
+    """Make those of ``operations`` with inputs from outside wait for ``others``."""
     names = {operation.name for operation in operations}
     for operation in operations:
         outside = [
@@ -121,9 +121,9 @@ def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operatio
 
 
 def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Those of ``operations`` that do not lead to one of ``by``.
+    """Return those of ``operations`` that do not lead to any of ``by``.
 
-    A derivative of a loop gives the loop more inputs than it had: what makes these comes before it.
+    A derivative of a loop adds inputs to the loop: the operations that compute them come before it.
     """
     takers = {operation.name for operation in by}
     left = []
@@ -136,16 +136,16 @@ def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) ->
 
 
 def in_order(phases: Sequence[Phase]) -> None:
-    """Have each stage do one microbatch after the other. Takes their phases, all forward or all backward."""
+    """Make each stage process the microbatches one after the other. Takes their phases, all forward or all backward."""
     for earlier, later in pairwise(phases):
         for stage in later.stages:
             later.wait_for(stage, [earlier.ended(stage)])
 
 
 def fill_and_drain(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended:
-    """Have each device begin with the way back when all its microbatches have gone forward.
+    """Start each device's backward passes when all its microbatches have gone forward.
 
-    Returns what runs on each device when it has done all.
+    Returns for each device the operations that run when it has finished.
     """
     in_order(forward)
     in_order(backward)

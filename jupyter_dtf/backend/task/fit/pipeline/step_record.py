@@ -1,4 +1,4 @@
-"""Where a pipeline's layers ran, and which device was busy when, as the RunMetadata of one step shows it. Pure."""
+"""Where a pipeline's layers ran, and when each device was busy, from the RunMetadata of one step. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OF_LAYER = re.compile(r"(?:^|/)(?:forward/\d+|variables)/(?P<rest>.+)$")
 _OF_PHASE = re.compile(r"(?P<phase>forward|backward)/(?P<microbatch>\d+)/|(?P<update>update)/")
 
 _GAP, _SEEN = 0.01, 0.002
-"""Parts of a step: between operations that count as one piece of work, and what a piece is to be seen."""
+"""Fractions of a step: the largest gap between operations of one slot, and the shortest slot that is shown."""
 
 
 def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: Mapping[str, str]) -> RunPlacement:
-    """What was planned beside what ran. ``scopes``: the name scope of each layer.
+    """Return what was planned and what ran. ``scopes``: the name scope of each layer.
 
-    What a layer is: its variables, its operations forward, and backward those that are derived from them.
+    A layer consists of its variables, its forward operations, and the backward operations derived from them.
     """
     layers = {scope: layer for layer, scope in scopes.items()}
     found: dict[str, set[str]] = {layer: set() for layer in scopes}
@@ -43,12 +43,12 @@ def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: M
 
 
 def _moves(node: Any) -> bool:
-    """Whether a node is part of sending, as TensorFlow makes them where it parts a graph; or holds nothing to run."""
+    """Return whether a node is part of the transfers that TensorFlow adds between graph partitions, or does nothing."""
     return node.op in _MOVES or (node.op == "Identity" and bool(_RECEIVED.search(node.name)))
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:
-    """The layer in whose scope a node is, or what it is derived from."""
+    """Return the layer whose scope contains a node, or what it is derived from."""
     match = _OF_LAYER.search(node)
     scope = match["rest"] if match else ""
     while scope and scope not in layers:
@@ -57,10 +57,10 @@ def _layer(node: str, layers: Mapping[str, str]) -> str | None:
 
 
 def _slots(metadata: Any) -> list[Slot]:
-    """When each device worked on each microbatch and phase, in the order of their beginning.
+    """Return when each device worked on each microbatch and phase, in order of start.
 
-    What does not depend on the batch, the seeds of random numbers say, runs as soon as the step begins: a phase has
-    several slots where there is time between its operations. Those too short to be seen are left out.
+    Operations that do not depend on the batch, such as seeds of random numbers, run as soon as the step starts, so a
+    phase has several slots if there are gaps between its operations. Slots too short to be visible are left out.
     """
     ran: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
     passed: dict[str, float] = {}
@@ -92,7 +92,7 @@ def _slots(metadata: Any) -> list[Slot]:
 
 
 def _together(spans: Sequence[tuple[float, float]], step: float) -> list[tuple[float, float]]:
-    """Spans that follow each other as one, and of these those that can be seen; the longest in any case."""
+    """Merge adjacent spans, and return those long enough to be visible; the longest in any case."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if merged and start - merged[-1][1] <= step * _GAP:

@@ -1,4 +1,4 @@
-"""The tasks' parts of a pipelined ``fit``: the chief is the one client, the others lend it their devices."""
+"""The tasks' parts of a pipelined ``fit``: the chief is the only client, the others provide their devices."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .limits import own_step
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; elsewhere serve until the client has ended, and return None.
+    """Run ``job`` as the client on the chief; on other tasks serve until the client ends, and return None.
 
     Raises InvalidInput for what cannot be trained this way, and what Keras and TensorFlow raise.
     """
@@ -49,9 +49,11 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         ctx.server.join()
         return None
     if ctx.job_name not in Pipeline.jobs:
-        raise InvalidInput(f"The client is a task of {' or '.join(Pipeline.jobs)}. Received: {ctx.task}", field="jobs")
+        raise InvalidInput(
+            f"`jobs`: the client must be a task of {' or '.join(Pipeline.jobs)}, got {ctx.task}", field="jobs"
+        )
     if ctx.tracer is not None:
-        ctx.tracer.counts_calls = False  # those that make the devices ready are no steps
+        ctx.tracer.counts_calls = False  # calls that prepare the devices are not steps
     configure_keras(job.keras_config)
     alone, here = Alone(), OneClient(ctx)
     begin, stored = where_to_begin(job, here, alone)
@@ -139,7 +141,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class _Recording:
-    """Training steps, of which the first ones tell where the layers ran; the very first also prepares the devices."""
+    """Training steps, the first of which record where the layers ran; the very first also prepares the devices."""
 
     def __init__(self, engine: Engine, ctx: Any, steps: int = 2) -> None:
         self._engine = engine
@@ -161,7 +163,7 @@ class _Recording:
 
 
 class _Told:
-    """What a fit's callbacks ask for, told by the engine."""
+    """The engine's answers to a fit's callbacks."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -175,7 +177,7 @@ class _Told:
 
 
 def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """What Keras calls with an iterator."""
+    """Return a function that Keras calls with an iterator."""
 
     def function(iterator: Any) -> dict[str, Any]:
         return run(next(iterator), iterator.element_spec)
@@ -184,7 +186,7 @@ def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
-    """The optimizer's last word on the weights, once the model has them."""
+    """Wrap the optimizer's final change of the weights to run after they have been fetched to the model."""
     finalize = optimizer.finalize_variable_values
 
     def finalize_variable_values(variables: Any) -> None:
@@ -197,4 +199,4 @@ def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
 def _refuse_not_dense(spec: Any) -> None:
     for leaf in tf.nest.flatten(spec):
         if leaf is not None and not isinstance(leaf, tf.TensorSpec):
-            raise InvalidInput(f"A pipeline is fed dense tensors. Received: {leaf}", field="data")
+            raise InvalidInput(f"`data` must be dense tensors for a pipeline, got {leaf}", field="data")

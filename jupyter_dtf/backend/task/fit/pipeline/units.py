@@ -1,6 +1,6 @@
-"""What is trained and where: a model's variables with the optimizer's, or in their place the parts of those split.
+"""What is trained and where: variables of a model and its optimizer, or the parts of those that are split.
 
-A part is a variable of its own, with its own slots, so that an optimizer updates it on its device. Variables are cut
+A part is a variable of its own, with its own slots, so that an optimizer updates it on its device. Variables are split
 along their last axis, the columns.
 """
 
@@ -27,7 +27,7 @@ class Home(NamedTuple):
 
 
 class Units:
-    """The variables of a model laid over devices. ``client``: the device of what belongs to no layer."""
+    """The variables of a model placed on devices. ``client``: the device of variables that belong to no layer."""
 
     def __init__(self, model: Any, layers: Mapping[str, Any], places: Places, client: str) -> None:
         self._parts: dict[int, list[Any]] = {}
@@ -38,17 +38,17 @@ class Units:
         found: dict[int, list[Home]] = {}
         before = client
         for path, layer in layers.items():
-            # Without a place only the state of random numbers is left, of a Dropout say: that of the layer before.
+            # A layer without a place only has random state, as in Dropout: place it with the previous layer.
             devices = places.of(path) or [before]
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
             for variable in (*layer.variables, *stateful.states(layer)):
-                found.setdefault(id(variable), homes)  # of a layer with several ids the first one counts
+                found.setdefault(id(variable), homes)  # for a layer with several ids, the first one counts
         for variable in (*model.variables, *stateful.states(model)):
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
         self.optimizer = self._of_parts(model) if self._whole else model.optimizer
-        """The model's own, or where there are parts, one like it for them."""
+        """The model's own, or, if there are parts, a similar one for them."""
         own = Home(client, "optimizer")
         self._keep_slots(model, found, own)
         for optimizer in optimizers_of(model)[1:]:
@@ -59,7 +59,7 @@ class Units:
                     self.homes.append((variable, own if owner is None else found.get(id(owner), [own])[0]))
 
     def parts(self, variable: Any) -> list[Any]:
-        """What is kept of one of the model's variables: itself, or its parts in the order of their columns."""
+        """Return what is kept of one of the model's variables: itself, or its parts in the order of their columns."""
         return self._parts.get(id(variable), [variable])
 
     @property
@@ -68,7 +68,7 @@ class Units:
         return [(variable, parts) for variable, parts in self._whole if id(variable) in self._parts]
 
     def take_apart(self) -> None:
-        """Give the parts what the model and its optimizer hold."""
+        """Copy the values of the model and its optimizer to the parts."""
         for variable, parts in self._whole:
             value, start = variable.numpy(), 0
             for part in parts if len(parts) > 1 else []:
@@ -78,7 +78,7 @@ class Units:
                 parts[0].assign(value)
 
     def put_together(self) -> None:
-        """Give the model and its optimizer what the parts hold."""
+        """Copy the values of the parts to the model and its optimizer."""
         for variable, parts in self._whole:
             values = [part.numpy() for part in parts]
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
@@ -101,7 +101,7 @@ class Units:
         self._whole.append((variable, parts))
 
     def _of_parts(self, model: Any) -> Any:
-        """An optimizer for the parts, which decays the weights of those whose whole is decayed."""
+        """Return an optimizer for the parts, which applies weight decay to those whose whole variable has it."""
         made = fresh(model.optimizer)
         whole, own = (getattr(each, "inner_optimizer", each) for each in (model.optimizer, made))
         excluded = [v for v in model.trainable_variables if not whole._use_weight_decay(v.value)]
@@ -109,7 +109,7 @@ class Units:
         return made
 
     def _keep_slots(self, model: Any, found: Mapping[int, list[Home]], own: Home) -> None:
-        """Slots are where their variables are. Those of parts are noted as parts of the model's own optimizer's."""
+        """Keep slots on the devices of their variables. Record those of parts as parts of the model's own."""
         whole = model.trainable_variables
         slots = build(fresh(model.optimizer), whole)
         of_whole = dict(zip(slots, model.optimizer.variables, strict=True))

@@ -24,9 +24,9 @@ SCOPE = "variables"
 
 
 class GraphVariables:
-    """One variable in the graph for each Keras variable that was added, and how its value gets there and back.
+    """A graph variable for each added Keras variable, and the transfer of its value in both directions.
 
-    To be used with the graph as the default one.
+    Must be used with the graph as the default one.
     """
 
     def __init__(self) -> None:
@@ -36,14 +36,14 @@ class GraphVariables:
         return id(variable) in self._held
 
     def add(self, variable: Any, device: str, scope: str) -> None:
-        """Put a Keras variable on a device, under a name scope. Does nothing to one that is there already."""
+        """Place a Keras variable on a device, under a name scope. Does nothing if it has already been added."""
         if id(variable) not in self._held:
             self._held[id(variable)] = _Held(variable, device, f"{scope}/{variable.name}")
 
     def hold(self, handle: Any, device: str) -> tf.Tensor:
-        """The handle in the graph that stands for that of a variable that is not Keras's, or not of the model.
+        """Return the graph's handle for that of a variable that is not Keras's, or not of the model.
 
-        Raises InvalidInput for what is no variable.
+        Raises InvalidInput if it is not a variable's.
         """
         if id(handle) not in self._held:
             data = get_handle_data(handle)
@@ -54,18 +54,18 @@ class GraphVariables:
         return self._held[id(handle)].handle
 
     def reads(self) -> list[tuple[Any, tf.Tensor]]:
-        """Each Keras variable with its present value, as a ``StatelessScope`` takes them."""
+        """Return each Keras variable with its current value, for a ``StatelessScope``."""
         return [(held.keras, held.value()) for held in self._held.values() if not isinstance(held.keras, _Foreign)]
 
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
-        """Write what Keras variables have become."""
+        """Write the new values of Keras variables."""
         for variable, value in values:
             if value.op.type != "ReadVariableOp":  # it has not changed
                 self._held[id(variable)].assign(value)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """While this lasts, the Keras variables are those in the graph: to read, to assign, to be captured."""
+        """Make the Keras variables use those in the graph for reads, assignments and captures, inside this context."""
         own = [(held.keras, held.keras._value) for held in self._held.values()]
         for held in self._held.values():
             held.keras._value = held.variable
@@ -76,9 +76,10 @@ class GraphVariables:
                 variable._value = value
 
     def load(self, session: Any, only_new: bool = False) -> None:
-        """Give the graph variables the values of the Keras variables, where these are not the last that both had.
+        """Load the values of the Keras variables into the graph variables, where they differ from the last common
+        values.
 
-        ``only_new``: those that have none yet.
+        ``only_new``: only those without a value.
         """
         changed = []
         for held in self._held.values():
@@ -91,7 +92,7 @@ class GraphVariables:
         session.run([held.write for held in changed], {held.fed.name: held.known for held in changed})
 
     def fetch(self, session: Any) -> None:
-        """Give all Keras variables the values of the graph variables."""
+        """Fetch the values of the graph variables into all Keras variables."""
         values = session.run([held.read for held in self._held.values()])
         for held, value in zip(self._held.values(), values, strict=True):
             held.known = value
@@ -99,7 +100,7 @@ class GraphVariables:
 
 
 class _Foreign:
-    """An eager variable that is not Keras's, or of a model that is not the one trained, by its handle."""
+    """An eager variable, by its handle, that is not Keras's, or of a model other than the trained one."""
 
     trainable = False
 
@@ -119,7 +120,7 @@ class _Foreign:
 
 
 class _Held:
-    """One variable. ``known``: the value that both sides had last."""
+    """One variable. ``known``: the last value that both sides had in common."""
 
     def __init__(self, variable: Any, device: str, scope: str) -> None:
         self.keras = variable
@@ -128,14 +129,14 @@ class _Held:
         with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{scope}/"):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
             name = tf.compat.v1.get_default_graph().unique_name("variable", mark_as_used=False)
-            # Of this fit alone: a server keeps what has a name.
+            # Unique to this fit, because a server keeps named variables.
             self.handle = tf.raw_ops.VarHandleOp(
                 dtype=self.fed.dtype, shape=variable.shape, shared_name=f"{name} {uuid4()}", name="variable"
             )
             set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
             self.read = self.value()
-        # A plain one, as in a tf.function, by whose id and name an optimizer knows it.
+        # A plain one, as in a tf.function, with the id and name by which an optimizer knows it.
         self.variable = BaseResourceVariable(
             trainable=variable.trainable,
             shape=self.fed.shape,

@@ -16,7 +16,7 @@ from .placed import fit, fit_by_one_client
 
 REFUSED = {
     "run eagerly": "run_eagerly=True",
-    "ragged": "dense tensors. Received: RaggedTensorSpec",
+    "ragged": "dense tensors for a pipeline, got RaggedTensorSpec",
 }
 CHOSEN = [
     "momentum and clipping",

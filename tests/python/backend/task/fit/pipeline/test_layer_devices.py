@@ -58,7 +58,7 @@ def test_copies_are_further_tasks_by_rank() -> None:
         ({"a": "worker one"}, {}, "device with job and task"),
         ({"a": "/job:worker"}, {}, "device with job and task"),
         ({}, {}, "an empty one"),
-        ({"a": device(0)}, {"a": [device(0), device(1)]}, "no device of its own"),
+        ({"a": device(0)}, {"a": [device(0), device(1)]}, "without a device for the whole layer"),
         ({"c": device(0)}, {"a": [device(0)]}, "two devices or more"),
     ],
 )
@@ -70,9 +70,9 @@ def test_what_is_no_placement_is_refused(devices: Any, splits: Any, said: str) -
 @pytest.mark.parametrize(
     ("devices", "splits", "said"),
     [
-        ({"a": device(0), "nine": device(0)}, {}, "names layers of the model: .*Received: nine"),
+        ({"a": device(0), "nine": device(0)}, {}, "must name layers of the model .*got nine"),
         ({"a": device(0)}, {}, "without block/b, c"),
-        ({"a": device(0), "block": device(0)}, {"c": [device(0), device(1)]}, "Dense or Embedding. Received: c"),
+        ({"a": device(0), "block": device(0)}, {"c": [device(0), device(1)]}, "Dense or Embedding, got c"),
     ],
 )
 def test_a_placement_of_another_model_is_refused(devices: Any, splits: Any, said: str) -> None:
@@ -83,9 +83,9 @@ def test_a_placement_of_another_model_is_refused(devices: Any, splits: Any, said
 def test_devices_are_those_of_the_first_copy() -> None:
     tasks = [f"worker:{index}" for index in range(4)]
     layer_devices.check_tasks(read({"a": device(1)}), tasks, 2)
-    with pytest.raises(InvalidInput, match=r"first of 2 copies: worker:0, worker:1. Received: .*task:2"):
+    with pytest.raises(InvalidInput, match=r"first of 2 copies \(worker:0, worker:1\), got .*task:2"):
         layer_devices.check_tasks(read({"a": device(2)}), tasks, 2)
-    with pytest.raises(InvalidInput, match="replicas=3"):
+    with pytest.raises(InvalidInput, match="divide the number of tasks, 4, got 3"):
         layer_devices.check_tasks(read({"a": device(0)}), tasks, 3)
 
 
