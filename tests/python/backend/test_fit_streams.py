@@ -176,7 +176,7 @@ def test_a_program_reads_its_shares(cluster: dtf.Cluster) -> None:
     shares = [run.result()[rank][0] for rank in range(2)]
     assert [len(part) for part in shares] == [15 + 15 + 3 + 1 + 15 + 15, 15 + 16 + 4 + 1 + 15 + 15]
     assert sorted(shares[0] + shares[1]) == sorted(int(y) for _, labels in batches(6) for y in labels)
-    with pytest.raises(dtf.RunFailed, match="the generator can be read once"):
+    with pytest.raises(dtf.RunFailed, match="of the generator must be read only once"):
         cluster.run(main_fun, 2, feed=batches(6), jobs={"worker": 2}, threads_per_task=1)
     spec = tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64)
     dataset = tf.data.Dataset.from_generator(lambda: batches(6), output_signature=spec)

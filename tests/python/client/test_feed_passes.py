@@ -120,7 +120,7 @@ def test_a_training_goes_on_within_a_pass_of_several_epochs(started: Any) -> Non
     opened = source.open(ctx, Reading("x", Share(0, 1), steps=3, passed=9, within=1))  # and all of this pass is
     assert opened.seen == 3 and [int(x[0, 0]) for x, _ in opened.dataset] == [0, 1, 2, 3]
     unknown = started(Passes().dataset())
-    with pytest.raises(InvalidInput, match=r"says how long it is.*steps_per_epoch=3, and a dataset of an unknown"):
+    with pytest.raises(InvalidInput, match=r"has a known length.*got 3 and a dataset of an unknown"):
         unknown.open(ctx, Reading("x", Share(0, 1), steps=3, passed=3))
 
 

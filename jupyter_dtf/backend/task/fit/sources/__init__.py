@@ -1,1 +1,1 @@
-"""Data whose own batches are those of all tasks together: one module a form, all behind ``base.BatchSource``."""
+"""Data with batches that are global, over all tasks: one module per form, all implementing ``base.BatchSource``."""

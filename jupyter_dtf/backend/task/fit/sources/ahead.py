@@ -1,4 +1,4 @@
-"""Results computed ahead of their use: in their order, by so many threads or processes, within a bound."""
+"""Results computed ahead of their use by several threads or processes: in order, and within a bound."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...left_behind import die_with_parent
 from . import failures
 
 _forking = threading.Lock()
-"""Processes are made one after the other: one made meanwhile would keep the other's pipe open."""
+"""Processes are started one at a time: one that is forked in between would keep the other's pipe open."""
 
 
 class Ahead:
-    """``call(key)`` of every key, in order. At most ``bound`` results are under way or wait to be taken.
+    """``call(key)`` for every key, in order. At most ``bound`` results are being computed or waiting to be taken.
 
-    ``begin``: each worker is a process, forked here, so that it has what this one has now, and calls ``begin(number)``
-    with its number among them first. Threads are daemons: a task that ends waits for none.
+    ``begin``: if given, each worker is a process, forked here, so that it has this process's current state, and calls
+    ``begin(number)`` with its index first. Threads are daemons, so a task that ends does not wait for them.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Ahead:
             thread.start()
 
     def __iter__(self) -> Iterator[Any]:
-        """The results. Raises what a call has raised, where its result would have come. Ends early when stopped."""
+        """Yield the results. Raises the exception of a call in place of its result. Ends early when stopped."""
         for number in itertools.count():
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or number in self._results or number == self._count)  # noqa: B023
@@ -67,7 +67,7 @@ class Ahead:
             yield value
 
     def stop(self) -> None:
-        """Compute no more. Waits for the calls that are under way."""
+        """Stop computing, and wait for the running calls."""
         with self._changed:
             self._stopped = True
             self._results.clear()
@@ -109,7 +109,7 @@ class Ahead:
 
 
 class _Child:
-    """A process that calls for one thread of this one, and ends with it."""
+    """A process that computes for one thread of this one, and ends with it."""
 
     def __init__(self, call: Callable[[Any], Any], begin: Callable[[int], object], worker: int) -> None:
         forks = multiprocessing.get_context("fork")
@@ -117,7 +117,7 @@ class _Child:
             self._line, theirs = forks.Pipe()
 
             def run() -> None:
-                self._line.close()  # or the child itself would keep its pipe from ever ending
+                self._line.close()  # otherwise the child would keep its own pipe open
                 _serve(call, theirs, partial(begin, worker), parent)
 
             parent = os.getpid()
@@ -145,7 +145,7 @@ class _Child:
 
 
 def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], parent: int) -> None:
-    die_with_parent()  # those that were forked later hold the other end, too
+    die_with_parent()  # processes that were forked later hold the other end too
     if os.getppid() != parent:
         return
     begin()
@@ -157,6 +157,6 @@ def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], p
             answer = None, error, traceback.format_exc()
         try:
             line.send(answer)
-        except Exception as error:  # what cannot be pickled
-            text = f"What a process has computed must be picklable: {error}. Received: {answer[2] or type(answer[0])}"
+        except Exception as error:  # it cannot be pickled
+            text = f"A batch from another process must be picklable, got {answer[2] or type(answer[0])}: {error}"
             line.send((None, failures.of_data(RuntimeError(text)), answer[2]))

@@ -1,6 +1,6 @@
-"""A PyTorch ``DataLoader``: its parts travel, and its batches are read in turn as those of a ``PyDataset``.
+"""A PyTorch ``DataLoader``: its parts are sent, and its batches are read in turns, like those of a ``PyDataset``.
 
-PyTorch itself is not imported here: a loader is what it has, a dataset, a sampler and a function that collates.
+PyTorch itself is not imported here: only a loader's dataset, sampler and collate function are used.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .stream import tuples
 
 
 class LoaderBatches(keras.utils.PyDataset):
-    """The batches of a ``DataLoader`` by their numbers, in the order that its sampler has drawn.
+    """The batches of a ``DataLoader`` by index, in the order drawn by its sampler.
 
-    ``sampler`` gives lists of indices if ``collates_lists``, as a loader's ``batch_sampler`` does, and otherwise what
-    the dataset is asked for a whole batch. ``order`` is what the sampler gave last.
+    ``sampler`` yields lists of indices if ``collates_lists``, like a loader's ``batch_sampler``, and otherwise keys of
+    the dataset for a whole batch. ``order`` is the sampler's last result.
     """
 
-    # Not in __dict__: what hooks change is found there, by pickling, and a dataset may be large.
+    # Not in __dict__: changes by hooks are found there by pickling, and a dataset may be large.
     __slots__ = ("collate", "dataset", "sampler")
 
     def __init__(
@@ -40,7 +40,7 @@ class LoaderBatches(keras.utils.PyDataset):
         return len(self.order)
 
     def begin_pass(self) -> None:
-        """What ``iter(loader)`` does: the sampler draws the next pass."""
+        """Do what ``iter(loader)`` does: draw the next pass from the sampler."""
         self.order = list(self.sampler)  # type: ignore[misc]
 
     def __getitem__(self, number: int) -> Any:
@@ -56,7 +56,7 @@ class LoaderBatches(keras.utils.PyDataset):
 
 @dataclass
 class DataLoaderSource(PyDatasetSource):
-    """``pickled`` has the arguments of ``LoaderBatches``."""
+    """A ``DataLoader``. ``pickled`` has the arguments of ``LoaderBatches``."""
 
     what: ClassVar[str] = "the DataLoader"
     weighs_other_classes: ClassVar[bool] = False
@@ -69,5 +69,5 @@ class DataLoaderSource(PyDatasetSource):
         return LoaderBatches(**vars(pickle.loads(self.pickled.data)))
 
     def drawing(self, dataset: Any) -> Any:
-        """The sampler draws the same in every copy; what the dataset draws is each copy's own."""
+        """Return the part whose random numbers differ between copies: the dataset, but not the sampler."""
         return dataset.dataset

@@ -1,7 +1,7 @@
-"""What the tasks of a machine that read the same source hand each other.
+"""Exchange between the tasks of a machine that read the same source.
 
-What one task hands another is a file in the memory that the tasks of a machine share, renamed when it is complete and
-removed by the one that takes it. The training's collectives go on meanwhile, and know nothing of it.
+Each item is a file in the memory that the tasks of a machine share, renamed when it is complete and removed by the task
+that takes it. The training's collectives continue meanwhile, and are not involved.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ...context import check_gang
 from .base import Share
 
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.0003, 0.005
-"""How often one looks whether a file has come: at first, and when it has been waited for for long."""
+"""Polling intervals for a file: at first, and after a long wait."""
 _PIECE_BYTES = 4 << 20
 
 
 class Ended(Exception):
-    """The reading has been given up: nobody wants what comes next."""
+    """Reading has been stopped: nobody needs what comes next."""
 
 
 class Left(Exception):
-    """Who was to hand something over has left, and has not."""
+    """The sender has left without handing over the item."""
 
 
 class Exchange:
-    """This task's way to the others of its machine that read the same source. ``field`` tells sources apart.
+    """This task's exchange with the others of its machine that read the same source. ``field`` identifies the source.
 
-    What is handed over has a name, which is used once. ``alone``: this task reads by itself.
+    Every item has a name that is used once. ``alone``: this task reads by itself.
     """
 
     _opened: ClassVar[Counter[tuple[str, int, str]]] = Counter()
     _telling: ClassVar[threading.Lock] = threading.Lock()
-    """What is told, all of the others are told, before this task says that it has ended."""
+    """Held while telling, so that all other tasks get a message before this task reports its end."""
 
     def __init__(self, ctx: Any, field: str, share: Share, *, alone: bool = False) -> None:
         self._ctx = ctx
@@ -67,13 +67,13 @@ class Exchange:
 
     @property
     def is_stale(self) -> bool:
-        """Whether this is of an earlier attempt than the run's."""
+        """Whether this exchange is of an earlier attempt of the run."""
         return bool(getattr(self._ctx, "attempt", 1) != self.attempt)
 
     def put(self, name: str, to: int, value: Any, stopped: Callable[[], bool], taken: Callable[[], bool]) -> Path:
-        """Hand something over. Waits where memory is full and ``taken`` says that some of it may come free.
+        """Hand over an item. Waits if memory is full and ``taken`` returns that some of it may become free.
 
-        Returns the file, which is there until it is taken. Raises Ended, OSError, RuntimeError for a lost task.
+        Returns the file, which exists until it is taken. Raises Ended, OSError, or RuntimeError for a lost task.
         """
         path = self._path(name, to)
         aside = path.with_name(f".{path.name}")
@@ -97,19 +97,21 @@ class Exchange:
             self.wait(taken, stopped)
 
     def take(self, name: str, stopped: Callable[[], bool], sender: int, stretch: str = "") -> Any:
-        """What another task hands over by this name, when it has come. Raises Ended, RuntimeError for a lost task, and
-        Left if it comes no more, for ``sender`` has left ``stretch``.
+        """Return an item from another task, once it arrives.
+
+        Raises Ended, RuntimeError for a lost task, and Left if it will not arrive, because ``sender`` has left
+        ``stretch``.
         """
         path = self._path(name, self.rank)
         self.wait(lambda: path.exists() or self.has_left(sender, stretch), stopped)
-        if not path.exists():  # nor has it come before the word that nothing more does
+        if not path.exists():  # nor did it arrive before the sender had left
             raise Left
         value = payload.load(path)
         path.unlink()
         return value
 
     def told(self, name: str, value: Callable[[], Any], stopped: Callable[[], bool]) -> Any:
-        """What ``value`` returns on the first of the members that has not ended, on all of them. Raises as ``take``."""
+        """Return on all members what ``value`` returns on the first that has not ended. Raises as ``take``."""
         for rank in self.members[: self.place]:
             try:
                 return self.take(name, stopped, rank)
@@ -123,23 +125,23 @@ class Exchange:
 
     @property
     def leads(self) -> bool:
-        """Whether this task is the one that tells the others: those before it have ended."""
+        """Whether this task tells the others, because all members before it have ended."""
         return all(self.has_left(rank) for rank in self.members[: self.place])
 
     def leave(self, stretch: str) -> None:
-        """Say that this task takes nothing of a stretch any more, and hands nothing over. What waits is removed."""
+        """Announce that this task no longer takes or hands over items of a stretch. Waiting items are removed."""
         self._left(self.rank, stretch).touch(mode=0o600)
         for path in self._directory.glob(f"{self._prefix}-{stretch}-*-{self.rank}"):
             path.unlink(missing_ok=True)
 
     def has_left(self, rank: int, stretch: str = "") -> bool:
-        """Whether a task has ended, or has left a stretch."""
+        """Return whether a task has ended, or has left a stretch."""
         return _ended(self._directory, self.attempt, rank).exists() or (
             bool(stretch) and self._left(rank, stretch).exists()
         )
 
     def wait(self, condition: Callable[[], bool], stopped: Callable[[], bool]) -> None:
-        """Return when the condition is true. Raises Ended, and RuntimeError where other tasks are lost."""
+        """Wait for a condition. Raises Ended, and RuntimeError if other tasks are lost."""
         pause = _FIRST_LOOK_S
         while not condition():
             if stopped():
@@ -149,7 +151,7 @@ class Exchange:
             pause = min(pause * 1.3, _LAST_LOOK_S)
 
     def check(self) -> None:
-        """Raise RuntimeError where the run has a newer attempt, and Ended where this task is in that already."""
+        """Raise RuntimeError if the run has a newer attempt, and Ended if this task is already part of that."""
         if self.is_stale:
             raise Ended
         check_gang()
@@ -168,7 +170,7 @@ class Exchange:
 
 
 def ended(ctx: Any, share: Share) -> None:
-    """Say that a task's program has ended, and it takes and reads nothing any more. Raises OSError."""
+    """Announce that a task's program has ended, so that it no longer takes or reads anything. Raises OSError."""
     if len(members_of(ctx, share)) > 1:
         with Exchange._telling:
             _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)
@@ -185,42 +187,42 @@ def _ended(directory: Path, attempt: int, rank: int) -> Path:
 
 
 def members_of(ctx: Any, share: Share) -> list[int]:
-    """The ranks of a share's tasks that are on this task's machine."""
+    """Return the ranks of a share's tasks that are on this task's machine."""
     machines = ctx.machines if share.size > 1 else []
     return [rank for rank in range(share.size) if share.size == 1 or machines[rank] == machines[share.rank]] or [0]
 
 
 def machines_of(ctx: Any, share: Share) -> int:
-    """On how many machines the share's tasks are."""
+    """Return the number of machines of the share's tasks."""
     return len(set(ctx.machines[: share.size])) if share.size > 1 else 1
 
 
 def checked(batch: Any, what: str, number: int) -> Any:
-    """A batch with NumPy arrays for its leaves. Raises InvalidInput, which names it, for what is no batch."""
+    """Return a batch with NumPy arrays as leaves. Raises InvalidInput, naming the batch, if it is not one."""
     batch = tf.nest.map_structure(lambda leaf: _array(leaf, what, number), batch)
     lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch)]
     if len(set(lengths)) != 1:
         raise InvalidInput(
-            f"The arrays of a batch must hold equally many examples. Received: batch {number} of {what}, with {lengths}"
+            f"A batch must have arrays with the same number of examples, got batch {number} of {what} with {lengths}"
         )
     return batch
 
 
 def _array(leaf: Any, what: str, number: int) -> Any:
-    if hasattr(leaf, "detach") and hasattr(leaf, "cpu"):  # of PyTorch
+    if hasattr(leaf, "detach") and hasattr(leaf, "cpu"):  # from PyTorch
         leaf = leaf.detach().cpu()
     dense = not hasattr(leaf, "tocsr") and not isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor))
     array = np.asarray(leaf) if dense else None
     if array is None or array.ndim == 0:
         raise InvalidInput(
-            f"Batches must be of dense arrays whose first dimension is the examples. Received: in batch {number} of "
-            f"{what} {leaf!r:.200}"
+            f"A batch must have dense arrays whose first dimension is the examples, got in batch {number} of {what} "
+            f"{leaf!r:.200}"
         )
     return array
 
 
 def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
-    """Raise InvalidInput, which names the batch, unless it is like the first ones."""
+    """Raise InvalidInput, naming the batch, unless it is like the first ones."""
     try:
         tf.nest.assert_same_structure(spec, batch)
         fits = all(
@@ -233,6 +235,6 @@ def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
         shapes = tf.nest.map_structure(lambda leaf: leaf.shape, batch)
         wanted = tf.nest.map_structure(lambda leaf: tuple(leaf.shape), spec)
         raise InvalidInput(
-            f"The batches of {what} must have the structure and the shapes of its first two, {wanted}. Received: batch "
-            f"{number} of {shapes}"
+            f"A batch of {what} must have the structure and the shapes of its first two, {wanted}, got batch {number} "
+            f"of {shapes}"
         )

@@ -1,7 +1,7 @@
-"""What has gone wrong in a source while TensorFlow read it.
+"""Errors in a source while TensorFlow reads it.
 
-An exception in a dataset's Python code comes out of TensorFlow as one of its own, of another class and wrapped in the
-names of graph nodes. Who raises there notes the original here, and ``KerasFit`` raises that.
+TensorFlow converts an exception in a dataset's Python code to one of its own, of another class and wrapped in the names
+of graph nodes. Code that raises there records the original here, and ``KerasFit`` raises it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ _noted: list[Exception] = []
 
 
 def noted(error: Exception) -> Exception:
-    """The error, which the training that fails because of it is to raise."""
+    """Record an error, to be raised by the training that fails because of it, and return it."""
     _noted.append(error)
     return error
 
 
 def of_data(error: AnyError) -> AnyError:
-    """The error, marked as one of the data, which ``is_of_data`` knows, in another process, too.
+    """Mark an error as one of the data for ``is_of_data``, also in another process, and return it.
 
-    For what is computed ahead of its use: it is noted where it is raised to TensorFlow, if it comes to that.
+    This is for what is computed ahead of its use: the error is recorded when it is raised to TensorFlow, if ever.
     """
     error.__dict__["is_of_data"] = True
     return error
 
 
 def is_of_data(error: BaseException) -> bool:
-    """Whether it was marked so."""
+    """Return whether an error was marked by ``of_data``."""
     return error.__dict__.get("is_of_data") is True
 
 
 def taken() -> Exception | None:
-    """The first that was noted since this was last asked."""
+    """Return the first error recorded since the last call."""
     first = _noted[0] if _noted else None
     _noted.clear()
     return first

@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` that only its own process can read: read there, pass by pass, and handed to the tasks."""
+"""A ``tf.data.Dataset`` that only its own process can read: it is read there, pass by pass, and sent to the tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .stream_wire import Hello
 
 @dataclass
 class FedDataset(StreamSource):
-    """``length`` is the dataset's cardinality, as TensorFlow gives it; ``why`` it is read there, a clause."""
+    """``length``: the dataset's cardinality as given by TensorFlow. ``why`` it is read there, as a clause."""
 
     length: int = tf.data.UNKNOWN_CARDINALITY
     why: str = ""
@@ -24,22 +24,22 @@ class FedDataset(StreamSource):
         return None if self.length < -1 else self.length
 
     def open(self, ctx: object, reading: Reading) -> Opened:
-        """See ``BatchSource``. Raises InvalidInput where nobody knows in which pass a training goes on."""
+        """See ``BatchSource``. Raises InvalidInput if the pass in which a training resumes cannot be determined."""
         passes, seen = 0, 0
         if reading.passed and self.length != tf.data.INFINITE_CARDINALITY:
             assert reading.steps is not None
             if self.length < 0:
                 raise InvalidInput(
-                    "A training with steps_per_epoch goes on with a dataset that another process reads where that says "
-                    "how long it is (tf.data.experimental.assert_cardinality), or does not end (repeat). Received: "
-                    f"steps_per_epoch={reading.steps}, and a dataset of an unknown number of batches",
+                    "`steps_per_epoch` must be None to resume with a dataset that another process reads, unless the "
+                    "dataset has a known length (tf.data.experimental.assert_cardinality) or is endless (repeat), got "
+                    f"{reading.steps} and a dataset of an unknown number of batches",
                     field="steps_per_epoch",
                 )
             passes, within = divmod(reading.passed // reading.steps, max(-(-self.length // reading.steps), 1))
             seen = within * reading.steps
             reading = replace(reading, passed=seen)
         if self.length > 0 and reading.passed + reading.within == self.length and not reading.takes:
-            # Keras, which knows the length, asks for nothing of this pass, but for the next one's batches.
+            # Keras, which knows the length, requests nothing of this pass, but the next one's batches.
             passes, reading = passes + 1, replace(reading, passed=0, within=0)
         opened = self.opened(_Passes(self, ctx, reading, passes), reading)
         opened.length, opened.seen = self.batches, seen
@@ -53,7 +53,7 @@ class _Passes(Batches):
     """Each call is another pass; the first one may be the rest of one."""
 
     def __init__(self, source: FedDataset, ctx: object, reading: Reading, passes: int) -> None:
-        """``passes``: so many are over beside those that ``reading`` tells of."""
+        """Create it. ``passes``: the number of finished passes besides those in ``reading``."""
         super().__init__(source, ctx, reading)
         self._passes = passes
 

@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` of the caller's: its graph travels, and each task computes its shares of the batches."""
+"""The caller's ``tf.data.Dataset``: its graph is sent, and each task computes its shares of the batches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class GraphDataset(PassedGraph, BatchSource):
         return None if self.length < -1 else self.length
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        from .graph_opening import opened  # with TensorFlow
+        from .graph_opening import opened  # imports TensorFlow
 
         return opened(self, ctx, reading)
 
 
 class PureGraphDataset(GraphDataset):
-    """One of TensorFlow's own operations alone."""
+    """A dataset of only TensorFlow's own operations."""
 
     runs_own_code: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Datasets made of graphs, in the process that reads them."""
+"""Creation of datasets from graphs, in the process that reads them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .graph_view import GraphView
 
 
 def dataset_at(view: GraphView, node: Any, spec: Any, feeds: Mapping[str, Any]) -> tf.data.Dataset:
-    """The dataset that a node is. ``feeds``: tensors, and variants of datasets, by the name of the node each is for."""
+    """Return the dataset of a node. ``feeds``: tensors, and variants of datasets, by the names of the nodes to feed."""
     part = view.part(node)
     fed = {name: tensor for name, tensor in feeds.items() if name in {n.name for n in part.node}}
 
     def variant(*tensors: tf.Tensor) -> tf.Tensor:
         inputs = {f"{name}:0": tensor for name, tensor in zip(fed, tensors, strict=True)}
-        with tf.device("/device:CPU:0"):  # variables as well: functions of datasets run there
+        with tf.device("/device:CPU:0"):  # also for variables: functions of datasets run there
             (output,) = tf.graph_util.import_graph_def(part, inputs, [f"{node.name}:0"], name="")
         return output
 

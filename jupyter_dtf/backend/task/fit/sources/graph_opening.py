@@ -1,4 +1,4 @@
-"""A passed dataset in a task: made of its graph, equal in all tasks, and divided."""
+"""A passed dataset in a task: created from its graph, equal in all tasks, and divided."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .passed_graph import PassedGraph
 from .passes import Passes
 
 _KEPT: list[Any] = []
-"""Python functions that graphs call: TensorFlow itself keeps none of them."""
+"""Python functions called by graphs, which TensorFlow itself does not keep."""
 _MOST_FIRST = 10_000
-"""Elements in the buffer of a shuffle whose first batches are cheap enough to be read a second time."""
+"""The largest shuffle buffer, in elements, with which reading the first batches a second time is cheap enough."""
 
 
 def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
-    """Read a passed dataset in a task. Raises InvalidInput for a file that is not there."""
+    """Open a passed dataset in a task. Raises InvalidInput for missing files."""
     _check_files(source, ctx, reading.field)
     view = GraphView(source.graph)
     _register(view, source.functions)
@@ -92,7 +92,7 @@ def _cut(leaf: Any, share: Share) -> Any:
 
 
 def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
-    """A dataset that says that it has so many batches."""
+    """Make a dataset report a length of ``length`` batches."""
     if int(dataset.cardinality()) == length or length == tf.data.UNKNOWN_CARDINALITY:
         return dataset
     if length == tf.data.INFINITE_CARDINALITY:
@@ -101,7 +101,7 @@ def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
 
 def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, Any]) -> int | None:
-    """Examples in the smallest batch, as far as that is known without reading."""
+    """Return the examples in the smallest batch, as far as known without reading."""
     sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in tf.nest.flatten(spec) if hasattr(leaf, "shape")]
     known = [int(size) for size in sizes if size is not None]
     if known and len(known) == len(sizes):
@@ -121,7 +121,10 @@ def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, 
 
 
 def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any], strides: int) -> Any:
-    """``strides``: how many tasks have every so many-th example; the batches are in the order of their shares."""
+    """Return a function for the first batches, in the order of their shares.
+
+    ``strides``: the number of tasks, if each has every ``strides``-th example.
+    """
 
     def by_share(leaf: Any) -> Any:
         return tf.concat([leaf[rank::strides] for rank in range(strides)], 0)
@@ -157,7 +160,7 @@ def _division(share: Share, whole: bool) -> str:
 
 
 def _register(view: GraphView, functions: dict[str, Any]) -> None:
-    """Make the Python functions known to TensorFlow here, under tokens of this process."""
+    """Register the Python functions with TensorFlow here, under tokens of this process."""
     tokens = {token: script_ops._py_funcs.insert(function) for token, function in functions.items()}
     _KEPT.extend(functions.values())
     for node in view.everything():
@@ -170,7 +173,7 @@ def _check_files(source: PassedGraph, ctx: Any, field: str) -> None:
     if missing:
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InvalidInput(
-            "The files that a dataset reads must be there for every task, under the same path. Received: "
-            f"{missing[0]}{others}, not to be found by {getattr(ctx, 'task', 'a task')} on {socket.gethostname()}",
+            f"`{field}` must read files that every task has under the same path, got {missing[0]}{others}, not found "
+            f"by {getattr(ctx, 'task', 'a task')} on {socket.gethostname()}",
             field=field,
         )

@@ -1,4 +1,4 @@
-"""Which datasets every task can compute for itself, such that all tasks see the same batches."""
+"""Which datasets every task can compute by itself so that all tasks see the same batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .graph_view import PYTHON, SHUFFLES, GraphView, is_random, is_seeded
 from .passed_graph import OnlyWhereMade
 
 _WITH_DUMMY = SHUFFLES | {"CacheDatasetV2", "RandomDatasetV2"}
-"""Operations that have a resource of their own where the one that they are given is not there."""
+"""Operations that use a resource of their own if the given one does not exist."""
 _FILES_OF_ONE = {
     "SnapshotDataset": "snapshot()",
     "SnapshotDatasetV2": "snapshot()",
@@ -27,32 +27,32 @@ def check_spec(spec: Any, field: str) -> None:
             continue
         if not isinstance(leaf, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec)):
             raise InvalidInput(
-                f"The elements of a dataset are tensors, ragged tensors or sparse tensors. Received: {leaf}",
+                f"`{field}`: a dataset's elements must be tensors, ragged tensors or sparse tensors, got {leaf}",
                 field=field,
             )
         if leaf.shape.rank == 0:
             raise InvalidInput(
-                "The dataset must be batched, with dataset.batch(...): each tensor of an element has a first "
-                f"dimension, the examples. Received elements of {spec}",
+                f"`{field}`: a dataset must be batched, with dataset.batch(...), so that each tensor's first "
+                f"dimension is the examples, got elements of {spec}",
                 field=field,
             )
 
 
 def check_options(options: Any, field: str) -> None:
-    """Raise InvalidInput for a division that gives other batches than one process has."""
+    """Raise InvalidInput for sharding that gives other batches than in one process."""
     policy = options.experimental_distribute.auto_shard_policy
     auto = tf.data.experimental.AutoShardPolicy
     if policy not in (auto.AUTO, auto.DATA):
         raise InvalidInput(
-            "A passed dataset is divided by elements, each task its share of every batch: auto_shard_policy must be "
-            "AUTO or DATA. For tasks that read files of their own, pass a function data_fn(ctx) that returns "
-            f"ctx.shard(dataset) or the dataset of those files. Received: AutoShardPolicy.{policy.name}",
+            f"`{field}`: a passed dataset must have auto_shard_policy AUTO or DATA, because each task takes its share "
+            f"of every batch, got AutoShardPolicy.{policy.name}. For tasks that read files of their own, pass a "
+            "function data_fn(ctx) that returns ctx.shard(dataset) or the dataset of those files",
             field=field,
         )
 
 
 def check_graph(view: GraphView, field: str) -> None:
-    """Raise OnlyWhereMade for what tasks would compute differently, or what is in the caller's process alone."""
+    """Raise OnlyWhereMade for what tasks would compute differently, or what exists only in the caller's process."""
     of_values = {node.name: batched for node, batched in view.of_values()}
     for node in view.datasets():
         _check_state(view, node, field)

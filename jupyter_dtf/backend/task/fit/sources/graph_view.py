@@ -1,4 +1,4 @@
-"""The graph of a ``tf.data.Dataset``, as TensorFlow writes it: its datasets, and the functions that they call."""
+"""The graph of a ``tf.data.Dataset`` as TensorFlow serializes it: its datasets, and the functions that they call."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# TensorFlow 2.21: the definitions of operations can be looked up nowhere else.
+# TensorFlow 2.21: the definitions of operations cannot be looked up in any other way.
 from tensorflow.python.framework import op_def_registry
 
 MAPS = frozenset({"MapDataset", "ParallelMapDataset", "ParallelMapDatasetV2"})
 BATCHES = frozenset({"BatchDataset", "BatchDatasetV2", "ParallelBatchDataset"})
 SHUFFLES = frozenset(
     {"ShuffleDataset", "ShuffleDatasetV3", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2"}
-)  # "ShuffleDatasetV2" has its seeds in a resource, and is made by no function of TensorFlow 2
+)  # "ShuffleDatasetV2" has its seeds in a resource, and is not created by any function of TensorFlow 2
 OPAQUE = SHUFFLES | {
     "AssertCardinalityDataset",
     "CacheDataset",
@@ -28,14 +28,14 @@ OPAQUE = SHUFFLES | {
     "SkipDataset",
     "TakeDataset",
 }
-"""Operations on datasets that hand on the elements of their one input as they are."""
+"""Dataset operations that pass on the elements of their one input unchanged."""
 SEEDS = {
     **dict.fromkeys(SHUFFLES, (2, 3)),
     "RandomDataset": (0, 1),
     "RandomDatasetV2": (0, 1),
     "SamplingDataset": (2, 3),
 }
-"""Which inputs of an operation on datasets are the seeds that it draws from; both zero: from others each time."""
+"""The inputs of a dataset operation with its seeds; if both are zero, it draws different ones each time."""
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _NO_EFFECT = frozenset(
     {
@@ -55,7 +55,7 @@ _NO_EFFECT = frozenset(
 
 
 class GraphView:
-    """A GraphDef whose one ``_Retval`` is a dataset."""
+    """A GraphDef whose only ``_Retval`` is a dataset."""
 
     def __init__(self, serialized: bytes) -> None:
         self.graph = tf.compat.v1.GraphDef.FromString(serialized)
@@ -75,7 +75,7 @@ class GraphView:
         return (self.nodes[_name(name)] for name in node.input)
 
     def value(self, node: Any, number: int) -> Any:
-        """What is fed to an input, as an array; None where that is no constant."""
+        """Return the array of a constant input, or None if it is not constant."""
         fed = self.input(node, number)
         while fed.op == "Identity":
             fed = self.input(fed, 0)
@@ -88,7 +88,7 @@ class GraphView:
         return None if value is None or np.size(value) != 1 else int(value)
 
     def feed(self, node: Any, number: int, value: Any, dtype: Any) -> None:
-        """Put a constant in the place of an input."""
+        """Replace an input with a constant."""
         name = f"{node.name}/fed_{number}"
         added = self.graph.node.add(name=name, op="Const")
         added.attr["dtype"].type = tf.as_dtype(dtype).as_datatype_enum
@@ -97,7 +97,7 @@ class GraphView:
         node.input[number] = name
 
     def part(self, node: Any) -> Any:
-        """A GraphDef of what a node needs."""
+        """Return a GraphDef of what a node needs."""
         found: dict[str, Any] = {}
         waiting = [node]
         while waiting:
@@ -110,7 +110,7 @@ class GraphView:
         return part
 
     def calls(self, node: Any) -> list[Any]:
-        """The operations of all functions that an operation calls, directly or through others."""
+        """Return the operations of all functions that an operation calls, directly or through others."""
         found: dict[str, Any] = {}
         waiting = list(_called(node))
         while waiting:
@@ -121,7 +121,7 @@ class GraphView:
         return [inner for function in found.values() for inner in function.node_def]
 
     def rename_functions(self) -> None:
-        """Give the functions names that are of this graph alone: those of another process may be taken in this one."""
+        """Give the functions names unique to this graph, because those of another process may exist in this one."""
         digest = hashlib.blake2b(self.graph.SerializeToString(deterministic=True), digest_size=8).hexdigest()
         names = {name: f"passed_{digest}_{name}" for name in self.functions}
         for node in self.everything():
@@ -137,18 +137,19 @@ class GraphView:
         self.functions = {names[name]: function for name, function in self.functions.items()}
 
     def everything(self) -> Iterator[Any]:
-        """All operations, those of functions included."""
+        """Yield all operations, including those of functions."""
         yield from self.graph.node
         for function in self.graph.library.function:
             yield from function.node_def
 
     def datasets(self) -> list[Any]:
-        """The operations outside of functions that are datasets."""
+        """Return the operations outside of functions that are datasets."""
         return [node for node in self.graph.node if _is_dataset(node.op)]
 
     def of_values(self) -> list[tuple[Any, bool]]:
-        """The maps that decide what is in the examples but not which there are, each with whether it is given single
-        ones: of these, a batch is made later.
+        """Return the maps that determine the examples' values, but not which examples there are.
+
+        Each comes with whether its elements are batches (True) or single examples, which are batched later.
         """
         found: list[tuple[Any, bool]] = []
         waiting = [(self.output, False)]
@@ -166,7 +167,7 @@ class GraphView:
 
 
 def is_random(node: Any) -> bool:
-    """Whether an operation draws from a state that it has itself."""
+    """Return whether an operation draws from a random state of its own."""
     if node.op == "NonDeterministicInts":
         return True
     known = op_def_registry.get(node.op)
@@ -175,12 +176,12 @@ def is_random(node: Any) -> bool:
 
 
 def is_seeded(node: Any) -> bool:
-    """Whether a random operation always draws the same."""
+    """Return whether a random operation always draws the same."""
     return bool(node.attr["seed"].i or node.attr["seed2"].i)
 
 
 def changes_state(node: Any) -> bool:
-    """Whether an operation changes what a later one finds: a variable, a table."""
+    """Return whether an operation changes state that a later one uses: a variable, a table."""
     if node.op in PYTHON or node.op in _NO_EFFECT or is_random(node) or _is_dataset(node.op):
         return False
     known = op_def_registry.get(node.op)
@@ -195,13 +196,13 @@ def _is_dataset(op: str) -> bool:
 
 
 def _called(node: Any) -> Iterator[str]:
-    yield node.op  # which may be a function's name
+    yield node.op  # may be a function's name
     for value in node.attr.values():
         yield from (function.name for function in _functions(value))
 
 
 def _functions(value: Any) -> Iterator[Any]:
-    """The functions that the value of an attribute names."""
+    """Yield the functions named by the value of an attribute."""
     named = [value.func] if value.HasField("func") else list(value.list.func) if value.HasField("list") else []
     for function in named:
         yield function

@@ -1,9 +1,8 @@
-"""The division of a dataset below its maps: each task computes them for the examples of its shares alone.
+"""Division of a dataset below its maps: each task computes them only for the examples of its shares.
 
-A dataset that ends in ``source, map ..., batch`` is read as ``source``, cut into blocks of as many elements as a batch
-has, of which each task takes its share (every so many-th, where batches part evenly), and only these go through the
-maps. What hands its elements on as they are (a shuffle, a repeat) may stand between: it does the same to elements that
-have not been mapped yet.
+A dataset that ends with ``source, map ..., batch`` is read as ``source``, in blocks of the batch size, of which each
+task takes its share (every n-th example, if batches divide evenly), and only these go through the maps. Operations that
+pass on their elements unchanged (a shuffle, a repeat) may be in between: they do the same to unmapped elements.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# TensorFlow 2.21: the definitions of operations can be looked up nowhere else.
+# TensorFlow 2.21: the definitions of operations cannot be looked up in any other way.
 from tensorflow.python.framework import op_def_registry
 
 from .base import Share
@@ -22,24 +21,24 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""Examples. The shares of smaller rests than a batch are looked at one by one."""
+"""Examples. The shares of partial batches smaller than this are checked one by one."""
 
 
 @dataclass
 class Chain:
-    """How a dataset ends, from the end on."""
+    """The end of a dataset, starting from the last operation."""
 
     after: list[Any]
-    """Operations on batches that hand them on as they are."""
+    """Operations on batches that pass them on unchanged."""
     batch: Any
     size: int
     """Examples in a batch."""
     drops: bool
-    """Whether a smaller last batch is left out."""
+    """Whether a smaller last batch is dropped."""
     before: list[Any]
-    """Maps, and what may stand between; the last of them is a map, or there is none."""
+    """Maps, and operations between them; the last of them is a map, or there are none."""
     root: Any
-    """What is left."""
+    """The rest of the dataset."""
 
     @property
     def maps(self) -> list[Any]:
@@ -47,7 +46,7 @@ class Chain:
 
 
 def chain_of(view: GraphView) -> Chain | None:
-    """The end of a dataset that consists of batches of one size, as they were made; None for another."""
+    """Return the end of a dataset that consists of unchanged batches of one size, or None."""
     node, after, before = view.output, [], []
     while node.op in OPAQUE:
         after.append(node)
@@ -70,8 +69,8 @@ def chain_of(view: GraphView) -> Chain | None:
 def _is_movable(view: GraphView, node: Any) -> bool:
     if node.op not in MAPS:
         if node.op == "RepeatDataset" and not _is_endless(view, node) and _shuffles(view, node):
-            return False  # how often what is below draws depends on what stands between
-        return node.op in OPAQUE and not node.op.startswith("Cache")  # which keeps what has been mapped
+            return False  # how often operations below draw depends on what is between
+        return node.op in OPAQUE and not node.op.startswith("Cache")  # a cache keeps mapped elements
     if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
         return False
     return not any(changes_state(inner) or (is_random(inner) and is_seeded(inner)) for inner in view.calls(node))
@@ -89,8 +88,10 @@ def _shuffles(view: GraphView, node: Any) -> bool:
 def windowed(
     view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]
 ) -> tuple[tf.data.Dataset, bool] | None:
-    """The shares of a dataset's batches, computed alone, and whether they are of every so many-th example rather than
-    of neighbours; None where that cannot be. ``view`` is used up.
+    """Return the shares of a dataset's batches, computed separately, or None if this is impossible.
+
+    Also returns whether they consist of every n-th example instead of consecutive ones. ``view`` must not be used
+    afterwards.
     """
     columns = _columns(chain.root)
     if not chain.maps or share.size == 1 or columns is None or chain.size > _MOST_BATCH:
@@ -115,7 +116,7 @@ def windowed(
         low, high = (
             tf.where(is_empty, 0, low),
             tf.where(is_empty, 1, high),
-        )  # an example to compute with, left out later
+        )  # one example to compute with, which is dropped later
         flags = tf.fill([high - low], tf.logical_not(is_empty))
         return (flags, *(column[low:high] for column in block))
 
@@ -127,7 +128,7 @@ def windowed(
     spec = tf.nest.map_structure(_of_any_size, spec)
     whole_spec = (tf.TensorSpec([None], tf.bool), spec) if flagged else spec
     dataset = dataset_at(view, output, whole_spec, {**feeds, top.name: parts._variant_tensor})
-    dataset._input_of_passed = parts  # whose functions it needs
+    dataset._input_of_passed = parts  # keeps its functions alive
     if not flagged:
         return dataset, is_strided
 
@@ -140,19 +141,20 @@ def windowed(
 
 
 def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bool) -> tf.data.Dataset | None:
-    """Every so many-th element, of which none is copied; None where batches do not part evenly.
+    """Return every n-th element, without copies, or None if batches do not divide evenly.
 
-    They are other examples of a batch than neighbours, and as many; what a step computes does not depend on which.
+    These are other examples of a batch than consecutive ones, but as many; the result of a step does not depend on
+    which.
     """
     if chain.size % share.size:
         return None
     if chain.drops:
         count = int(elements.cardinality())
         if count == tf.data.UNKNOWN_CARDINALITY:
-            return None  # a rest that fills the part of one task and not of another
+            return None  # a partial batch may fill the share of only some tasks
         if count >= 0 and count % chain.size:
             if draws:
-                return None  # one process comes to the end of the elements, and a repeat below it draws once more
+                return None  # one process reaches the end of the elements, and a repeat below draws once more
             elements = elements.take(count - count % chain.size)
     return elements.shard(share.size, share.rank)
 
@@ -167,7 +169,7 @@ def _count(share: Share, examples: int) -> int:
 
 
 def _rests(elements: tf.data.Dataset, size: int) -> list[int]:
-    """How many examples the last batch may have, if it is smaller than the others."""
+    """Return the possible sizes of the last batch, if it is smaller than the others."""
     count = int(elements.cardinality())
     if count == tf.data.INFINITE_CARDINALITY:
         return []
@@ -177,7 +179,7 @@ def _rests(elements: tf.data.Dataset, size: int) -> list[int]:
 
 
 def _columns(root: Any) -> list[tf.TensorSpec] | None:
-    """What the root's elements consist of; None unless all of them have one shape."""
+    """Return the specs of the root's elements, or None unless all of them have the same shape."""
     types = root.attr["output_types" if "output_types" in root.attr else "Toutput_types"].list.type
     shapes = [tf.TensorShape(shape) for shape in root.attr["output_shapes"].list.shape]
     known = all(shape.is_fully_defined() for shape in shapes)
@@ -188,7 +190,7 @@ def _columns(root: Any) -> list[tf.TensorSpec] | None:
 
 
 def _moved(view: GraphView, chain: Chain) -> Any:
-    """What hands elements on, put below the maps. Returns the node that the maps then begin with."""
+    """Move operations that pass on elements below the maps. Return the node with which the maps then start."""
     top = chain.root
     for node in reversed(chain.before):
         if node.op in MAPS:
@@ -211,7 +213,7 @@ def _attributes(op: str) -> set[str]:
 
 
 def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -> Any:
-    """The maps and the batches of so many of their elements, on what is fed in the place of ``top``."""
+    """Rebuild the maps and batches of ``own`` of their elements, on what is fed in place of ``top``."""
     fed = view.nodes[top]
     fed.Clear()
     fed.name, fed.op = top, "Placeholder"
@@ -236,7 +238,7 @@ def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -
 
 
 def _flag(view: GraphView, node: Any) -> None:
-    """Have a map hand on a flag beside what it is given."""
+    """Make a map pass on a flag besides its inputs."""
     name = f"{node.attr['f'].func.name}_flagged"
     if name not in view.functions:
         function = view.graph.library.function.add()
@@ -256,7 +258,7 @@ def _flag(view: GraphView, node: Any) -> None:
 
 
 def _shift(table: Any) -> None:
-    """Make room for a first argument in what is noted by the number of each."""
+    """Shift a table of arguments by index to make room for a first one."""
     plain = {key: table[key] for key in list(table)}
     copies = {
         key: value if isinstance(value, int) else type(value).FromString(value.SerializeToString())

@@ -1,7 +1,7 @@
 """Arrays that stay in their files: memory maps, HDF5 datasets, Zarr arrays. Tasks read the rows of their shares.
 
-They stand among the ``Arrays`` of a job in the place of arrays, and have what is asked of those: a shape, a type, a
-length and slices of their rows.
+They replace arrays among the ``Arrays`` of a job, and have their interface as far as it is used: a shape, a dtype, a
+length and slices of rows.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .....schema.printable import shown_path
 Rows = Any
 
 _FORGOTTEN_BYTES = 32 << 20
-"""After so many bytes read, a map's pages are given back: they stay in the system's cache, and count for nobody."""
+"""After reading this many bytes, a map's pages are released: they stay in the system's cache, but are not counted."""
 _AROUND_BYTES = 64 << 10
-"""What Linux maps around a page that is touched, as far as it has it in its cache."""
+"""What Linux maps around an accessed page, as far as it is cached."""
 _DENSE = 4
-"""Rows of which at least one in so many is wanted are read in one piece."""
+"""If at least one of this many consecutive rows is wanted, they are all read at once."""
 
 
 @dataclass(eq=False, kw_only=True)
 class StoredArray(ABC):
-    """Rows ``start`` to ``stop`` of an array in a file. Not changed once made; reading is safe from any thread."""
+    """Rows ``start`` to ``stop`` of an array in a file. Immutable; reading is thread-safe."""
 
     kind: ClassVar[str]
-    """How messages call it."""
+    """Its name in messages."""
 
     path: str
     """Absolute."""
     whole: tuple[int, ...]
-    """The shape of all of it."""
+    """The shape of the whole array."""
     stored_dtype: str
     start: int
     stop: int
@@ -60,7 +60,7 @@ class StoredArray(ABC):
 
     @property
     def dtype(self) -> Any:
-        """What Keras makes of it: floating-point numbers are of its ``floatx``."""
+        """The dtype as converted by Keras: floating-point numbers have its ``floatx``."""
         stored = np.dtype(self.stored_dtype)
         return np.dtype(_floatx()) if stored.kind == "f" else stored
 
@@ -72,14 +72,14 @@ class StoredArray(ABC):
         return self.stop - self.start
 
     def __getitem__(self, chosen: slice) -> StoredArray:
-        """Some of the rows, which stay where they are."""
+        """Select some of the rows, without reading them."""
         start, stop, step = chosen.indices(len(self))
         if step != 1:
-            raise InvalidInput(f"Rows of {self.kind} are chosen by slices of step 1. Received: {chosen}")
+            raise InvalidInput(f"A slice of rows of {self.kind} must have step 1, got {chosen}")
         return replace(self, start=self.start + start, stop=self.start + max(start, stop), _opened=None)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """All of its rows, in memory."""
+        """Return all of its rows in memory."""
         read = self.read(np.arange(len(self)))
         return read if dtype is None else read.astype(dtype, copy=False)
 
@@ -87,7 +87,7 @@ class StoredArray(ABC):
         return np.asarray(self)
 
     def read(self, rows: Rows) -> Any:
-        """An array of these rows, in their order. Raises InvalidInput where the file is not what was sent."""
+        """Return an array of these rows, in order. Raises InvalidInput if the file is not the one that was sent."""
         rows = np.asarray(rows, np.int64) + self.start
         if not len(rows):
             return np.empty((0, *self.whole[1:]), self.dtype)
@@ -105,14 +105,14 @@ class StoredArray(ABC):
         return read
 
     def gather(self, rows: Any) -> Any:
-        """``read`` as an operation of TensorFlow's, of an integer tensor of shape (n,)."""
+        """Return ``read`` as a TensorFlow operation. ``rows``: an integer tensor of shape (n,)."""
         import tensorflow as tf
 
         read = tf.numpy_function(self.read, [rows], self.dtype)
         return tf.ensure_shape(read, [rows.shape[0], *self.whole[1:]])
 
     def open(self) -> None:
-        """Open it where it is not open yet. Raises InvalidInput where it cannot be, or is another one."""
+        """Open the file if it is not open. Raises InvalidInput if it cannot be opened, or is a different one."""
         self._lock = self._lock or threading.Lock()
         with self._lock:
             if self._opened is None:
@@ -123,22 +123,22 @@ class StoredArray(ABC):
 
     def _refuse(self, what: str, error: Exception | None = None) -> None:
         raise InvalidInput(
-            f"The file of {self.kind} must be seen by every host of the cluster under the same path, with the same "
-            "data: put it on a file system that they share, copy it to each of them, or load it into memory with "
-            f"np.array(...), which then travels. Received: {shown_path(self.path)} on {socket.gethostname()}: {what}"
+            f"The file of {self.kind} must be on every host of the cluster under the same path, with the same data, "
+            f"got {shown_path(self.path)} on {socket.gethostname()}: {what}. Put it on a shared file system, copy it "
+            "to each host, or load it into memory with np.array(...), which is sent"
         ) from error
 
     @abstractmethod
     def _open(self) -> Any:
-        """What ``_opened`` is. Raises anything where it is not there."""
+        """Return the value of ``_opened``. May raise any exception if the file is missing."""
 
     def _piece(self, start: int, stop: int) -> Any:
-        """Rows in one piece, as they are stored."""
+        """Return consecutive rows, as they are stored."""
         return self._opened[start:stop]
 
     def _some(self, rows: Rows) -> Any:
-        """Rows in any order, each once, as they are stored."""
-        order = np.argsort(rows)  # HDF5 takes rows in their order
+        """Return rows in any order, each once, as they are stored."""
+        order = np.argsort(rows)  # HDF5 requires sorted rows
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return self._sorted(rows[order])[back]
@@ -147,22 +147,22 @@ class StoredArray(ABC):
         return self._opened[rows]
 
     def _forget(self, count: int) -> None:
-        """So many bytes have been read, or mapped."""
+        """Count bytes that have been read or mapped."""
         del count
 
 
 @dataclass(eq=False, kw_only=True)
 class MemoryMap(StoredArray):
-    """``np.memmap``, or what is a view of one. ``offset``: of its first item in the file, in bytes."""
+    """A ``np.memmap``, or a view of one. ``offset``: of its first item in the file, in bytes."""
 
     kind = "a memory map"
 
     offset: int
     strides: tuple[int, ...]
     bytes_: int
-    """The least size that the file has."""
+    """The minimum size of the file."""
     digest: bytes
-    """Of some of its bytes: another host's file of that path may be another one."""
+    """A digest of some of its bytes, because another host may have a different file with that path."""
     _read: int = field(default=0, repr=False)
 
     def _open(self) -> Any:
@@ -191,7 +191,7 @@ class MemoryMap(StoredArray):
 
     @staticmethod
     def digest_of(array: Any) -> bytes:
-        """Of the first, the middle and the last row."""
+        """Return a digest of the first, the middle and the last row."""
         digest = hashlib.blake2b(digest_size=16)
         for row in {0, len(array) // 2, len(array) - 1}:
             digest.update(np.ascontiguousarray(array[row]).reshape(-1)[:4096].tobytes())
@@ -200,7 +200,7 @@ class MemoryMap(StoredArray):
 
 @dataclass(eq=False, kw_only=True)
 class Hdf5Dataset(StoredArray):
-    """``h5py.Dataset``, by its ``name`` in the file."""
+    """A ``h5py.Dataset``, by its ``name`` in the file."""
 
     kind = "an HDF5 dataset"
 
@@ -209,7 +209,7 @@ class Hdf5Dataset(StoredArray):
     def _open(self) -> Any:
         import h5py
 
-        try:  # whoever has opened it to write holds a lock on it
+        try:  # a process that has opened it for writing holds a lock on it
             file = h5py.File(self.path, "r", locking=False)
         except OSError:  # this process itself has opened it with locks
             file = h5py.File(self.path, "r")
@@ -220,7 +220,7 @@ class Hdf5Dataset(StoredArray):
 
 @dataclass(eq=False, kw_only=True)
 class ZarrArray(StoredArray):
-    """``zarr.Array`` of a store on disk, by its ``name`` in the store."""
+    """A ``zarr.Array`` of a store on disk, by its ``name`` in the store."""
 
     kind = "a Zarr array"
 

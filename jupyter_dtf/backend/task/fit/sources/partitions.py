@@ -1,4 +1,4 @@
-"""Partitions that the cluster's Dask scheduler computes: every task gets its rows of them from its host."""
+"""Partitions computed by the cluster's Dask scheduler. Every task gets its rows of them from its host."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .base import BatchSource, Opened, Reading
 from .pass_place import PassPlace, pass_place
 
 BATCH_SIZE = 32
-"""As in Keras, where none is said."""
+"""Keras's default."""
 _AHEAD = 2
-"""Messages of the host that are read before they are needed."""
+"""The number of messages from the host that are read ahead."""
 
 
 @dataclass
 class Partitions(BatchSource):
-    """A Dask collection, or several of equal partitions. Its order is drawn over partitions and within a buffer."""
+    """A Dask collection, or several with equal partitions. Its order is drawn over partitions and within a buffer."""
 
     collection: Collection
 
@@ -42,7 +42,7 @@ class Partitions(BatchSource):
         return None if lengths is None else sum(lengths)
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """See ``BatchSource``. Waits until a partition that has examples is computed."""
+        """See ``BatchSource``. Waits until a partition with examples has been computed."""
         import tensorflow as tf
 
         batch_size = reading.batch_size or BATCH_SIZE
@@ -97,13 +97,13 @@ class Partitions(BatchSource):
             begins = place._replace(passes=reading.began + place.passes)
             return dataset, place.seen
 
-        # What is computed anew may be drawn anew: the rest of it is not what was left.
+        # Recomputed partitions may draw different random values: then the rest of a pass is not what was left of it.
         is_kept = length is not None and self.collection.graph is None
         return Opened(dataset, length, smallest, first_batches, standing if is_kept else None)
 
 
 def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
-    """A dataset of the batches in ``chunks()``, which are cut from them without Python's doing."""
+    """Return a dataset of the batches in ``chunks()``, which are split without Python code."""
     import tensorflow as tf
 
     leaves = tuple(tf.TensorSpec((None, *shape), _type_of(name)) for name, shape in described.leaves)
@@ -124,7 +124,7 @@ def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
 
 
 def _packed(described: Described, leaves: Any) -> Any:
-    """The arrays of examples in the structure in which Keras takes them."""
+    """Return the arrays of examples in the structure that Keras takes."""
 
     def placed(value: Any) -> Any:
         if isinstance(value, dict):
@@ -137,7 +137,7 @@ def _packed(described: Described, leaves: Any) -> Any:
 
 
 def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """The task's rows of whole batches, some batches at a time, and how many rows each batch has."""
+    """Yield the task's rows of some whole batches at a time, and the number of rows of each batch."""
     rest: Rows | None = None
     with _Reader(path, request) as reader:
         while (rows := reader.next()) is not None:
@@ -152,7 +152,7 @@ def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], 
 
 
 def _joined(rest: Rows, rows: Rows) -> Rows:
-    """The batch that was begun, which the first of ``rows`` go on with, and what follows."""
+    """Join a partial batch with ``rows``, the first of which continue it."""
     leaves = [np.concatenate(pair) for pair in zip(rest.leaves, rows.leaves, strict=True)]
     counts = rows.counts.copy()
     counts[0] += rest.counts[0]
@@ -160,7 +160,7 @@ def _joined(rest: Rows, rows: Rows) -> Rows:
 
 
 class _Reader:
-    """One pass, read ahead in a thread: what waits for the host holds none of TensorFlow's."""
+    """Reads one pass ahead in a thread, so that no TensorFlow thread waits for the host."""
 
     def __init__(self, path: str, request: PassRequest) -> None:
         self._read: queue.Queue[Any] = queue.Queue(_AHEAD)
@@ -182,7 +182,7 @@ class _Reader:
         self._connection.close()
 
     def next(self) -> Rows | None:
-        """The next rows; None at the end. Raises what the host tells."""
+        """Return the next rows, or None at the end. Raises what the host reports."""
         found = self._read.get()
         if isinstance(found, BaseException):
             raise found
@@ -195,7 +195,7 @@ class _Reader:
                 found = _received(self._connection)
             except OSError as error:
                 found = ClusterLost(f"The host of this task does not give it its data any more: {error}")
-            except BaseException as error:  # no memory, say: whoever waits for the rows has to know
+            except BaseException as error:  # such as MemoryError: the thread that waits for the rows must know
                 found = error
             if self._has_left:
                 return

@@ -1,4 +1,4 @@
-"""Pure: where a training stands in the passes over its data, for a source that can begin with any batch."""
+"""Pure: the position of a training in the passes over its data, for a source that can start with any batch."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 
 class PassPlace(NamedTuple):
-    """After how many passes, and how many batches of the one under way."""
+    """The number of finished passes, and the position in the current one."""
 
     passes: int
     first: int
-    """The next batch of this pass, from 0."""
+    """The next batch of this pass, counted from 0."""
     seen: int
-    """How many of the pass under way the epochs before the one under way have had, whatever pass comes next."""
+    """Batches of the current pass taken by epochs before the current one, whichever pass comes next."""
     epochs: int
-    """How many epochs are over, as far as their batches are concerned."""
+    """The number of epochs whose batches have all been taken."""
 
 
 def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None) -> PassPlace:
-    """The place after so many epochs of ``steps_per_epoch`` batches (None: of a pass), and so many steps of the next.
+    """Return the position after ``epochs`` epochs of ``steps_per_epoch`` batches (None: a pass), and ``steps`` more.
 
-    ``length``: batches in a pass; -1 if it is endless. As in Keras an epoch ends with its pass.
+    ``length``: batches in a pass; -1 if it is endless. As in Keras, an epoch ends with its pass.
     """
     if length < 0:
         assert steps_per_epoch is not None
@@ -30,6 +30,6 @@ def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None
     seen = within * steps_per_epoch
     is_over = steps > 0 and steps == min(steps_per_epoch, length - seen)
     if seen + steps == length:
-        # Keras, which knows the length, asks for nothing of this pass: the next iteration is over the one after it.
+        # Keras, which knows the length, requests nothing of this pass: the next iteration is over the one after it.
         return PassPlace(passes + 1, 0, seen, epochs + is_over)
     return PassPlace(passes, seen + steps, seen, epochs + is_over)

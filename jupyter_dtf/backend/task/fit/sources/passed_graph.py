@@ -1,4 +1,4 @@
-"""What travels of a ``tf.data.Dataset``. Plain data."""
+"""The parts of a ``tf.data.Dataset`` that are sent to tasks. Plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .....errors import InvalidInput
 
 
 class OnlyWhereMade(InvalidInput):
-    """A dataset that tasks would not read as the process does that made it. ``why``: a clause."""
+    """A dataset that tasks would not read in the same way as the process that made it. ``why``: a clause."""
 
     def __init__(self, why: str, field: str) -> None:
         super().__init__(f"The dataset can be read only in the process that made it: {why}", field=field)
@@ -19,17 +19,17 @@ class OnlyWhereMade(InvalidInput):
 
 @dataclass
 class PassedGraph:
-    """The graph of a dataset, and what does not fit into a graph."""
+    """The graph of a dataset, and what cannot be part of a graph."""
 
     graph: bytes
-    """A serialized GraphDef whose one ``_Retval`` is the dataset."""
+    """A serialized GraphDef whose only ``_Retval`` is the dataset."""
     spec: Any
     """The dataset's ``element_spec``."""
     length: int
-    """Its cardinality, as TensorFlow gives it."""
+    """Its cardinality as given by TensorFlow."""
     constants: dict[str, Any] = field(default_factory=dict)
-    """Arrays, by the name of the Placeholder that stands for each."""
+    """Arrays, by the names of their Placeholders."""
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """Python functions, by the token that the graph calls each by."""
+    """Python functions, by the tokens with which the graph calls them."""
     files: list[str] = field(default_factory=list)
     """Files of the caller's machine that the dataset reads."""

@@ -1,4 +1,4 @@
-"""Where a dataset stands that shuffles anew with each pass, after passes that have been made before."""
+"""The state, after earlier passes, of a dataset that reshuffles with each pass."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from .graph_view import SEEDS, GraphView
 
 
 class Passes:
-    """The passes over a dataset. Shuffles draw from a generator of their own, once an iterator is made of them: what
-    Keras has made of the dataset until some step is made here again.
+    """The passes over a dataset.
+
+    Shuffles draw from a generator of their own once per iterator, so the iterators that Keras had created up to a step
+    are created here again.
     """
 
     def __init__(self, view: GraphView, dataset: tf.data.Dataset, length: int | None, count: Callable[[], int]) -> None:
-        """``count``: how many batches there are in a pass, counted in another dataset like this."""
+        """Create it. ``count``: returns the number of batches in a pass, counted in another such dataset."""
         self._dataset = dataset
         self._count = count
         self._length = length
@@ -26,27 +28,27 @@ class Passes:
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
     def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
-        """The dataset after so many epochs and steps of the next: its first pass is the rest of the one under way.
+        """Return the dataset after ``epochs`` epochs and ``steps`` more: its first pass is the rest of the current one.
 
-        And how many batches of this pass the epochs before have had.
+        Also returns how many batches of this pass the previous epochs have taken.
         """
         dataset, length = self._dataset, self._length
         seen = 0
         if steps_per_epoch is None:
-            # Keras makes two iterators in an epoch whose length it knows, one of them at the end.
+            # Keras creates two iterators in an epoch of known length, one of them at the end.
             self._pass(dataset, epochs, 1 if length is None else 2)
         elif length == -1:
             steps += epochs * steps_per_epoch
         elif epochs:
-            # In one epoch more Keras finds the end of what says no length: where that is a multiple of the steps, the
-            # epoch has none.
+            # Without a known length, Keras needs one more epoch to find the end: if the length is a multiple of the
+            # steps, that epoch is empty.
             per_pass = self._count() // steps_per_epoch + 1 if length is None else -(-length // steps_per_epoch)
             passes, within = divmod(epochs, max(per_pass, 1))
             self._pass(dataset, passes, 1)
             seen = within * steps_per_epoch
             steps += seen
         if steps == length:
-            steps = 0  # Keras, which knows the length, asks for nothing of this pass, but for the next one's batches
+            steps = 0  # Keras, which knows the length, requests nothing of this pass, but the next one's batches
         return without_first(dataset, steps) if steps else dataset, seen
 
     def _pass(self, dataset: tf.data.Dataset, passes: int, iterators: int) -> None:
@@ -62,12 +64,12 @@ class Passes:
 
 
 def without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """The dataset, of which the first iteration leaves out so many batches. It says that it is as long as before.
+    """Skip ``count`` batches in the first iteration of the dataset, without changing its reported length.
 
-    Iterators are made of the dataset as they are made of this one.
+    Each iterator of the result creates one of the dataset.
     """
     left = tf.Variable(count, dtype=tf.int64, trainable=False)
-    here = tf.Variable(0, dtype=tf.int64, trainable=False)  # of the iteration under way
+    here = tf.Variable(0, dtype=tf.int64, trainable=False)  # of the current iteration
 
     @tf.autograph.experimental.do_not_convert
     def is_wanted(number: tf.Tensor, _: Any) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""A ``keras.utils.PyDataset``: the tasks of a machine read its batches in turn, and each takes its share of all."""
+"""A ``keras.utils.PyDataset``: the tasks of a machine read its batches in turns, and each takes its share of all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import tensorflow as tf
 # Keras 3.15: how a PyDataset's batches are turned into specs is not public.
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 
-# Keras 3.15: whether the iterator of fit resets datasets shows nowhere else.
+# Keras 3.15: there is no public way to find out whether the iterator of fit resets datasets.
 from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput
@@ -31,21 +31,21 @@ from .shared_state import Changes, all_of, apply, changes_of, draw_from, drawing
 from .turns import Turns
 
 _LOOKED_AT = 2
-"""How many batches say what all are like, as in Keras."""
+"""How many batches determine the spec of all, as in Keras."""
 
 
 @dataclass
 class PyDatasetSource(BatchSource):
-    """``pickled``: cloudpickle of it, as an array of bytes, which tasks of one machine share."""
+    """A ``PyDataset``. ``pickled``: its cloudpickle, as an array of bytes that tasks of one machine share."""
 
     what: ClassVar[str] = "the PyDataset"
     weighs_other_classes: ClassVar[bool] = True
     hooks: ClassVar[tuple[str, ...]] = ("on_epoch_begin", "on_epoch_end")
-    """Its methods that may change it: Keras's, or ``begin_pass``, which is called as each pass begins."""
+    """Its methods that may change it: Keras's, or ``begin_pass``, which is called at the start of each pass."""
     is_shuffled: ClassVar[bool] = True
-    """Whether ``shuffle`` says something about it."""
+    """Whether ``shuffle`` applies to it."""
     is_drawn_alike: ClassVar[bool] = False
-    """Whether its hooks draw from what is seeded alike in all copies, so that those of several machines agree."""
+    """Whether its hooks draw from generators seeded equally in all copies, so those on several machines agree."""
 
     pickled: np.ndarray[Any, Any]
     length: int
@@ -56,24 +56,24 @@ class PyDatasetSource(BatchSource):
         return self.length
 
     def copy(self) -> Any:
-        """A copy of what was passed."""
+        """Return a copy of the passed object."""
         return pickle.loads(self.pickled.data)
 
     def drawing(self, dataset: Any) -> Any:
-        """What of a copy holds the random generators of its ``__getitem__``."""
+        """Return the part of a copy that holds the random generators of its ``__getitem__``."""
         return dataset
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as Keras does."""
+        """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as in Keras."""
         reader = _Reader(self, ctx, reading)
-        # No prefetch: what asks for a batch that no other task asks for waits in vain. The reader is ahead by itself.
+        # No prefetch: a request for a batch that no other task requests would never end. The reader itself reads ahead.
         dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
         if self.length >= 0:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
         options = tf.data.Options()
-        options.experimental_optimization.apply_default_optimizations = False  # which add a prefetch
+        options.experimental_optimization.apply_default_optimizations = False  # they add a prefetch
         options.autotune.enabled = False
-        options.threading.private_threadpool_size = 1  # while one waits for a batch, the training has its threads
+        options.threading.private_threadpool_size = 1  # waiting for a batch must not block training threads
         dataset = dataset.with_options(options)
 
         def standing(epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[Any, int]:
@@ -85,12 +85,12 @@ class PyDatasetSource(BatchSource):
 
     def leave(self, ctx: Any, share: Share) -> None:
         """See ``BatchSource``."""
-        with suppress(OSError):  # the run is over: who would read it has no directory any more
+        with suppress(OSError):  # after the end of the run, readers have no directory
             ended(ctx, share)
 
 
 class _Reader:
-    """A task's reading of one. Of an iteration that is given up for another one, nothing is left."""
+    """A task's reading of a PyDataset. An iteration that is stopped for another one leaves nothing behind."""
 
     def __init__(self, source: PyDatasetSource, ctx: Any, reading: Reading) -> None:
         self._source = source
@@ -99,9 +99,9 @@ class _Reader:
         self._turns: Turns | None = None
         self._lock = threading.RLock()
         self._before = reading.first_epoch - reading.began if source.length >= 0 else 0
-        """Epochs that the training has had before."""
+        """The number of previous epochs of the training."""
         self._first_pass, self._first = reading.first_epoch, 0
-        """The number of the first pass that is read here, and the batch that it begins with."""
+        """The number of the first pass that is read here, and its first batch."""
         self._begin()
         machines = machines_of(ctx, reading.share)
         self._refuse_apart(machines)
@@ -117,11 +117,11 @@ class _Reader:
                 self.division += f"; each of the {machines} machines computes every batch once"
 
     def go_to(self, place: PassPlace) -> None:
-        """The first pass that is read is the rest of one that the training has begun with."""
+        """Set the first pass to the rest of a pass of the resumed training."""
         self._before, self._first_pass, self._first = place.epochs, self._reading.began + place.passes, place.first
 
     def _begin(self) -> None:
-        """The beginning of the training, or of an attempt of its run: with the copy that was sent."""
+        """Start the training, or an attempt of its run, with a fresh copy."""
         reading, length = self._reading, self._source.length
         alone = reading.share.size > 1 and not reading.in_step
         self._exchange = Exchange(self._ctx, reading.field, reading.share, alone=alone)
@@ -131,7 +131,7 @@ class _Reader:
         self._is_under_way = False
         self.spec: Any = None
         looked_at = _LOOKED_AT if length < 0 else min(length, _LOOKED_AT)
-        with drawing_from(reading.own_seed):  # what the first calls may set up is the same in every copy
+        with drawing_from(reading.own_seed):  # so that what the first calls set up is equal in every copy
             first = [self._batch(number) for number in range(looked_at)]
         self.spec = get_tensor_spec(first)
         self._vary(reading.share.rank)
@@ -140,7 +140,7 @@ class _Reader:
         vary(self._source.drawing(self._dataset), *by)
 
     def shares(self) -> Iterator[Any]:
-        """This task's shares of the batches of a pass. Notes the errors of the data: all else has other causes."""
+        """Yield this task's shares of a pass's batches. Errors of the data are recorded; others have other causes."""
         try:
             yield from self._shares()
         except Exception as error:
@@ -171,7 +171,7 @@ class _Reader:
         if reading.seed is not None and length >= 0 and self._source.is_shuffled:
             order = np.random.default_rng([reading.seed, self._first_pass + number]).permutation(length)
         stretches = _stretches(length, reading.steps, 0 if number else self._first)
-        if reading.field != "x":  # what is read beyond a validation would be left in memory, for nobody takes it
+        if reading.field != "x":  # batches read past a validation would stay in memory, because nobody takes them
             stretches = itertools.islice(stretches, 1)
         for start, count in stretches:
             self._begin_epoch()
@@ -208,7 +208,7 @@ class _Reader:
         word = (*known, self._first_pass + passed, start, *(() if instead_of is None else (instead_of,)))
 
         def begin(worker: int) -> None:
-            """Processes are forked anew each time, all alike: without this every epoch would draw the same numbers."""
+            """Seed a process. All are forked alike each time: without this, every epoch would draw the same numbers."""
             draw_from(*word, worker)
             self._vary(*word, worker)
 
@@ -223,7 +223,7 @@ class _Reader:
         )
 
     def _batch(self, number: int) -> Any:
-        """The batch, as Keras takes it. Raises RuntimeError, which names it, from whatever its code raises."""
+        """Return a batch as Keras takes it. Raises RuntimeError, naming the batch, from any error in its code."""
         with _of_data(f"Batch {number} of {self._what}, epoch {self._epoch} could not be computed"):
             batch = self._dataset[number]
         with _of_data():
@@ -242,14 +242,14 @@ class _Reader:
         self._check_length()
 
     def _end_epoch(self) -> None:
-        """Once for each that has begun: when its batches are read, or the next one begins."""
+        """End an epoch that has begun, when its batches are read or the next one begins."""
         if self._is_under_way:
             self._is_under_way = False
             self._call("on_epoch_end")
             self._epochs += 1
 
     def _call(self, hook: str) -> None:
-        """Call one of Keras's hooks on this copy, and make of it what the copy of the task becomes that leads."""
+        """Call one of the hooks on this copy, and make this copy equal to that of the leading task."""
         if hook not in self._changing:
             return
         self._told += 1
@@ -283,13 +283,13 @@ class _Reader:
         if now != self._source.length:
             raise failures.of_data(
                 InvalidInput(
-                    f"The number of batches of {self._what} must stay as it was, {self._source.length}. Received: "
-                    f"{now} in epoch {self._epoch}"
+                    f"The number of batches of {self._what} must not change from {self._source.length}, got {now} in "
+                    f"epoch {self._epoch}"
                 )
             )
 
     def _refuse_apart(self, machines: int) -> None:
-        """Raise InvalidInput where the copies of tasks could become different, and nobody would know."""
+        """Raise InvalidInput if the tasks' copies could diverge unnoticed."""
         share = self._reading.share
         if share.size == 1 or not self._changing or self._source.is_drawn_alike:
             return
@@ -300,15 +300,14 @@ class _Reader:
             why = f"on {machines} machines"
         if why:
             raise InvalidInput(
-                f"A PyDataset with an {' and an '.join(self._changing)} of its own must be read by tasks of one "
-                "machine that go in step: only these can be given the same order. Received: one in "
-                f"{self._reading.field} {why}. Take shuffle=True, which shuffles its batches, or a function "
-                "data_fn(ctx)"
+                f"`{self._reading.field}`: a PyDataset with its own {' and '.join(self._changing)} must be read by "
+                f"synchronous tasks of one machine, because only these can be given the same order, got one {why}. "
+                "Use shuffle=True, which shuffles its batches, or a function data_fn(ctx)"
             )
 
 
 _RESETS = hasattr(EpochIterator, "reset")
-"""Whether Keras calls ``on_epoch_end`` before the first epoch of a ``fit``, and before each validation, as well."""
+"""Whether Keras also calls ``on_epoch_end`` before the first epoch of a ``fit``, and before each validation."""
 
 
 def _is_own(dataset: Any, name: str) -> bool:
@@ -316,7 +315,7 @@ def _is_own(dataset: Any, name: str) -> bool:
 
 
 def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:
-    """Where each epoch of a pass begins, from batch ``first`` on, and its batches; None if it is endless."""
+    """Yield the start and length of each epoch of a pass, from batch ``first`` on; length None if it is endless."""
     if length < 0 and not steps:
         yield first, None
         return
@@ -329,10 +328,10 @@ def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int
 
 @contextmanager
 def _of_data(what: str = "") -> Iterator[None]:
-    """Errors inside are the data's: RuntimeError that begins with ``what`` of whatever it is, or as they are."""
+    """Mark errors inside as the data's: as RuntimeError starting with ``what``, or unchanged without ``what``."""
     try:
         yield
-    except BaseException as error:  # a SystemExit that is raised to TensorFlow says nothing to anybody
+    except BaseException as error:  # a SystemExit raised to TensorFlow would not be reported
         if not what and isinstance(error, Exception):
             failures.of_data(error)
             raise
@@ -341,7 +340,7 @@ def _of_data(what: str = "") -> Iterator[None]:
 
 
 def _standard(batch: Any, what: str, number: int) -> Any:
-    """A batch as Keras packs it. Raises InvalidInput for what is none."""
+    """Return a batch as Keras packs it. Raises InvalidInput if it is not one."""
     if isinstance(batch, dict):
         return batch
     if isinstance(batch, list):
@@ -350,7 +349,7 @@ def _standard(batch: Any, what: str, number: int) -> Any:
         batch = (batch,)
     if not isinstance(batch, tuple) or len(batch) not in (1, 2, 3):
         raise InvalidInput(
-            "__getitem__ must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs. Received: for batch "
+            "`__getitem__` must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs, got for batch "
             f"{number} of {what} {batch!r:.200}"
         )
     return batch

@@ -1,7 +1,7 @@
-"""Copies of an object of the caller's, one a task, kept alike: what a call of its method changes is the first one's.
+"""Synchronization of copies, one per task, of a caller's object: changes by a method call are those of the first copy.
 
-A copy that shuffles its indices draws numbers. Tasks whose copies had drawn different ones would see some examples
-twice and others never, and nothing would tell.
+A copy that shuffles its indices draws random numbers. If the tasks' copies drew different ones, they would see some
+examples twice and others never, without any error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _DEEPEST = 6
 
 @dataclass
 class Changes:
-    """What a call has changed, by the path of attributes that leads there."""
+    """What a call has changed, by the path of attributes to it."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     gone: list[Path] = field(default_factory=list)
 
 
 def changes_of(value: Any, call: Callable[[], object]) -> Changes:
-    """Call, and tell what that has changed of ``value``."""
+    """Run ``call``, and return what it has changed in ``value``."""
     before = {path: digest for path, _, digest in _leaves(value)}
     call()
     after = {path: (leaf, digest) for path, leaf, digest in _leaves(value)}
@@ -41,12 +41,12 @@ def changes_of(value: Any, call: Callable[[], object]) -> Changes:
 
 
 def all_of(value: Any) -> Changes:
-    """What makes another copy as ``value`` is, whatever has changed."""
+    """Return the changes that make any copy equal to ``value``."""
     return Changes({path: leaf for path, leaf, _ in _leaves(value)})
 
 
 def apply(value: Any, changes: Changes) -> None:
-    """Make the same changes in another copy."""
+    """Apply the changes to another copy."""
     for path, leaf in changes.values.items():
         if _has(value, path[:-1]):
             setattr(_at(value, path[:-1]), path[-1], leaf)
@@ -57,9 +57,9 @@ def apply(value: Any, changes: Changes) -> None:
 
 @contextmanager
 def drawing_from(*seed: int) -> Iterator[None]:
-    """The common random numbers of Python, NumPy and PyTorch begin with ``seed`` inside, and go on as they were after.
+    """Seed the global random generators of Python, NumPy and PyTorch inside this context, and restore them afterwards.
 
-    PyTorch's only if it is imported by then.
+    PyTorch's only if it has been imported.
     """
     python, numpy = random.getstate(), np.random.get_state()
     torch = sys.modules.get("torch")
@@ -75,7 +75,7 @@ def drawing_from(*seed: int) -> Iterator[None]:
 
 
 def draw_from(*seed: int) -> None:
-    """The common random numbers of Python, NumPy and, where it is imported, PyTorch begin with ``seed``."""
+    """Seed the global random generators of Python, NumPy and, if it has been imported, PyTorch."""
     words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
     random.seed(words[0])
     np.random.seed(words[1:])
@@ -84,9 +84,9 @@ def draw_from(*seed: int) -> None:
 
 
 def vary(value: Any, *by: int) -> None:
-    """Make the random generators that a copy holds draw other numbers than those of the copies varied otherwise.
+    """Make the random generators of a copy draw other numbers than those of copies varied by other values.
 
-    ``by`` 0 leaves them as they are. Generators in what cannot be pickled stay as they are.
+    A ``by`` of zeros leaves them unchanged, and so do generators in objects that cannot be pickled stay unchanged.
     """
     if not any(by):
         return
@@ -102,7 +102,7 @@ def vary(value: Any, *by: int) -> None:
 
 
 def _generators(value: Any, depth: int = 0, seen: tuple[int, ...] = ()) -> Iterator[Any]:
-    """The random generators among the attributes of ``value``, found as ``_leaves`` finds those."""
+    """Yield the random generators among the attributes of ``value``, found in the same way as by ``_leaves``."""
     for leaf in list(getattr(value, "__dict__", {}).values()):
         found: list[Any] = []
         try:
@@ -125,7 +125,7 @@ class _Null:
 
 
 class _Finder(cloudpickle.Pickler):
-    """Notes the random generators that it meets."""
+    """Collects the random generators that it pickles."""
 
     def __init__(self, found: list[Any]) -> None:
         super().__init__(_Null(), protocol=5, buffer_callback=lambda buffer: None)
@@ -137,9 +137,9 @@ class _Finder(cloudpickle.Pickler):
 
 
 def _leaves(value: Any, path: Path = (), seen: tuple[int, ...] = ()) -> Iterator[tuple[Path, Any, bytes]]:
-    """The attributes of ``value``, and in place of one that cannot be pickled its own.
+    """Yield the attributes of ``value``; in place of one that cannot be pickled, its own attributes.
 
-    What cannot be pickled and has no attributes is left out: an open file, a lock.
+    Objects that cannot be pickled and have no attributes, such as open files or locks, are left out.
     """
     for name, leaf in list(getattr(value, "__dict__", {}).items()):
         try:

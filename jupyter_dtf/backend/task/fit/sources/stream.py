@@ -1,4 +1,4 @@
-"""A stream: batches that the client reads, once, and hands to the tasks, each its share (``client/feeding.py``)."""
+"""A stream: batches that the client reads once, and sends to the tasks, each its share (``client/feeding.py``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PREFETCHED = 2
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array of a batch: its shape, None where batches differ, and its type's name; ``words`` are strings."""
+    """An array of a batch: its shape, with None where batches differ, and its dtype's name. ``words``: strings."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -36,7 +36,7 @@ class Leaf:
         return tf.TensorSpec(self.shape, tf.string if self.words else tf.as_dtype(self.dtype))
 
     def array(self, raw: Any, shape: tuple[int, ...]) -> Any:
-        """The values that have come, as an array."""
+        """Convert received values to an array."""
         if not self.words:
             return raw.view(np.dtype(self.dtype)).reshape(shape)
         array = np.empty(int(np.prod(shape)), object)
@@ -46,15 +46,15 @@ class Leaf:
 
 @dataclass
 class StreamSource(BatchSource):
-    """``structure`` is a batch's, with a number for each leaf, the place of what is known of it in ``leaves``."""
+    """A stream. ``structure``: a batch's, with an index into ``leaves`` for each leaf."""
 
     name: str
     secret: str
     structure: Any
     leaves: list[Leaf]
-    what: str = "a generator"  # type: ignore[misc]  # one class for all that is read in the client
+    what: str = "a generator"  # type: ignore[misc]  # one class for everything that is read in the client
     feed: Any = field(default=None, compare=False, repr=False)
-    """What reads the stream, in the client."""
+    """The object that reads the stream, in the client."""
 
     runs_own_code: ClassVar[bool] = False
     continues: ClassVar[bool] = True
@@ -63,24 +63,24 @@ class StreamSource(BatchSource):
         return {**vars(self), "feed": None}
 
     def anew(self) -> StreamSource:
-        """The source for another run of the same data; this one, where the data can be read only once."""
+        """Return the source for another run with the same data; this one if the data can be read only once."""
         return self
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """See ``BatchSource``. The client is asked for nothing before the first iteration."""
+        """See ``BatchSource``. Nothing is requested from the client before the first iteration."""
         return self.opened(Batches(self, ctx, reading), reading)
 
     def opened(self, batches: Batches, reading: Reading) -> Opened:
-        """A dataset of what has been asked of the client, of a length that is not known."""
+        """Return a dataset of the requested batches, of unknown length."""
         import tensorflow as tf
 
         dataset = tf.data.Dataset.from_generator(batches, output_signature=_packed(self.structure, self._specs()))
         if reading.field == "x":
-            dataset = dataset.prefetch(_PREFETCHED)  # elsewhere a part of it may be wanted, and no more of it read
+            dataset = dataset.prefetch(_PREFETCHED)  # otherwise only a part may be wanted, and no more may be read
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """See ``BatchSource``: the client keeps no batches for it any more."""
+        """See ``BatchSource``: the client no longer keeps batches for this task."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.connect(address_of(self.name))
             if is_own(peer):
@@ -90,14 +90,14 @@ class StreamSource(BatchSource):
         return [leaf.spec for leaf in self.leaves]
 
     def values(self, message: Message, raws: list[Any]) -> Any:
-        """A batch that has come."""
+        """Convert a received batch."""
         arrays = [
             leaf.array(raw, shape) for leaf, raw, (shape, _) in zip(self.leaves, raws, message.leaves, strict=True)
         ]
         return _packed(self.structure, arrays)
 
     def nothing(self) -> Any:
-        """A batch of no examples."""
+        """Return a batch without examples."""
         arrays = [
             np.zeros((0, *(n or 1 for n in leaf.shape[1:])), object if leaf.words else leaf.dtype)
             for leaf in self.leaves
@@ -106,10 +106,10 @@ class StreamSource(BatchSource):
 
 
 class Batches:
-    """This task's shares of a stream's batches. Called, an iteration over the rest of a pass, or over the next one."""
+    """This task's shares of a stream's batches. Each call iterates over the rest of a pass, or over the next one."""
 
     _open: ClassVar[dict[str, Any]] = {}
-    """By the names of streams, who reads them in this process."""
+    """The current reader in this process, by the name of the stream."""
 
     def __init__(self, source: StreamSource, ctx: Any, reading: Reading) -> None:
         self._source = source
@@ -126,7 +126,7 @@ class Batches:
         Batches._open[source.name] = weakref.ref(self)
 
     def close(self) -> None:
-        """Read no more; who waits for a batch waits no longer."""
+        """Stop reading, and wake up whoever waits for a batch."""
         self._is_closed = True
         if self._peer is not None:
             with contextlib.suppress(OSError):
@@ -148,13 +148,13 @@ class Batches:
         self._taken = 0
 
     def _hello(self) -> Hello:
-        """What this iteration is to be given."""
+        """Return the request for this iteration."""
         reading = self._reading
-        if self._again and reading.field == "feed":  # an iteration of a program's own; Keras has rules for its second
+        if self._again and reading.field == "feed":  # a program's own iteration; Keras has rules for its second one
             raise failures.noted(
                 InvalidInput(
-                    f"{self._source.what} can be read once: an iteration over ctx.feed() goes on where the one before "
-                    "has stopped, and there is none after its end. Received: another one. Pass a "
+                    f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "
+                    "where the previous one stopped, and there is none after its end, got another one. Pass a "
                     "keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
                 )
             )
@@ -173,7 +173,7 @@ class Batches:
         )
 
     def first(self, count: int) -> list[Any]:
-        """The first so many batches, whole. Raises Unavailable where they are not kept any more."""
+        """Return the first ``count`` global batches. Raises Unavailable if they are no longer kept."""
         import tensorflow as tf
 
         found: list[Any] = []
@@ -182,17 +182,17 @@ class Batches:
                 while (batch := self._next(peer, self._calls)) is not None:
                     found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
         finally:
-            failures.taken()  # it is this one's caller's to say
+            failures.taken()  # the caller reports it
         return found
 
     def _next(self, peer: socket.socket, call: int) -> Any:
-        """This task's share of the next batch; None where there is none. Waits for it."""
+        """Wait for this task's share of the next batch, and return it, or None at the end."""
         try:
             message, raws = receive(peer)
             if message.note:
                 self._ctx.note("info", "Data in another order", message.note)
         except EOFError:
-            if self._is_closed or call != self._calls:  # TensorFlow reads on for a while in what nobody wants any more
+            if self._is_closed or call != self._calls:  # TensorFlow continues to read for a while after a stop
                 raise
             raise failures.noted(
                 Unavailable(
@@ -203,12 +203,12 @@ class Batches:
         if message.error:
             error = InvalidInput(message.error) if message.is_input else RuntimeError(message.error)
             raise failures.noted(error) from _RaisedThere(message.detail) if message.detail else None
-        if message.stopped:  # the word of the stop itself may come later, and this is not the end of the data
+        if message.stopped:  # the request to stop may arrive later, and this is not the end of the data
             self._ctx.stop_requested.set()
         return self._source.values(message, raws) if message.batch >= 0 else None
 
     def _connect(self, hello: Hello) -> socket.socket:
-        """A connection to the client. Raises Unavailable where it is not on this machine, or has gone."""
+        """Connect to the client. Raises Unavailable if it is not on this machine, or has ended."""
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(address_of(self._source.name))
@@ -229,14 +229,14 @@ class Batches:
 
 
 class _RaisedThere(Exception):
-    """What was raised in the client: its text is the traceback."""
+    """An exception that was raised in the client: its text is the traceback."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def _packed(structure: Any, values: list[Any]) -> Any:
-    """The structure with the values in the places of their numbers."""
+    """Return the structure with values in place of their indices."""
     if isinstance(structure, dict):
         return {key: _packed(item, values) for key, item in structure.items()}
     if isinstance(structure, tuple):
@@ -245,7 +245,7 @@ def _packed(structure: Any, values: list[Any]) -> Any:
 
 
 def tuples(batch: Any) -> Any:
-    """A batch with tuples in place of lists: ``default_collate`` makes lists of both."""
+    """Convert lists in a batch to tuples: ``default_collate`` makes lists of both."""
     if isinstance(batch, dict):
         return {key: tuples(value) for key, value in batch.items()}
     return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch

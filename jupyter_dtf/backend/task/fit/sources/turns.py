@@ -1,7 +1,7 @@
-"""The turns that the tasks of a machine take in reading a source, and what becomes of them when one of them leaves.
+"""The turns of a machine's tasks in reading a source, and what happens to them if one of the tasks leaves.
 
-A task leaves a stretch when its iteration over it is given up before its end, and all stretches when its program has
-ended. Nobody waits for it then: what it would have read the others read themselves, each for its own share.
+A task leaves a stretch when its iteration over it is stopped before its end, and all stretches when its program has
+ended. Then, nobody waits for it: the other tasks read what it would have read, each for its own share.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ class Reads(Protocol):
     """How batches are read."""
 
     def __call__(self, numbers: Iterable[int], *, instead_of: int | None = None) -> Any:
-        """An iterable of the whole batches of these numbers, in order, with a ``stop``. ``instead_of``: whose they
-        were.
+        """Return an iterable of these global batches, in order, with a ``stop``.
+
+        ``instead_of``: the rank that would have read them.
         """
 
 
 class Turns:
-    """One stretch of a source's batches, numbered from 0, of which the members read one after the other.
+    """One stretch of a source's batches, numbered from 0, which the members read in turns.
 
     ``bound``: how many shares may wait in memory for each of the other tasks.
     """
@@ -46,28 +47,28 @@ class Turns:
         self._bound = max(1, bound)
         self._stop = threading.Event()
         self._is_left = True
-        """Whether this task leaves what is not over, if it stops now."""
+        """Whether this task leaves the unfinished rest if it stops now."""
         self._reads = read
         self._instead: dict[int, tuple[Any, Iterator[Any]]] = {}
-        """By the ranks that have left, what they would have read."""
+        """What ranks that have left would have read."""
         self._read = read(self._numbers_from(exchange.place))
-        self._numbers = self._numbers_from(exchange.place)  # their own: the reader is ahead
+        self._numbers = self._numbers_from(exchange.place)  # a separate iterator, because the reader is ahead
         self._own: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(self._bound)
         self._thread = threading.Thread(target=self._send, name="dtf-batches", daemon=True)
         if len(exchange.members) > 1:
             self._thread.start()
 
     def _numbers_from(self, number: int) -> Iterable[int]:
-        """This one, and those of the same member that follow."""
+        """Return this number, and those of the same member that follow."""
         together = len(self._exchange.members)
         return itertools.count(number, together) if self._count is None else range(number, self._count, together)
 
     def __iter__(self) -> Iterator[Any]:
-        """This task's shares. Raises what reading raises, and RuntimeError where another task is lost."""
+        """Yield this task's shares. Raises what reading raises, and RuntimeError if another task is lost."""
         try:
             yield from self._shares()
         except Exception:
-            self._is_left = False  # the run ends by it, or begins again
+            self._is_left = False  # the run ends because of it, or restarts
             raise
 
     def _shares(self) -> Iterator[Any]:
@@ -79,11 +80,11 @@ class Turns:
         for number in itertools.count() if self._count is None else range(self._count):
             place = number % len(members)
             share = self._next_own() if place == self._exchange.place else self._from(members[place], number)
-            self._is_left = number + 1 != self._count  # after the last one nobody asks whether there is another
+            self._is_left = number + 1 != self._count  # after the last one, nobody asks for another
             yield share
 
     def stop(self) -> None:
-        """Read no more. Waits until nothing is under way."""
+        """Stop reading, and wait until nothing is running."""
         self._stop.set()
         self._read.stop()
         for reading, _ in self._instead.values():
@@ -93,10 +94,10 @@ class Turns:
                 self._exchange.leave(self._name)
             self._thread.join()
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     def _from(self, rank: int, number: int) -> Any:
-        """This task's share of a batch that it is another one's turn to read."""
+        """Return this task's share of a batch that another task has to read."""
         if rank not in self._instead:
             try:
                 return self._exchange.take(f"{self._name}-{number}", self._stop.is_set, rank, self._name)
@@ -134,7 +135,7 @@ class Turns:
             self._read.stop()
 
     def _hand(self, rank: int, name: str, share: Any, waiting: dict[int, deque[Path]]) -> None:
-        """Hand a share to another task, if it is there to take it; wait while it has enough."""
+        """Hand a share to another task, unless it has left; wait while it has enough."""
         files = waiting[rank]
 
         def has_room() -> bool:
@@ -166,13 +167,13 @@ class Turns:
 
 
 def _forget(files: deque[Path], takes_none: bool) -> None:
-    """What was taken; all of it where nobody takes any more, which is removed then."""
+    """Forget files that were taken, or, if nobody takes any more, remove all of them."""
     while files and (takes_none or not files[0].exists()):
         files.popleft().unlink(missing_ok=True)
 
 
 def part(batch: Any, share: Share) -> Any:
-    """A task's share of a batch of arrays."""
+    """Return a task's share of a batch of arrays."""
     if share.size == 1:
         return batch
     low, high = share.bounds(examples_of(batch))

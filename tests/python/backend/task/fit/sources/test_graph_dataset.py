@@ -304,7 +304,7 @@ def test_files_are_named_where_they_are_not(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir("/")
     assert [batch.numpy().tolist() for batch in open_share(source).dataset] == [[b"one", b"two"], [b"three"]]
     (tmp_path / "lines").unlink()
-    with pytest.raises(InvalidInput, match=rf"{tmp_path}/lines, not to be found by worker:0"):
+    with pytest.raises(InvalidInput, match=rf"{tmp_path}/lines, not found by worker:0"):
         open_share(source)
 
 
@@ -319,7 +319,7 @@ def refused() -> dict[str, tuple[Callable[[], Any], str]]:
     ragged = tf.RaggedTensorSpec([None, None], tf.int64)
     return {
         "not batched": (slices, "must be batched"),
-        "windows": (lambda: DATASET.range(4).window(2), "are tensors"),
+        "windows": (lambda: DATASET.range(4).window(2), "must be tensors"),
         "a generator of ragged tensors": (
             lambda: DATASET.from_generator(lambda: iter([tf.ragged.constant([[1], []])]), output_signature=ragged),
             "must consist of dense tensors of known rank.*from_generator",
