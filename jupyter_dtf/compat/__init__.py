@@ -1,5 +1,6 @@
-"""The APIs of other libraries, for programs written for them. Each is in its own folder, with an entry point in the
-group ``jupyter_dtf.compat`` that makes its names importable.
+"""The APIs of other libraries, for programs written for them.
+
+Each is in its own subpackage, with an entry point in the group ``jupyter_dtf.compat`` that makes its names importable.
 
 For TensorFlowOnSpark, use ``from jupyter_dtf.compat import TFCluster, TFNode, TFParallel, dfutil, pipeline,
 SparkContext``, for Horovod ``import jupyter_dtf.compat.horovod as hvd``.

@@ -25,12 +25,24 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
     """Connect to the other tasks of the run. Must be called before TensorFlow has run anything.
 
     Outside of a run, there is one task. Afterwards, Keras also has the names of Keras 2 that Horovod's programs use
-    (``keras2``). Process sets can be added at any time, as with Horovod's ``process_sets="dynamic"``. Raises
-    InvalidInput for an MPI communicator.
+    (``keras2``).
+
+    Args:
+        comm: None. MPI communicators are not supported.
+        process_sets: Process sets to add, in all tasks, or ``"dynamic"``. Others can always be added later.
+
+    Raises:
+        InvalidInput: If ``comm`` is not None.
+
+    Example:
+        >>> import jupyter_dtf.compat.horovod as hvd
+        >>> hvd.init()
+        >>> hvd.size()
+        1
     """
     global _initialized
     if comm is not None:
-        raise InvalidInput(f"There is no MPI here: comm is None. Received: {comm!r}", field="comm")
+        raise InvalidInput(f"`comm` must be None, because there is no MPI, got {comm!r}", field="comm")
     try:
         context.current()
     except RuntimeError:
@@ -148,14 +160,22 @@ def rocm_built() -> bool:
     return bool(tf.test.is_built_with_rocm())
 
 
-# -- what is not offered --------------------------------------------------------------------------------------------
+# -- join, and what is not supported ----------------------------------------------------------------------------
 
 
 def join(device: int = -1) -> int:
-    """Contribute zeros to the others' sums and averages until all tasks have called this. Returns the last task's rank.
+    """Contribute zeros to the others' sums and averages until all tasks have called this.
 
-    For tasks that run out of data before the others. An average is still divided by the number of all tasks. Raises
-    Unavailable unless all tasks are on one machine, or each on its own machine.
+    For tasks that run out of data before the others. An average is still divided by the number of all tasks.
+
+    Args:
+        device: Accepted but not needed.
+
+    Returns:
+        The rank of the last task to call this.
+
+    Raises:
+        Unavailable: Unless all tasks are on one machine, or each on its own machine.
     """
     _ctx()
     return communicator.communicator().reducer.join()

@@ -80,7 +80,7 @@ class MetricAverageCallback(keras.callbacks.Callback):
         for rank, others in enumerate(gathered):
             if others.keys() != gathered[0].keys():
                 raise InvalidInput(
-                    "Every task has the same metrics at the end of an epoch. Received: "
+                    "`logs` must have the same metrics on every task at the end of an epoch, got "
                     f"{sorted(gathered[0])} on rank 0, {sorted(others)} on rank {rank}"
                 )
         for name in gathered[0]:
@@ -113,7 +113,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         if initial_lr is None:
-            raise InvalidInput("initial_lr is a number. Received: None", field="initial_lr")
+            raise InvalidInput("`initial_lr` must be a number, got None", field="initial_lr")
         self.initial_lr = initial_lr
         self.start_epoch = start_epoch
         self.end_epoch = end_epoch

@@ -37,7 +37,29 @@ def allreduce(
     process_set: Any = None,
     ignore_name_scope: bool = False,
 ) -> Any:
-    """Reduce a tensor over the tasks, keeping its shape and dtype. IndexedSlices are gathered and stay sparse."""
+    """Reduce a tensor over the tasks.
+
+    Args:
+        tensor: A tensor, or anything that can be converted to one, with the same shape and dtype on all tasks, or
+            ``tf.IndexedSlices``, which are gathered and stay sparse.
+        average: The older form of ``op``: True for an average, False for a sum.
+        device_dense: Accepted but not needed.
+        device_sparse: Accepted but not needed.
+        compression: One of ``hvd.Compression``, for what is sent.
+        op: ``hvd.Average`` (default), ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
+        prescale_factor: Multiplied with the tensor before the reduction.
+        postscale_factor: Multiplied with the result.
+        name: Must be the same on all tasks.
+        process_set: The tasks that take part; None for all.
+        ignore_name_scope: Accepted but not needed.
+
+    Returns:
+        The reduced tensor, with the shape and dtype of ``tensor``.
+
+    Raises:
+        InvalidArgument: For invalid arguments, or if this task is not in the process set.
+        NotOffered: For reductions of IndexedSlices that are not averages or sums, or with factors.
+    """
     how = Reduction(_op(op, average, [tensor]), prescale_factor, postscale_factor, name=name)
     return _allreduced([tensor], how, compression, process_set)[0]
 
@@ -65,7 +87,17 @@ def grouped_allreduce(
 def allgather(
     tensor: Any, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
-    """Concatenate all tasks' tensors along the first dimension, whose size may differ between tasks."""
+    """Concatenate all tasks' tensors along the first dimension.
+
+    Args:
+        tensor: A tensor of shape (rows, ...). The number of rows may differ between tasks.
+        name: Must be the same on all tasks.
+        ignore_name_scope: Accepted but not needed.
+        process_set: The tasks that take part; None for all.
+
+    Returns:
+        A tensor of shape (total rows, ...), ordered by rank.
+    """
     check_place()
     return primitives.gather(_among(process_set), checked_rows(tensor), call_name("allgather", name), averages=True)
 
@@ -88,7 +120,18 @@ def grouped_allgather(
 def broadcast(
     tensor: Any, root_rank: int, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
-    """Return the tensor of the task with rank ``root_rank``."""
+    """Send the tensor of one task to all.
+
+    Args:
+        tensor: A tensor with the same shape and dtype on all tasks.
+        root_rank: The rank of the task whose tensor is sent.
+        name: Must be the same on all tasks.
+        ignore_name_scope: Accepted but not needed.
+        process_set: The tasks that take part; None for all.
+
+    Returns:
+        The root's tensor.
+    """
     check_place()
     comm = _among(process_set)
     root = comm.root(root_rank)
@@ -119,9 +162,18 @@ def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None
 def broadcast_variables(
     variables: Iterable[Any], root_rank: int, process_set: Any = None, inplace: bool = False
 ) -> Any:
-    """Assign the root's values to every task's variables. In a TensorFlow 1 graph, returns the op that does so.
+    """Assign the root's values to every task's variables.
 
     Each task keeps its own seeds of Keras's random layers; with the root's, dropout would be the same everywhere.
+
+    Args:
+        variables: Variables of TensorFlow or Keras, the same on all tasks.
+        root_rank: The rank of the task whose values are assigned.
+        process_set: The tasks that take part; None for all.
+        inplace: Accepted but not needed.
+
+    Returns:
+        In a TensorFlow 1 graph, the op that assigns the values; otherwise None.
     """
     shared = [variable for variable in variables if not _is_seed(variable)]
     in_graph = not tf.executing_eagerly()
@@ -143,7 +195,23 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> tf.Tensor:
-    """Return this task's part of the reduction, split along the first dimension. The first tasks get the remainder."""
+    """Reduce a tensor over the tasks, and return this task's part of the result.
+
+    Args:
+        tensor: A tensor of shape (rows, ...), the same on all tasks.
+        device_dense: Accepted but not needed.
+        compression: One of ``hvd.Compression``, for what is sent.
+        op: ``hvd.Average``, ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
+        name: Must be the same on all tasks.
+        process_set: The tasks that take part; None for all.
+        ignore_name_scope: Accepted but not needed.
+        prescale_factor: Multiplied with the tensor before the reduction.
+        postscale_factor: Multiplied with the result.
+
+    Returns:
+        The part of the result for this task's rank, split along the first dimension. The first tasks get the
+        remainder of an uneven split.
+    """
     how = Reduction(_op(op, None, [tensor]), prescale_factor, postscale_factor, "reducescatter", name)
     return _scattered([tensor], how, compression, process_set)[0]
 
@@ -173,9 +241,18 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: Any = None,
 ) -> Any:
-    """Send ``splits[r]`` rows of this task's tensor to rank r, in order; by default, send equal parts.
+    """Send parts of this task's tensor to the other tasks.
 
-    Returns the received rows, and if ``splits`` was given, the number received from each task (int32).
+    Args:
+        tensor: A tensor of shape (rows, ...).
+        splits: The numbers of consecutive rows to send to each rank, shape (size,). By default, equal parts.
+        name: Must be the same on all tasks.
+        ignore_name_scope: Accepted but not needed.
+        process_set: The tasks that take part; None for all.
+
+    Returns:
+        The received rows, ordered by rank; if ``splits`` was given, a pair of these and the number of rows received
+        from each task, int32 of shape (size,).
     """
     _among(process_set)
     received, counts = ops.alltoall(tensor, splits=splits, name=name, process_set=ours(process_set))

@@ -106,7 +106,7 @@ class TensorFlowState(ObjectState):
 
     def __init__(self, variables: Sequence[Any], session: Any = None, **objects: Any) -> None:
         if session is not None:
-            raise InvalidInput("States are kept in eager mode: there is no session. Received one", field="session")
+            raise InvalidInput("`session` must be None: states are kept in eager mode, got one", field="session")
         super().__init__(**objects)
         self.variables = list(variables)
         self._values = self._read()
@@ -137,11 +137,11 @@ class TensorFlowKerasState(TensorFlowState):
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
-            raise InvalidInput("The model is built: call model.build(input_shape) first. Received one that is not")
+            raise InvalidInput("`model` must be built, got one that is not: call model.build(input_shape) first")
         self.model = model
         self.optimizer = optimizer or model.optimizer
         if self.optimizer is None:
-            raise InvalidInput("A state needs an optimizer: compile the model, or pass one. Received: None")
+            raise InvalidInput("`optimizer` must be given, or the model compiled with one, got None")
         if not self.optimizer.built:
             self.optimizer.build(model.trainable_variables)
         super().__init__([], **objects)
@@ -157,7 +157,13 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
     """Decorate ``func(state, ...)`` to give all tasks rank 0's state, call it, and start over if needed.
 
     If ``func`` raises HorovodInternalError in one task, the others' collectives fail. All return to their last commit,
-    run the reset callbacks, get rank 0's state, and call ``func`` again. The result is that of ``func``.
+    run the reset callbacks, get rank 0's state, and call ``func`` again.
+
+    Args:
+        func: The training function, whose first argument is a ``State``.
+
+    Returns:
+        A function with the same arguments and result.
     """
 
     @functools.wraps(func)

@@ -76,8 +76,8 @@ class GraphOptimizer(_Optimizer):
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if any(isinstance(g, tf.IndexedSlices) for g, _ in pairs) and not self._reducer.sparse_as_dense:
             raise InvalidInput(
-                "Sparse gradients cannot be added up over several passes: pass sparse_as_dense=True. "
-                f"Received: backward_passes_per_step={self._passes}",
+                "`sparse_as_dense` must be True to add up sparse gradients over several passes, got "
+                f"backward_passes_per_step={self._passes}",
                 field="sparse_as_dense",
             )
         variables = [v for _, v in pairs]

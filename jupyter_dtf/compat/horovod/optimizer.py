@@ -33,19 +33,42 @@ def DistributedOptimizer(
     process_set: Any = None,
     scale_local_gradients: bool = True,
 ) -> Any:
-    """Make a Keras 3 optimizer's ``apply`` first reduce the gradients over the tasks. Returns the same object.
+    """Make an optimizer apply the gradients of all tasks.
 
-    Its class, configuration and state do not change, so a model saved with it can be loaded anywhere. With
-    ``backward_passes_per_step`` k, the gradients of k calls are added up before they are reduced and applied; their sum
-    is divided by k if ``average_aggregated_gradients``. As in Horovod, ``iterations`` counts every call.
-    ``name``, ``use_locking``, ``device_dense`` and ``device_sparse`` are accepted but not needed.
+    A Keras 3 optimizer's ``apply`` then first reduces the gradients over the tasks. Its class, configuration and state
+    do not change, so a model saved with it can be loaded anywhere. As in Horovod, ``iterations`` counts every call.
 
-    An optimizer of ``tf.compat.v1.train`` is returned wrapped in another one (``GraphOptimizer``). Raises InvalidInput
-    for a Keras 2 optimizer, and for what ``GradientReducer`` rejects.
+    Args:
+        optimizer: A Keras 3 optimizer, or one of ``tf.compat.v1.train``.
+        name: The name of the wrapper of an optimizer of ``tf.compat.v1.train``.
+        use_locking: Accepted but not needed.
+        device_dense: Accepted but not needed.
+        device_sparse: Accepted but not needed.
+        compression: One of ``hvd.Compression``, for what is sent.
+        sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
+        backward_passes_per_step: The number of calls whose gradients are added up before they are reduced and applied.
+        op: ``hvd.Average`` or ``hvd.Sum``.
+        gradient_predivide_factor: Splits the division of an average: gradients are divided by this factor before the
+            sum, and by the number of tasks divided by it afterwards.
+        average_aggregated_gradients: Whether to divide the sum over several calls by their number.
+        num_groups: The older form of ``groups``.
+        groups: The number of groups in which gradients are fused, or lists of the variables of each group. By default,
+            all are fused.
+        process_set: The tasks that take part; None for all.
+        scale_local_gradients: Whether to divide the gradients of local variables by the number of tasks.
+
+    Returns:
+        The same Keras optimizer; for one of ``tf.compat.v1.train``, a wrapper (``GraphOptimizer``).
+
+    Raises:
+        InvalidInput: For a Keras 2 optimizer, and for invalid arguments.
+
+    Example:
+        >>> optimizer = hvd.DistributedOptimizer(keras.optimizers.Adam(0.001 * hvd.size()))
     """
     if backward_passes_per_step < 1:
         raise InvalidInput(
-            f"backward_passes_per_step is at least 1. Received: {backward_passes_per_step}",
+            f"`backward_passes_per_step` must be an integer >= 1, got {backward_passes_per_step!r}",
             field="backward_passes_per_step",
         )
     reducer = GradientReducer(
@@ -126,8 +149,8 @@ class _Accumulator:
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:
         if any(isinstance(g, tf.IndexedSlices) for g in grads) and not reducer.sparse_as_dense:
             raise InvalidInput(
-                "Sparse gradients cannot be added up over several passes: pass sparse_as_dense=True. "
-                f"Received: backward_passes_per_step={self._passes}",
+                "`sparse_as_dense` must be True to add up sparse gradients over several passes, got "
+                f"backward_passes_per_step={self._passes}",
                 field="sparse_as_dense",
             )
         if not optimizer.built:

@@ -63,7 +63,14 @@ def ids_and_ranks() -> dict[int, list[int]]:
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Add a process set that collectives can be limited to. All tasks must call this, even those that are not in it.
 
-    Raises InvalidInput if there is already one with these ranks.
+    Args:
+        process_set: A process set, or its ranks.
+
+    Returns:
+        The process set, with its number.
+
+    Raises:
+        InvalidInput: If there is already one with these ranks.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     for number, ranks in ids_and_ranks().items():

@@ -71,17 +71,19 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
     """
     if average is not None:
         if op is not None:
-            raise InvalidInput(f"A reduction takes op or average, not both. Received: op={op!r}, average={average!r}")
+            raise InvalidInput(f"`op` must be None if average is given, got op={op!r}, average={average!r}")
         return Average if average else Sum
     op = Average if op is None else op
     if op == Adasum:
         raise InvalidInput(
-            "Adasum is not offered: its pairwise projections need an all-reduce of their own. "
-            f"op is hvd.Average or hvd.Sum. Received: {op!r}",
+            "`op` must be hvd.Average or hvd.Sum instead of Adasum, whose pairwise projections are not offered, got "
+            f"{op!r}",
             field="op",
         )
     if op not in (Average, Sum, Min, Max, Product):
-        raise InvalidInput(f"op is hvd.Average, hvd.Sum, hvd.Min, hvd.Max or hvd.Product. Received: {op!r}", field="op")
+        raise InvalidInput(
+            f"`op` must be hvd.Average, hvd.Sum, hvd.Min, hvd.Max or hvd.Product, got {op!r}", field="op"
+        )
     return op
 
 

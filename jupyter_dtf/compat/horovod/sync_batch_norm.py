@@ -25,7 +25,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
-            raise InvalidInput("SyncBatchNormalization takes no mask, as BatchNormalization does. Received one")
+            raise InvalidInput("`mask` must be None for SyncBatchNormalization, unlike BatchNormalization, got one")
         mean, variance = super()._moments(inputs, mask)
         mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
         return mean, square - tf.square(mean)

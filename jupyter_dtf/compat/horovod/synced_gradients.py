@@ -37,16 +37,16 @@ class GradientReducer:
     def __post_init__(self) -> None:
         self.op = checked_op(self.op)
         if self.op not in (Average, Sum):
-            raise InvalidInput(f"Gradients are combined by hvd.Average or hvd.Sum. Received: {self.op!r}", field="op")
+            raise InvalidInput(f"`op` must be hvd.Average or hvd.Sum for gradients, got {self.op!r}", field="op")
         self.compression = checked_compression(self.compression)
         if self.gradient_predivide_factor != 1.0 and self.op != Average:
             raise InvalidInput(
-                "gradient_predivide_factor splits the division of an average, so op is hvd.Average. "
-                f"Received: op={self.op!r}",
+                "`gradient_predivide_factor` must be 1 unless op is hvd.Average, whose division it splits, got "
+                f"{self.gradient_predivide_factor!r} with op={self.op!r}",
                 field="gradient_predivide_factor",
             )
         if isinstance(self.groups, int) and self.groups < 1:
-            raise InvalidInput(f"groups is at least 1. Received: {self.groups}", field="groups")
+            raise InvalidInput(f"`groups` must be at least 1, got {self.groups}", field="groups")
 
     def register_local(self, variable: Any) -> None:
         """Do not reduce the gradient of this variable, but divide it by the number of tasks if requested."""
@@ -136,5 +136,5 @@ def layers_variables(layers: Any) -> list[Any]:
     layers = [] if layers is None else [layers] if isinstance(layers, keras.layers.Layer) else list(layers)
     for layer in layers:
         if not isinstance(layer, keras.layers.Layer):
-            raise InvalidInput(f"local_layers are Keras layers. Received: {layer!r}", field="local_layers")
+            raise InvalidInput(f"`local_layers` must be Keras layers, got {layer!r}", field="local_layers")
     return [variable for layer in layers for variable in layer.trainable_variables]

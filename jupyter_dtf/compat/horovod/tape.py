@@ -14,7 +14,20 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 class DistributedGradientTape:
     """Wraps a tape: ``gradient`` returns the average (or sum) over the tasks; everything else is passed to that tape.
 
-    ``gradient`` is a collective. Devices and ``use_generic_names`` are accepted but not needed.
+    ``gradient`` is a collective.
+
+    Args:
+        gradtape: The tape to wrap.
+        device_dense: Accepted but not needed.
+        device_sparse: Accepted but not needed.
+        compression: One of ``hvd.Compression``, for what is sent.
+        sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
+        op: ``hvd.Average`` or ``hvd.Sum``.
+        gradient_predivide_factor: As in ``DistributedOptimizer``.
+        num_groups: The older form of ``groups``.
+        groups: As in ``DistributedOptimizer``.
+        process_set: The tasks that take part; None for all.
+        scale_local_gradients: Whether to divide the gradients of local variables by the number of tasks.
     """
 
     def __init__(

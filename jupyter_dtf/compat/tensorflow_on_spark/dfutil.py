@@ -11,7 +11,7 @@ from . import part_files, row_frames, rows
 from .rows import Row
 
 loadedDF: dict[str, str] = {}  # noqa: N816 - the programs' name
-"""Directories by the names that Dask has for the dataframes that were loaded from there."""
+"""The directories that dataframes were loaded from, by Dask's names of the dataframes."""
 
 _INTEGERS, _FLOATS, _TEXTS = ("bigint", "boolean"), ("double",), ("string", "binary")
 _ARRAY = "array<{}>"
@@ -20,27 +20,40 @@ Dtypes = Sequence[tuple[str, str]]
 
 
 class Field(NamedTuple):
-    """A column of a schema; ``dtype`` as in ``Dtypes``."""
+    """A column of a schema. ``dtype`` is as in ``Dtypes``."""
 
     name: str
     dtype: str
 
 
 def isLoadedDF(df: Any) -> bool:
-    """Whether it is what ``loadTFRecords`` has returned, and not something made of it."""
+    """Return whether a dataframe was returned by ``loadTFRecords``, rather than derived from one.
+
+    Args:
+        df: A Dask dataframe.
+
+    Returns:
+        Whether it is exactly what was loaded.
+    """
     return getattr(df, "_name", None) in loadedDF
 
 
 def saveAsTFRecords(df: Any, output_dir: str) -> None:
-    """Write a file ``part-r-00000``... for each partition of a Dask or pandas dataframe, into a new directory.
+    """Write a dataframe to a new directory, as a file ``part-r-00000``... for each partition.
 
-    Raises Conflict where there is something, InvalidInput, with the column, for values that an Example cannot hold.
+    Args:
+        df: A Dask or pandas dataframe, with columns of the types in ``Dtypes``.
+        output_dir: A path or URL that does not exist yet.
+
+    Raises:
+        Conflict: If ``output_dir`` exists.
+        InvalidInput: For values that an Example cannot hold, with the column.
     """
     from dask import compute, delayed
 
     system, root = part_files.opened(output_dir)
     if system.exists(root):
-        raise Conflict(f"saveAsTFRecords() writes to a new directory. Received: {output_dir!r}, which is there")
+        raise Conflict(f"`output_dir` must be a new directory for saveAsTFRecords(), got {output_dir!r}, which exists")
     system.makedirs(root, exist_ok=True)
     write = delayed(_write, pure=False)
     url, parts = part_files.absolute(output_dir), row_frames.as_dask(df).to_delayed()
@@ -49,9 +62,22 @@ def saveAsTFRecords(df: Any, output_dir: str) -> None:
 
 
 def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) -> Any:
-    """A Dask dataframe of a directory of TFRecord files, a partition for each file, typed as the first record.
+    """Load a directory of TFRecord files as a Dask dataframe.
 
-    Features of bytes are texts, but for ``binary_features``. Raises NotFound where there is no record.
+    Args:
+        sc: Accepted as in TensorFlowOnSpark, but not needed.
+        input_dir: A directory, a pattern or a file.
+        binary_features: The features of bytes that are not text.
+
+    Returns:
+        A dataframe with a partition for each file, and the column types of the first record.
+
+    Raises:
+        NotFound: If there are no files.
+        InvalidInput: If there are no records.
+
+    Example:
+        >>> df = dfutil.loadTFRecords(sc, "hdfs:///examples", binary_features=["image"])
     """
     from dask import delayed
 
@@ -71,18 +97,34 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
 
 
 def dtypes_of(frame: Any) -> list[tuple[str, str]]:
-    """The types of a pandas dataframe's columns; of a column of objects, those of its values.
+    """Return the columns of a pandas dataframe with their types; for a column of objects, the type of its values.
 
-    Raises InvalidInput for values of several types, and for what an Example cannot hold.
+    Args:
+        frame: A pandas dataframe.
+
+    Returns:
+        Pairs of a column's name and its type, as in ``Dtypes``.
+
+    Raises:
+        InvalidInput: For values of several types, and for values that an Example cannot hold.
     """
     return [(str(name), _dtype_of(str(name), frame[name])) for name in frame.columns]
 
 
 def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[tuple[bytes, None]]]:
-    """A function of the rows of a partition, which makes of each ``(serialized Example, None)``.
+    """Return a function that converts a partition's rows to Examples.
 
-    Whole numbers and truth values become an ``int64_list``, floats a ``float_list``, which has half their digits, texts
-    and bytes a ``bytes_list``; None is a feature without a value. Raises InvalidInput for another type.
+    Integers and booleans become an ``int64_list``, floats a ``float_list`` of float32, which has half their digits,
+    text and bytes a ``bytes_list``. None becomes a feature without a value.
+
+    Args:
+        dtypes: The columns and their types.
+
+    Returns:
+        A function from rows (mappings) to a list of ``(serialized Example, None)``.
+
+    Raises:
+        InvalidInput: For another type.
     """
     for name, dtype in dtypes:
         _base(name, dtype)
@@ -101,9 +143,15 @@ def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[
 
 
 def fromTFExample(records: Iterable[Any], binary_features: Sequence[str] = ()) -> list[Row]:
-    """The rows of a partition of ``(serialized Example, None)``, their columns in alphabetical order.
+    """Convert Examples to rows.
 
-    A feature of one value is that value, one of several a list, one without a value None.
+    Args:
+        records: The records of a partition, ``(serialized Example, None)``.
+        binary_features: The features of bytes that are not text.
+
+    Returns:
+        Rows with columns in alphabetical order. A feature with one value becomes that value, one with several a list,
+        and one without a value None.
     """
     return [
         Row({name: _value(name, feature, binary_features) for name, feature in _features(_parsed(record[0]))})
@@ -112,7 +160,15 @@ def fromTFExample(records: Iterable[Any], binary_features: Sequence[str] = ()) -
 
 
 def infer_schema(example: Any, binary_features: Sequence[str] = ()) -> list[Field]:
-    """The columns that an Example stands for, in alphabetical order. A feature without a value is a ``string``."""
+    """Return the columns of an Example, in alphabetical order. A feature without a value is a ``string``.
+
+    Args:
+        example: A ``tf.train.Example``.
+        binary_features: The features of bytes that are not text.
+
+    Returns:
+        A field for each feature.
+    """
     return [Field(name, _inferred(name, feature, binary_features)) for name, feature in _features(example)]
 
 
@@ -123,8 +179,8 @@ def _base(name: str, dtype: str) -> str:
     base = dtype.removeprefix("array<").removesuffix(">")
     if base not in (*_INTEGERS, *_FLOATS, *_TEXTS):
         raise InvalidInput(
-            f"A column's type is boolean, bigint, double, string or binary, or array<...> of one. Received: {dtype!r} "
-            f"of {name!r}"
+            f"`dtypes` must be boolean, bigint, double, string or binary, or array<...> of one, got {dtype!r} of "
+            f"{name!r}"
         )
     return base
 
@@ -174,15 +230,15 @@ def _dtype_of(name: str, column: Any) -> str:
     found = {_type_of(name, value) for value in column if not _is_missing(value)}
     numbers = {"bigint", "double"}
     for one, form in ((numbers, "{}"), ({_ARRAY.format(base) for base in numbers}, _ARRAY)):
-        if found == one:  # a whole number among floats is a float
+        if found == one:  # an integer among floats is a float
             return form.format("double")
     if len(found) > 1:
-        raise InvalidInput(f"A column has values of one type. Received: {name!r} with {', '.join(sorted(found))}")
+        raise InvalidInput(f"A column must have values of one type, got {name!r} with {', '.join(sorted(found))}")
     return found.pop() if found else "string"
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether it is what stands for no value in a column of objects; NaN is a float."""
+    """Return whether a value stands for a missing one in a column of objects; NaN is a float."""
     import pandas as pd
 
     return value is None or value is pd.NA or value is pd.NaT
@@ -207,8 +263,8 @@ def _type_of(name: str, value: Any) -> str:
         if len(inner) == 1 and not next(iter(inner)).startswith("array<"):
             return _ARRAY.format(inner.pop())
     raise InvalidInput(
-        "An Example holds numbers, truth values, texts, bytes and flat lists of one of these. Received: "
-        f"{value!r:.100} in the column {name!r}"
+        f"An Example must have numbers, booleans, text, bytes or flat lists of one of these, got {value!r:.100} in "
+        f"the column {name!r}"
     )
 
 
@@ -216,7 +272,7 @@ def _type_of(name: str, value: Any) -> str:
 
 
 def _write(part: Any, output_dir: str, number: int) -> None:
-    """A file of a partition. TensorFlow's writer starts no runtime, and so takes no GPU."""
+    """Write a partition's file. TensorFlow's writer starts no runtime, and so allocates no GPU."""
     import tensorflow as tf
 
     system, root = part_files.opened(output_dir)
@@ -229,7 +285,7 @@ def _write(part: Any, output_dir: str, number: int) -> None:
 def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_features: Sequence[str]) -> Any:
     found = fromTFExample(((record, None) for record in _records(part)), binary_features)
     if odd := next((row for row in found if list(row) != columns), None):
-        raise InvalidInput(f"Every record has the features of the first, {columns}. Received: {list(odd)} in {part!r}")
+        raise InvalidInput(f"Every record must have the features of the first, {columns}, got {list(odd)} in {part!r}")
     return row_frames.typed_frame([list(row.values()) for row in found], columns, types)
 
 
@@ -244,7 +300,7 @@ def _records(part: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _local(system: Any, path: str, *, writes: bool) -> Iterator[str]:
-    """A path on this machine of a file that is somewhere."""
+    """Return a local path for a file of any file system, inside this context."""
     import tempfile
 
     if "file" in (system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)):

@@ -1,9 +1,9 @@
-"""In Dask's workers: partitions are pushed to the nodes of the same machine.
+"""Feeding of partitions to the nodes of the same machine, in Dask's workers.
 
-A node is fed by one process at a time: whoever has the lock beside its inlet. A node takes only what it has room for,
-so a partition may take as long as the training does, and whoever feeds gives its thread back to Dask meanwhile
-(``secede``): threads that all feed would leave none for the partitions that are still to be computed, and nodes that
-wait for each other need to be fed at the same time.
+A node is fed by one process at a time: the one that holds the lock next to its inlet. A node accepts only what it has
+room for, so a partition may take as long as the training. Meanwhile, the thread is given back to Dask (``secede``): if
+all threads were feeding, none would be left for partitions that are still to be computed, and nodes that wait for each
+other must be fed at the same time.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ...schema import feed_wire, payload
 from . import feed_words as words
 
 PIECE_BYTES = 1 << 20
-"""What items are sent together, about."""
+"""The approximate size of items that are sent together."""
 _MOST_ITEMS = 4096
 _LOOK_S = 0.01
 FED, DROPPED, ENDED = "fed", "dropped", "ended"
-"""What has become of a partition: consumed; not wanted any more; not wanted, as the node's program is over."""
+"""What became of a partition: consumed; no longer wanted; not wanted because the node's program has ended."""
 
 
 class Unfed(Conflict):
-    """A partition could not be fed to its end. The message says which, to whom and why."""
+    """A partition could not be fed completely. The message contains the partition, the node and the reason."""
 
 
 class Gone(Unfed):
-    """Nobody is there to be fed: the run has ended, on this machine at least."""
+    """There is no node to feed, because the run has ended, at least on this machine."""
 
 
 class Place:
-    """Where the nodes of a run are found on any of its machines. It travels."""
+    """The location of a run's nodes on any of its machines. It is picklable."""
 
     def __init__(self, token: str, run_id: str) -> None:
         self.token = token
@@ -46,29 +46,29 @@ class Place:
 
     @property
     def shared(self) -> Path:
-        """What the tasks of the run share on this machine."""
+        """The directory that the tasks of the run share on this machine."""
         return paths.shared_memory_dir(self.token) / self.run_id
 
     def inlet(self, task: str) -> Path:
-        """The inlet of a node on this machine."""
+        """Return the inlet of a node on this machine."""
         return feed_wire.inlet_path(self.shared, task)
 
 
 def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
-    """Wait until these nodes of this machine listen, or have ended. Raises Unfed after the time."""
+    """Wait until these nodes of this machine listen, or have ended. Raises Unfed after ``timeout_s`` seconds."""
     ends = time.monotonic() + timeout_s
     for task in tasks:
         while not _is_or_was_here(place.inlet(task)) and place.shared.is_dir():
             if time.monotonic() > ends:
                 raise Unfed(f"{task} does not listen {timeout_s:g} s after it was started")
-            time.sleep(_LOOK_S)  # nobody tells that a socket has appeared
+            time.sleep(_LOOK_S)  # there is no notification when a socket appears
 
 
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
     """Feed a partition to a node of this machine, and wait until it has consumed it. Returns what became of it.
 
-    Raises RunFailed with the node's traceback, Unfed if it does not consume it in time or has gone,
-    Gone if the run has ended.
+    Raises RunFailed with the node's traceback, Unfed if the node does not consume it in time or is lost, and Gone if
+    the run has ended.
     """
     _give_thread_back()
     with _turn(place.inlet(task)):
@@ -78,9 +78,9 @@ def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_
 def infer(
     items: Any, number: int, place: Place, tasks: Sequence[str], addresses: Sequence[str], queue: str, timeout_s: float
 ) -> list[Any]:
-    """Feed a partition to whichever node of this machine is free: one result for each item, in order.
+    """Feed a partition to any free node of this machine. Returns one result for each item, in order.
 
-    From a machine without a node it goes on to the Dask workers at ``addresses``. Raises RunFailed, Unfed.
+    On a machine without a node, it is passed on to the Dask workers at ``addresses``. Raises RunFailed or Unfed.
     """
     rows = _listed(items)
     if not rows:
@@ -97,7 +97,7 @@ def infer(
 
 
 def end(place: Place, task: str, queues: Iterable[str]) -> None:
-    """Tell a node of this machine that nothing more comes. One that has ended need not be told."""
+    """Tell a node of this machine that its feed has ended. A node that has ended need not be told."""
     with suppress(ConnectionError), Outlet(place.inlet(task)) as outlet:
         for queue in queues:
             outlet.end(queue)
@@ -130,7 +130,7 @@ def _feed(
             f"feed_timeout: {task} has not consumed the partition {number} ({len(rows)} items) within {timeout_s:g} s"
             f"{why}"
         )
-        # What it still gives would be taken for the next partition's results.
+        # Later results would be taken for those of the next partition.
         words.leave(inlet, words.Standing("behind", text))
         raise Unfed(text) from None
     except ConnectionError as error:
@@ -151,7 +151,7 @@ def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
 
 
 def _lost(inlet: Path) -> type[Unfed]:
-    """What it means that a node has gone and left no word: its run's directory goes when the run has ended."""
+    """Return the error for a node that has gone without a message: a run's directory is removed when it has ended."""
     return Unfed if inlet.parent.parent.is_dir() else Gone
 
 
@@ -163,13 +163,13 @@ def _too_few(results: int, items: int, number: int, task: str) -> str:
 
 
 def _connected(inlet: Path, timeout_s: float) -> Outlet:
-    """A connection to a node, which may be about to listen. Raises ConnectionError, TimeoutError."""
+    """Connect to a node, which may be about to listen. Raises ConnectionError or TimeoutError."""
     ends = time.monotonic() + timeout_s
     while True:
         try:
             return Outlet(inlet, timeout_s)
         except ConnectionError:
-            # Nobody tells that a socket has appeared.
+            # There is no notification when a socket appears.
             if words.left(inlet) is not None or _lost(inlet) is Gone or time.monotonic() > ends:
                 raise
         time.sleep(_LOOK_S)
@@ -217,7 +217,7 @@ def _is_or_was_here(inlet: Path) -> bool:
 
 @contextmanager
 def _turn(inlet: Path) -> Iterator[None]:
-    """The right to feed a node: a lock that goes with the process which holds it."""
+    """Hold the right to feed a node: a lock that is released if the process that holds it dies."""
     with _lock_of(inlet) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -225,7 +225,7 @@ def _turn(inlet: Path) -> Iterator[None]:
 
 @contextmanager
 def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
-    """The right to feed one of some nodes, the first that is free."""
+    """Hold the right to feed one of several nodes, the first that is free."""
     with ExitStack() as stack:
         locks = {task: stack.enter_context(_lock_of(inlet)) for task, inlet in nodes.items()}
         while True:
@@ -234,11 +234,11 @@ def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     yield task
                     return
-            time.sleep(_LOOK_S)  # one cannot wait for the first of several locks
+            time.sleep(_LOOK_S)  # waiting for the first of several locks is not possible
 
 
 def _lock_of(inlet: Path) -> Any:
-    """Where a run has ended there is no directory of it any more, and nobody to feed. Raises Gone."""
+    """Open the lock of a node. Raises Gone if its directory no longer exists, because the run has ended."""
     try:
         return inlet.with_suffix(".turn").open("w")
     except FileNotFoundError:

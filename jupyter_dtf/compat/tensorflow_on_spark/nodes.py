@@ -33,8 +33,8 @@ def cluster_of(sc: Any) -> Cluster:
             if _connection(cluster).address == address:
                 return cluster
         raise InvalidInput(
-            "A Dask client must be one of a cluster of jupyter_dtf: of a dtf.Cluster, or of a scheduler that was "
-            f'joined by dtf.Cluster(backend="address", ...). Received: a client of {address}',
+            "`sc` must be a Dask client of a cluster of jupyter_dtf: of a dtf.Cluster, or of a scheduler joined with "
+            f'dtf.Cluster(backend="address", ...), got a client of {address}',
             field="sc",
         )
     raise InvalidInput(
@@ -89,8 +89,8 @@ def executors(num_executors: int, num_ps: int, master_node: str | None, eval_nod
     if workers < 0 or (workers == 0 and not master_node):
         others = ", ".join(f"{count} {job}" for job, count in counts.items() if count)
         raise InvalidInput(
-            f"`num_executors` counts all nodes, and a cluster needs a worker or a master beside its other nodes. "
-            f"Received: num_executors={num_executors} with {others or 'no others'}",
+            "`num_executors` must count all nodes, with at least a worker or a master besides other nodes, got "
+            f"{num_executors} with {others or 'no others'}",
             field="num_executors",
         )
     counts["worker"] = workers

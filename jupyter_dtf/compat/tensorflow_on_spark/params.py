@@ -58,7 +58,7 @@ class Params:
         known = {param.name: param for param in self.params}
         for name, value in values.items():
             if name not in known:
-                raise InvalidInput(f"A parameter is one of {', '.join(known)}. Received: {name!r}", field=name)
+                raise InvalidInput(f"A parameter must be one of {', '.join(known)}, got {name!r}", field=name)
             self._values[name] = known[name].convert(name, value)
         return self
 
@@ -103,7 +103,7 @@ def as_input_mode(name: str, value: Any) -> int:
     """Return ``InputMode.SPARK``."""
     if value != 1:
         raise InvalidInput(
-            f"`{name}` must be InputMode.SPARK: a dataframe is fed. Received: {value!r:.100}", field=name
+            f"`{name}` must be InputMode.SPARK, because a dataframe is fed, got {value!r:.100}", field=name
         )
     return 1
 
@@ -111,7 +111,7 @@ def as_input_mode(name: str, value: Any) -> int:
 def as_protocol(name: str, value: Any) -> str:
     """Return ``grpc``."""
     if value != "grpc":
-        raise Unavailable(f"TensorFlow's servers speak gRPC. Received: {name}={value!r:.100}")
+        raise Unavailable(f"`{name}` must be 'grpc', because TensorFlow's servers use gRPC, got {value!r:.100}")
     return "grpc"
 
 

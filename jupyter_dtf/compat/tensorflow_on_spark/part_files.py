@@ -23,7 +23,7 @@ def opened(path: str) -> tuple[Any, str]:
         system, root = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError, OSError) as error:
         raise Unavailable(
-            f"A path's scheme needs fsspec's driver for it on this machine. Received: {path!r} ({error})"
+            f"`path` must have a scheme with an fsspec driver on this machine, got {path!r} ({error})"
         ) from None
     return system, root.rstrip("/") or "/"
 
@@ -36,8 +36,9 @@ def absolute(path: str) -> str:
 
 
 def parts(path: str) -> list[str]:
-    """Return the sorted URLs of the files for a directory, a pattern or one file, except metadata files, which start
-    with ``_`` or ``.``. Raises NotFound, Unavailable.
+    """Return the sorted URLs of the files of a directory, a pattern or one file.
+
+    Metadata files, whose names start with ``_`` or ``.``, are left out. Raises NotFound or Unavailable.
     """
     system, root = opened(path)
     if system.isdir(root):
@@ -46,5 +47,5 @@ def parts(path: str) -> list[str]:
         found = system.glob(root)
     names = sorted(name for name in found if not posixpath.basename(name).startswith(("_", ".")))
     if not names:
-        raise NotFound(f"There are no files to read. Received: {path!r}")
+        raise NotFound(f"`path` must have files to read, got {path!r}")
     return [system.unstrip_protocol(name) for name in names]

@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``pipeline``: an estimator that is fed a Dask dataframe, and the model that it gives."""
+"""TensorFlowOnSpark's ``pipeline``: an estimator that is fed a Dask dataframe, and the model that it returns."""
 
 from __future__ import annotations
 
@@ -53,10 +53,15 @@ class TFEstimator(
     HasSteps,
     TFParams,
 ):
-    """Trains by ``train_fn(args, ctx)`` on the nodes of a cluster, which are fed the rows of a dataframe.
+    """Trains with ``train_fn(args, ctx)`` on the nodes of a cluster, which are fed the rows of a dataframe.
 
-    ``tf_args``: a dict, a namespace, or a list of arguments, which the program then gets as they are. It gets the
-    parameters too, by their names. Raises Unavailable for ``export_fn``: a program exports by itself.
+    Args:
+        train_fn: The program of each node. Its ``args`` contain the parameters too, by their names.
+        tf_args: A dict, a namespace, or a list of arguments, which the program gets unchanged.
+        export_fn: None: a program exports its model by itself.
+
+    Raises:
+        Unavailable: If ``export_fn`` is given.
     """
 
     def __init__(self, train_fn: Callable[[Any, Any], Any], tf_args: Any, export_fn: Any = None) -> None:
@@ -87,10 +92,19 @@ class TFEstimator(
         )
 
     def fit(self, dataset: Any, params: Mapping[Param, Any] | None = None, *, sc: Any = None) -> TFModel:
-        """Train on a Dask or pandas dataframe: the columns of the input mapping, in alphabetical order, are a row.
+        """Train on a dataframe, whose columns of the input mapping, in alphabetical order, are fed as rows.
 
-        ``sc``: as of ``TFCluster.run``; without it, the ``SparkContext`` that there is, or a new one. Returns the
-        model, with the same parameters. Raises what ``TFCluster.run``, ``train`` and ``shutdown`` raise.
+        Args:
+            dataset: A Dask or pandas dataframe.
+            params: Values of parameters that replace those of the estimator.
+            sc: As in ``TFCluster.run``. By default the existing ``SparkContext``, or a new one.
+
+        Returns:
+            The model, with the same parameters.
+
+        Raises:
+            InvalidInput: If the input mapping is empty, or names unknown columns. ``TFCluster.run``, ``train`` and
+                ``shutdown`` may raise other exceptions.
         """
         if params:
             return self.copy(params).fit(dataset, sc=sc)
@@ -128,7 +142,7 @@ class TFModel(
     HasTagSet,
     TFParams,
 ):
-    """A SavedModel that answers for the rows of a dataframe, in Dask's workers, each of which loads it once."""
+    """A SavedModel that predicts for the rows of a dataframe, in Dask's workers, each of which loads it once."""
 
     def __init__(self, tf_args: Any) -> None:
         super().__init__()
@@ -144,16 +158,24 @@ class TFModel(
         )
 
     def transform(self, dataset: Any, params: Mapping[Param, Any] | None = None) -> Any:
-        """A Dask dataframe of the answers, with the same partitions, computed when they are asked for.
+        """Return the predictions for the rows of a dataframe. They are computed when they are requested.
 
-        Columns are those of the output mapping, in the alphabetical order of its tensors. Raises InvalidInput for
-        mappings that are empty or name no column, and where no ``export_dir`` is set.
+        Args:
+            dataset: A Dask or pandas dataframe with the columns of the input mapping.
+            params: Values of parameters that replace those of the model.
+
+        Returns:
+            A Dask dataframe with the same partitions. Its columns are those of the output mapping, in the alphabetical
+            order of the tensors.
+
+        Raises:
+            InvalidInput: If a mapping is empty or names unknown columns, or ``export_dir`` is not set.
         """
         if params:
             return self.copy(params).transform(dataset)
         export_dir = self.getExportDir()
         if not export_dir:
-            raise InvalidInput("transform() asks a SavedModel: its directory has to be set by setExportDir()")
+            raise InvalidInput("`export_dir` must be set with setExportDir() for transform(), got none")
         from dask import delayed
 
         asked = Asked(
@@ -174,7 +196,7 @@ class TFModel(
 
 
 def _columns(mapping: Mapping[str, str], dataset: Any, field: str) -> list[str]:
-    """The columns of a mapping, which a dataframe has. Raises InvalidInput."""
+    """Return the columns of a mapping. Raises InvalidInput if a dataframe does not have them."""
     there = [str(column) for column in row_frames.as_dask(dataset).columns]
     missing = [column for column in mapping if column not in there]
     if not mapping or missing:

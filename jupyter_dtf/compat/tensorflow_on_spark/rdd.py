@@ -33,7 +33,7 @@ class RDD:
         self.bag = bag
         self.context = context
 
-    # -- another one, computed later ----------------------------------------------------------------------------
+    # -- transformations, computed later ------------------------------------------------------------------------
 
     def map(self, f: Callable[[Any], Any]) -> RDD:
         """Apply ``f`` to each item."""
@@ -83,7 +83,7 @@ class RDD:
         """Convert rows (sequences with a value for each column) to a Dask dataframe."""
         return self.context.createDataFrame(self, columns)
 
-    # -- what it has --------------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------------
 
     def getNumPartitions(self) -> int:
         """Return the number of partitions."""
@@ -140,7 +140,7 @@ class RDD:
         """
         system, root = part_files.opened(path)
         if system.exists(root):
-            raise Conflict(f"saveAsTextFile() writes to a new directory. Received: {path!r}, which is there")
+            raise Conflict(f"`path` must be a new directory for saveAsTextFile(), got {path!r}, which exists")
         system.makedirs(root, exist_ok=True)
         from dask import delayed
 

@@ -24,7 +24,7 @@ def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
     if first is None:
         raise InvalidInput("A dataframe takes its types from its first row, and there is none")
     if len(first) != len(columns):
-        raise InvalidInput(f"A row has a value for each column. Received: {len(first)} values, columns {columns}")
+        raise InvalidInput(f"A row must have a value for each column, got {len(first)} values, columns {columns}")
     meta = rows.as_frame([first], columns).iloc[:0]
     typed = delayed(_typed)
     return of_parts([typed(part, columns, dict(meta.dtypes)) for part in parts], meta)
@@ -63,7 +63,7 @@ def typed_frame(values: Any, columns: list[str], dtypes: Mapping[str, Any]) -> A
         if frame[column].dtype != dtype:
             if str(dtype) != OBJECT and len(frame):
                 raise InvalidInput(
-                    f"A column has the type of its first value, {dtype}, in all rows. Received: {column!r} with "
+                    f"A column must have the type of its first value, {dtype}, in all rows, got {column!r} with "
                     f"{frame[column].iloc[0]!r:.100} among its values"
                 )
             frame[column] = frame[column].astype(dtype)

@@ -13,7 +13,7 @@ class Row(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"A row has the columns {', '.join(self)}. Received: {name!r}") from None
+            raise AttributeError(f"`name` must be one of the columns {', '.join(self)}, got {name!r}") from None
 
 
 def tuples(frame: Any) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from . import rows
 
 @dataclass(frozen=True)
 class Asked:
-    """The request. ``inputs`` maps columns to tensors, and ``outputs`` maps tensors to columns, both in order."""
+    """A prediction request. ``inputs`` maps columns to tensors, ``outputs`` maps tensors to columns, both in order."""
 
     export_dir: str
     tags: str | None
@@ -84,7 +84,7 @@ def predict_part(part: Any, asked: Asked) -> Any:
         outputs = [found[name].numpy() for name in asked.outputs]
         sizes = [len(output) for output in outputs]
         if any(size != len(batch) for size in sizes):
-            raise InvalidInput(f"A model gives an answer for each row. Received: {sizes} for {len(batch)} rows")
+            raise InvalidInput(f"A model must return a value for each row, got {sizes} for {len(batch)} rows")
         answers += zip(*(output.tolist() for output in outputs), strict=True)
     frame = rows.as_frame(answers, list(asked.outputs.values()))
     return frame.astype(object)

@@ -73,7 +73,7 @@ class SparkContext:
                 executors = int(self._conf.get(_EXECUTORS) or 2)
                 cluster = Cluster(jobs={"worker": executors}, **options)
             elif options:
-                raise InvalidInput(f"Options are of a cluster that is started here. Received: {sorted(options)}")
+                raise InvalidInput(f"`options` must be left out for an existing cluster, got {sorted(options)}")
             self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
             try:
@@ -129,7 +129,7 @@ class SparkContext:
         import dask.bag as db
 
         if not rdds:
-            raise InvalidInput("union() is of at least one RDD. Received: none")
+            raise InvalidInput("`rdds` must have at least one RDD, got none")
         return RDD(db.concat([rdd.bag for rdd in rdds]), self)
 
     def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:

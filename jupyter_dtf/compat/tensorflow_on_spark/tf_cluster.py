@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``TFCluster``: a cluster of nodes, fed from Dask's collections."""
+"""TensorFlowOnSpark's ``TFCluster``: a cluster of nodes, fed from Dask collections."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from .train_feed import TrainFeed
 logger = logging.getLogger(__name__)
 
 EPOCHS = 10
-"""How often the data is fed where ``num_epochs`` is 0."""
+"""The number of times the data is fed if ``num_epochs`` is 0."""
 _END_S = 60.0
-"""How long the run of a node that has failed may take to say so."""
+"""The longest time until the run of a failed node must report it."""
 _OVER = (TaskState.FINISHED, TaskState.SUCCEEDED)
 
 
 class InputMode:
-    """Who reads the data."""
+    """Where the data is read."""
 
     TENSORFLOW = 0
-    """The program itself."""
+    """In the program itself."""
     SPARK = 1
-    """Dask, which feeds the nodes from a collection."""
+    """In Dask, which feeds the nodes from a collection."""
 
 
 class TFCluster:
-    """A cluster of nodes that runs, from ``run``. ``run`` is the run, as of ``dtf.Cluster.run``."""
+    """A running cluster of nodes, created by ``run``. Its attribute ``run`` is as returned by ``dtf.Cluster.run``."""
 
     def __init__(self, sc: Any, run: Run, plan: NodePlan, input_mode: int, board: TensorBoard | None) -> None:
         self.sc = sc
@@ -59,12 +59,12 @@ class TFCluster:
 
     @property
     def client(self) -> Any:
-        """The Dask client that feeds the nodes; what ``inference`` returns is computed with it."""
+        """The Dask client that feeds the nodes, and with which results of ``inference`` must be computed."""
         return nodes.client_of(self.sc, self._cluster)
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
-        """Of each node: ``job_name`` and ``task_index`` as of the run, ``host``, ``port``, ``pid``."""
+        """For each node: ``job_name`` and ``task_index`` in the run, ``host``, ``port``, ``pid``."""
         return [
             {
                 "job_name": task.task.partition(":")[0],
@@ -83,11 +83,21 @@ class TFCluster:
         feed_timeout: float = 600,
         qname: str = words.INPUT,
     ) -> None:
-        """Feed a bag, or an RDD of a ``SparkContext``, ``num_epochs`` times (0: 10) to the nodes that train.
+        """Feed data to the nodes that train. Returns when all of it is consumed, or no node accepts more.
 
-        A partition goes to whichever node has consumed what it had. Returns when all are consumed, or no node wants
-        any more (``terminate``, or the end of its program). Raises RunFailed with a node's traceback; Conflict, which
-        names the partition, if one is not consumed within ``feed_timeout`` seconds, and the run is stopped then.
+        A partition is sent to any node that has consumed its previous one. Nodes accept no more data after
+        ``terminate``, or when their programs end.
+
+        Args:
+            dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
+            num_epochs: How many times the data is fed; 0: 10 times.
+            feed_timeout: The longest time in seconds for consuming a partition.
+            qname: The name of the queue.
+
+        Raises:
+            RunFailed: If a node fails, with its traceback.
+            Conflict: If a partition, which is named, is not consumed in time. The run is then stopped.
+            InvalidInput: For invalid arguments.
         """
         self._check_feed(dataRDD, qname, feed_timeout)
         if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
@@ -107,7 +117,7 @@ class TFCluster:
         except BaseException as error:
             self._fail(error)
             if isinstance(error, node_feeding.Gone) and self.run.info.state is RunState.SUCCEEDED:
-                is_complete = False  # nobody is there any more, for nobody wants any more
+                is_complete = False  # there are no nodes any more, because none accepts more data
             else:
                 raise
         if not is_complete:
@@ -115,11 +125,26 @@ class TFCluster:
             logger.info("The nodes want no more data: the rest of it is dropped")
 
     def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = words.INPUT) -> Any:
-        """The results of feeding a bag, or an RDD, to the nodes: the same partitions, one result for each item, in
-        order, computed when they are asked for, with ``client``.
+        """Return the results of feeding data to the nodes: one for each item, in order, in the same partitions.
 
-        Computing them raises RunFailed with a node's traceback; Conflict, which names the partition, if its results are
-        not there within ``feed_timeout`` seconds; AssertionError if they are too few.
+        They are computed, with ``client``, when they are requested. Computing them raises RunFailed with a node's
+        traceback, Conflict, naming the partition, if its results do not arrive in time, and AssertionError if there are
+        too few.
+
+        Args:
+            dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
+            feed_timeout: The longest time in seconds for a partition.
+            qname: The name of the queue.
+
+        Returns:
+            An RDD if ``dataRDD`` is one, otherwise a bag.
+
+        Raises:
+            InvalidInput: For invalid arguments.
+            Conflict: If the host of a node has left the cluster.
+
+        Example:
+            >>> results = cluster.inference(bag).compute(scheduler=cluster.client)
         """
         import dask.bag as db
         from dask import delayed
@@ -135,14 +160,22 @@ class TFCluster:
         return like(dataRDD, db.from_delayed(parts), self.sc)
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
-        """End the feed, wait until the programs of all nodes have ended, then end those that serve.
+        """End the feed, wait until the programs of all nodes have ended, then end those that serve (``ps``,
+        ``evaluator``).
 
-        They are waited for until they end by themselves, so ``grace_secs`` is not needed and waits for nothing. After
-        ``timeout`` seconds (-1: never) the run is stopped, and TimeoutError raised. Raises RunFailed with a node's
-        traceback, RunStopped; Unavailable for a streaming context.
+        Args:
+            ssc: None. There are no streaming contexts.
+            grace_secs: Accepted but not needed, because programs are waited for until they end by themselves.
+            timeout: Seconds after which the run is stopped; -1: never.
+
+        Raises:
+            RunFailed: If a node fails, with its traceback.
+            RunStopped: If the run was stopped.
+            TimeoutError: After ``timeout`` seconds.
+            Unavailable: If ``ssc`` is given.
         """
         if ssc is not None:
-            raise Unavailable("Dask has no streaming context: feed batch after batch by train(). Received: ssc")
+            raise Unavailable("`ssc` must be None, got a streaming context: feed batches one by one with train()")
         ends = None if timeout < 0 else time.monotonic() + timeout
         try:
             if self.input_mode == InputMode.SPARK:
@@ -156,33 +189,33 @@ class TFCluster:
         self.run.raise_for_state()
 
     def tensorboard_url(self) -> str | None:
-        """Where TensorBoard is on the machine of this process; None where none was asked for."""
+        """Return the URL of TensorBoard on the machine of this process, or None if it was not requested."""
         return self._board.url if self._board is not None else None
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     def _check_feed(self, data: Any, qname: str, feed_timeout: float) -> None:
         if self.input_mode != InputMode.SPARK:
             raise AssertionError("Data is fed to a cluster that was started with input_mode=InputMode.SPARK")
         if qname not in self.queues:
-            raise AssertionError(f"A queue is one of {', '.join(self.queues)}. Received: {qname!r}")
+            raise AssertionError(f"`qname` must be one of {', '.join(self.queues)}, got {qname!r}")
         if not feed_timeout > 0:
             raise InvalidInput(f"`feed_timeout` must be more than 0 seconds, got {feed_timeout!r:.100}")
         if hasattr(data, "foreachRDD"):
-            raise Unavailable("Dask has no streams: feed batch after batch by train(). Received: a stream")
+            raise Unavailable("`dataRDD` must not be a stream, got one: feed batches one by one with train()")
         self._raise_if_failed()
 
     def _tasks(self, serving: bool) -> list[str]:
         return [task.task for task in self.run.info.tasks if (task.task.partition(":")[0] in SERVING) is serving]
 
     def _hosts(self, serving: bool = False) -> dict[str, str]:
-        """The Dask worker of each node, by its address."""
+        """Return the address of each node's Dask worker."""
         addresses = {host.name: host.address for host in self._cluster.info.hosts}
         names = {task.task: task.host for task in self.run.info.tasks}
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
     def _fed_hosts(self) -> dict[str, str]:
-        """Those of the nodes that train. Raises Conflict where one has none: it would not get its part."""
+        """Return those of the nodes that train. Raises Conflict if one has none, because it would not get its part."""
         hosts = self._hosts()
         if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
             raise Conflict(f"{', '.join(lost)} cannot be fed: their hosts are not in the cluster any more")
@@ -195,14 +228,14 @@ class TFCluster:
         hub = session().hub
 
         def changed(run_id: str) -> None:
-            # On the session's own thread, which must not wait for itself, as `run.info` would.
+            # This runs on the session's own thread, which must not wait for itself, as `run.info` would.
             if run_id == self.run.id and hub.info(run_id).state.is_final:
                 callback()
 
         return hub.subscribe(changed)
 
     def wait_listening(self, timeout_s: float) -> None:
-        """Wait until all nodes have begun, and listen. Raises RunFailed, TimeoutError."""
+        """Wait until all nodes have started and listen. Raises RunFailed or TimeoutError."""
         ends = time.monotonic() + timeout_s
         self._wait(lambda info: info.state.is_final or _begun(info), ends, timeout_s, "reservation_timeout: ")
         if self.input_mode == InputMode.SPARK and not self.run.info.state.is_final:
@@ -225,9 +258,9 @@ class TFCluster:
         self._wait_told(futures, ends, timeout_s)
 
     def _wait_told(self, futures: list[Any], ends: float | None, timeout_s: float, what: str = "timeout: ") -> None:
-        """Wait until Dask workers have done what concerns their nodes, or the run has ended.
+        """Wait until Dask workers have executed requests for their nodes, or the run has ended.
 
-        A worker that is lost takes what it was asked with it, and its nodes. Raises TimeoutError.
+        If a worker is lost, so are its requests and nodes. Raises TimeoutError.
         """
         events: queues.SimpleQueue[Any] = queues.SimpleQueue()
         leave = self._on_end(lambda: events.put(None))
@@ -251,7 +284,7 @@ class TFCluster:
             raise self._stopped(what, timeout_s) from None
 
     def _stopped(self, what: str, timeout_s: float) -> TimeoutError:
-        """The run is stopped: why, to be raised."""
+        """Stop the run, and return the error to raise."""
         self.run.stop(now=True)
         self.run.wait()
         return TimeoutError(
@@ -264,7 +297,7 @@ class TFCluster:
             self.run.raise_for_state()
 
     def _fail(self, error: BaseException) -> None:
-        """Feeding has failed: what the run says of it goes before, and nothing is left running."""
+        """Handle a failure in feeding: the run's own error has priority, and nothing is left running."""
         if isinstance(error, (RunFailed, Conflict)) and "feed_timeout" not in str(error):
             try:
                 self.run.wait(_END_S)
@@ -300,15 +333,37 @@ def run(
     eval_node: bool = False,
     release_port: bool = True,
 ) -> TFCluster:
-    """Start ``map_fun(tf_args, ctx)`` on ``num_executors`` nodes, each a task of one run. Returns when all have begun.
+    """Start ``map_fun(tf_args, ctx)`` on a number of nodes, each a task of one run. Returns when all have started.
 
-    ``sc``: a ``dtf.Cluster``, a Dask client of one or a ``SparkContext``. ``num_ps`` of the nodes are parameter
-    servers, one is the master where ``master_node`` names it (``chief`` or ``master``), one the evaluator with
-    ``eval_node``, the others workers. ``tensorboard`` shows ``log_dir`` on the machine of this process.
+    Args:
+        sc: A ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
+        map_fun: The program, whose second argument is a ``TFNodeContext``.
+        tf_args: The program's first argument. A list also becomes ``sys.argv``.
+        num_executors: The number of nodes, including parameter servers, the master and the evaluator.
+        num_ps: The number of parameter servers.
+        tensorboard: Whether to show ``log_dir`` in TensorBoard, on the machine of this process.
+        input_mode: One of ``InputMode``.
+        log_dir: The directory for TensorBoard.
+        driver_ps_nodes: Accepted with a warning: parameter servers run on the cluster's hosts.
+        master_node: ``"chief"`` or ``"master"`` for a master with this job name; None for none.
+        reservation_timeout: Seconds within which all nodes must start.
+        queues: The names of the nodes' queues.
+        eval_node: Whether one node is an evaluator.
+        release_port: Accepted but not needed: a port stays reserved until TensorFlow listens there.
 
-    ``release_port`` says nothing here: a port stays reserved until TensorFlow listens there. Parameter servers run on
-    the cluster's hosts, also with ``driver_ps_nodes``, which is warned of. Raises InvalidInput, Unavailable; RunFailed
-    with the traceback of a node; TimeoutError if the nodes have not begun after ``reservation_timeout`` seconds.
+    Returns:
+        The running cluster.
+
+    Raises:
+        InvalidInput: For invalid arguments.
+        Unavailable: If the cluster cannot run that many nodes.
+        RunFailed: If a node fails, with its traceback.
+        TimeoutError: If the nodes have not started within ``reservation_timeout`` seconds.
+
+    Example:
+        >>> cluster = TFCluster.run(sc, map_fun, args, num_executors=3, num_ps=1, input_mode=TFCluster.InputMode.SPARK)
+        >>> cluster.train(rdd, num_epochs=2)
+        >>> cluster.shutdown()
     """
     if not callable(map_fun):
         raise InvalidInput(f"`map_fun` must be a function map_fun(args, ctx), got {map_fun!r:.200}", field="map_fun")
@@ -355,5 +410,5 @@ def _begun(info: RunInfo) -> bool:
 
 
 def _trained(info: RunInfo) -> bool:
-    """Whether the programs of all nodes that train have ended."""
+    """Return whether the programs of all nodes that train have ended."""
     return all(task.state in _OVER for task in info.tasks if task.task.partition(":")[0] not in SERVING)

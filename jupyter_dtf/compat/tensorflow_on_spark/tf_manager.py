@@ -172,7 +172,7 @@ class TFManager:
         try:
             return self._queues[qname]
         except KeyError:
-            raise InvalidInput(f"A queue is one of {', '.join(self._queues)}. Received: {qname!r}") from None
+            raise InvalidInput(f"`qname` must be one of {', '.join(self._queues)}, got {qname!r}") from None
 
     def get(self, key: str) -> Any:
         """Return the value for a key. Raises KeyError."""
@@ -208,5 +208,5 @@ def start(authkey: bytes, queues: Sequence[str], mode: str = "local") -> TFManag
     Raises InvalidInput for ``mode="remote"``.
     """
     if mode != "local":
-        raise InvalidInput(f'`mode` must be "local": a manager is its own process\'s alone. Received: {mode!r}')
+        raise InvalidInput(f'`mode` must be "local", because a manager exists only in its own process, got {mode!r}')
     return TFManager(queues)

@@ -46,7 +46,7 @@ def hdfs_path(ctx: Node, path: str) -> str:
         return f"{system}/user/{getpass.getuser()}/{path}"
     if here == "file":
         return system + posixpath.join(ctx.working_dir, path)
-    logger.warning("A path that begins nowhere is taken from the root of %s. Received: %r", system, path)
+    logger.warning("`path` must be absolute on %s, got a relative one, which is taken from the root: %r", system, path)
     return f"{system}/{path}"
 
 
@@ -56,7 +56,7 @@ def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tu
     ``server.join()`` returns when no node of the run is working any more. Raises Unavailable for ``rdma=True``.
     """
     if rdma:
-        raise Unavailable("TensorFlow has no RDMA any more: its servers speak gRPC. Received: rdma=True")
+        raise Unavailable("`rdma` must be False, because TensorFlow's servers use only gRPC, got True")
     server = ctx.dtf.server
     return ctx.dtf.cluster_spec.as_tf(), server
 

@@ -14,12 +14,20 @@ from .node_program import run as node_program
 
 
 def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors: int, use_barrier: bool = True) -> None:
-    """Run ``map_fn(tf_args, ctx)`` ``num_executors`` times, in independent processes.
+    """Run ``map_fn(tf_args, ctx)`` several times, in independent processes. Waits until all have ended.
 
-    ``ctx.worker_num`` is the number of the instance, out of ``ctx.num_workers``. With ``use_barrier``, all run at the
-    same time, which requires that many tasks in the cluster; without it, as many run at a time as the cluster has
-    tasks. Waits until all have ended.
-    Raises RunFailed with the traceback of the one that failed first, and Unavailable if there are too few tasks.
+    Args:
+        sc: A ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
+        map_fn: The program. ``ctx.worker_num`` is the number of the instance, out of ``ctx.num_workers``.
+        tf_args: The program's first argument.
+        num_executors: The number of instances.
+        use_barrier: Whether all run at the same time, which requires that many tasks in the cluster. Otherwise, as many
+            run at a time as the cluster has tasks.
+
+    Raises:
+        RunFailed: With the traceback of the instance that failed first.
+        Unavailable: If there are too few tasks.
+        InvalidInput: For invalid arguments.
     """
     if isinstance(num_executors, bool) or not isinstance(num_executors, int) or num_executors < 1:
         raise InvalidInput(f"`num_executors` must be a whole number from 1, got {num_executors!r:.100}")
@@ -29,9 +37,9 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
     slots = sum(cluster.wait_ready().jobs.values())
     if use_barrier and num_executors > slots:
         raise Unavailable(
-            f"With use_barrier all instances run at the same time, and the cluster {cluster.name} has {slots} tasks. "
-            f"Received: num_executors={num_executors}. use_barrier=False runs them one after the other, "
-            "cluster.scale makes the cluster larger"
+            "`num_executors` must be at most the number of tasks with use_barrier, because all instances run at the "
+            f"same time, got {num_executors}: the cluster {cluster.name} has {slots} tasks. use_barrier=False runs "
+            "them one after the other, cluster.scale makes the cluster larger"
         )
     for first in range(0, num_executors, slots):
         plan = NodePlan(

@@ -123,7 +123,7 @@ def _other_metrics(ctx: FakeContext) -> None:
 
 
 def test_metrics_that_differ_are_named() -> None:
-    with pytest.raises(ValueError, match=r"Received: \['loss'\] on rank 0, \['loss', 'val_loss'\] on rank 1"):
+    with pytest.raises(ValueError, match=r"got \['loss'\] on rank 0, \['loss', 'val_loss'\] on rank 1"):
         run_gang(2, _other_metrics)
 
 

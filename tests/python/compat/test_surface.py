@@ -198,7 +198,7 @@ def _refusals(ctx: FakeContext) -> list[str]:
 
 def test_what_is_refused() -> None:
     (said,) = run_gang(1, _refusals)
-    rules = ["MPI", "not both", "hvd.Product"]
-    rules += ["jupyter dtf run -n 2", "profiler", "profiler", "eager", "initial_lr is a number"]
+    rules = ["MPI", "must be None if average is given", "hvd.Product"]
+    rules += ["jupyter dtf run -n 2", "profiler", "profiler", "eager", "`initial_lr` must be a number"]
     for rule, text in zip(rules, said, strict=True):
         assert rule in text

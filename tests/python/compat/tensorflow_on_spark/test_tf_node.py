@@ -87,7 +87,7 @@ def test_columns_become_tensors_in_the_order_of_their_names() -> None:
 
 def test_only_queues_of_the_cluster() -> None:
     manager = TFManager.start(b"abc", ["input"])
-    with pytest.raises(InvalidInput, match="one of input. Received: 'output'"):
+    with pytest.raises(InvalidInput, match="one of input, got 'output'"):
         TFNode.DataFeed(manager)
     with pytest.raises(queue.Empty):
         manager.get_queue("input").get(block=False)
