@@ -104,8 +104,7 @@ class ForecastSettings(Struct):
             self._one_of(field, values)
         if len(self.tasks) > MAX_POINTS or any(not 1 <= count <= MAX_TASKS for count in self.tasks):
             raise InvalidInput(
-                f"tasks is a list of at most {MAX_POINTS} whole numbers from 1 to {MAX_TASKS:,}. "
-                f"Received: {self.tasks!r:.200}",
+                f"`tasks` must be at most {MAX_POINTS} integers from 1 to {MAX_TASKS:,}, got {self.tasks!r:.200}",
                 field="tasks",
             )
         for field in (
@@ -125,29 +124,31 @@ class ForecastSettings(Struct):
         self._from_to("input_examples_per_s", 0, MAX_FIGURE)
         if self.batch_size and self.per_device:
             raise InvalidInput(
-                "Either batch_size, of all tasks together, or per_device is given. "
-                f"Received: batch_size={self.batch_size}, per_device={self.per_device}",
+                "Only one of `batch_size`, for all tasks together, and `per_device` must be given, "
+                f"got batch_size={self.batch_size} and per_device={self.per_device}",
                 field="per_device",
             )
         if self.backup_workers and (self.strategy != "ps" or not self.sync):
             raise InvalidInput(
-                'backup_workers needs strategy="ps" and sync=True: nobody waits for a late gradient otherwise. '
-                f"Received: backup_workers={self.backup_workers}, strategy={self.strategy!r}, sync={self.sync}",
+                '`backup_workers` must be 0 unless strategy="ps" and sync=True, because nothing waits for late '
+                f"gradients otherwise, got {self.backup_workers} with strategy={self.strategy!r} and sync={self.sync}",
                 field="backup_workers",
             )
         link = self.link
         if link is not None and not (1e-9 < link.bytes_per_s < MAX_FIGURE and link.latency_s < MAX_FIGURE):
-            raise InvalidInput(f"A link has figures that a network can have. Received: {link!r}", field="link")
+            raise InvalidInput(
+                f"`link` must have bytes_per_s and latency_s that a network can have, got {link!r}", field="link"
+            )
 
     def _one_of(self, field: str, values: tuple[str, ...]) -> None:
         value = getattr(self, field)
         if value not in values:
-            raise InvalidInput(f"{field} is one of {', '.join(values)}. Received: {value!r:.100}", field=field)
+            raise InvalidInput(f"`{field}` must be one of {', '.join(values)}, got {value!r:.100}", field=field)
 
     def _from_to(self, field: str, least: float, most: float) -> None:
         value = getattr(self, field)
         if not least <= value <= most:
-            raise InvalidInput(f"{field} is a number from {least} to {most:g}. Received: {value}", field=field)
+            raise InvalidInput(f"`{field}` must be a number from {least} to {most:g}, got {value}", field=field)
 
 
 class ForecastRequest(Struct):
@@ -158,7 +159,7 @@ class ForecastRequest(Struct):
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.settings) <= 16:
-            raise InvalidInput(f"settings has from 1 to 16 items. Received: {len(self.settings)}", field="settings")
+            raise InvalidInput(f"`settings` must have from 1 to 16 items, got {len(self.settings)}", field="settings")
 
 
 class StepParts(PeerStruct):
@@ -261,7 +262,7 @@ class Forecast(PeerStruct):
             if point.tasks == tasks:
                 return point
         known = ", ".join(str(point.tasks) for point in self.points)
-        raise InvalidInput(f"tasks is one of {known}. Received: {tasks}", field="tasks")
+        raise InvalidInput(f"`tasks` must be one of {known}, got {tasks}", field="tasks")
 
     def show(self) -> None:
         """Print it, with what it takes for granted."""

@@ -299,7 +299,7 @@ class RunRequest(RunOptions):
         least, workers = self.restarts.min_workers, sum(self.jobs.values()) if self.jobs else None
         if least is not None and workers is not None and least > workers:
             raise InvalidInput(
-                f"min_workers is at most the number of workers. Received: min_workers={least} for {workers}",
+                f"`min_workers` must be at most the number of workers, {workers}, got {least}",
                 field="restart.min_workers",
             )
         if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):

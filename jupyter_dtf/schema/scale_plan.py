@@ -28,13 +28,13 @@ class ScaleTarget(Struct):
             or sum(value > 0 for value in given) != 1
         ):
             raise InvalidInput(
-                "A target is one of examples_per_second, hours and device_hours, above 0. "
-                f"Received: {', '.join(map(str, given))}",
+                "Exactly one of `examples_per_second`, `hours` and `device_hours` must be a number > 0, and the others "
+                f"0, got {', '.join(map(str, given))}",
                 field="examples_per_second",
             )
         if not self.examples_per_second and not self.examples > 0:
             raise InvalidInput(
-                f"hours and device_hours are for a number of examples, above 0. Received: {self.examples}",
+                f"`examples` must be a number > 0 with hours or device_hours, got {self.examples}",
                 field="examples",
             )
 
@@ -49,7 +49,7 @@ class PlanRequest(Struct):
 
     def __post_init__(self) -> None:
         if len(self.settings) > 16:
-            raise InvalidInput(f"settings has at most 16 items. Received: {len(self.settings)}", field="settings")
+            raise InvalidInput(f"`settings` must have at most 16 items, got {len(self.settings)}", field="settings")
 
 
 class PlanOption(PeerStruct):

@@ -328,7 +328,7 @@ def _type(hint: Any) -> str:
         return " | ".join(_type(argument) for argument in arguments)
     if hint in ENUMS or hint in STRUCTS:
         return str(hint.__name__)
-    raise TypeError(f"A field is of a type that has a form in TypeScript here. Received: {hint!r}")
+    raise TypeError(f"A field must be of a type that can be written in TypeScript, got {hint!r}")
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:

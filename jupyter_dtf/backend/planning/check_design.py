@@ -89,7 +89,7 @@ def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A model is placed. Received: a design without one", field="model")
+        raise InvalidInput("A design must have a model to be placed, got one without", field="model")
     cluster, graph, run, before = design.cluster, design.model.graph, design.run, design.placement
     wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
     for problem in itertools.chain(*wrong):

@@ -36,7 +36,7 @@ def forecasts(
 def model_of(design: Design) -> LayerGraph:
     """The layers of a design's model. Raises InvalidInput for what is wrong with the design."""
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A forecast is of a model. Received: a design without one", field="model")
+        raise InvalidInput("A design must have a model to be forecast, got one without", field="model")
     graph = design.model.graph
     wrong = itertools.chain(
         design_problems.of_cluster(design.cluster),

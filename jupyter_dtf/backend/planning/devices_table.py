@@ -87,8 +87,8 @@ def device(name: str, precision: str) -> DeviceFigures:
     """The figures of a device that computes in this precision. Raises InvalidInput."""
     found = DEVICES.get(name)
     if found is None:
-        raise InvalidInput(f"device is one of {', '.join(DEVICES)}. Received: {name!r:.100}", field="device")
+        raise InvalidInput(f"`device` must be one of {', '.join(DEVICES)}, got {name!r:.100}", field="device")
     if precision not in found.flops_per_s:
         known = ", ".join(found.flops_per_s)
-        raise InvalidInput(f"precision of {name} is one of {known}. Received: {precision!r}", field="precision")
+        raise InvalidInput(f"`precision` must be one of {known} for {name}, got {precision!r}", field="precision")
     return found

@@ -32,7 +32,10 @@ def script(design: Design) -> str:
     cluster = _cluster(design)
     client = ("chief" if "chief" in cluster else "worker", 0)
     if client[0] not in cluster:
-        raise InvalidInput(f"The client is a task of chief or worker. Received: {list(cluster)}", field="cluster.jobs")
+        raise InvalidInput(
+            f"`jobs` must include chief or worker, whose first task is the client, got {list(cluster)}",
+            field="cluster.jobs",
+        )
     run = design.run
     filled = {
         "TITLE": re.sub(r"[^\w .-]", "_", design.model.graph.model if design.model else "pipeline"),

@@ -75,7 +75,7 @@ def basis(
 ) -> Basis:
     """What a model's forecast is made from. Raises InvalidInput for devices and networks that are not known."""
     if not graph.layers:
-        raise InvalidInput("A forecast is of a model. Received: a graph without layers", field="model")
+        raise InvalidInput("`graph` must have at least one layer, got none", field="model")
     on_cpu = settings.device == "CPU" if settings.device else machines.on_cpu
     limit, notes = machines.memory_bytes, []
     if settings.device:

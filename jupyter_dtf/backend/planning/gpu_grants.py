@@ -142,8 +142,8 @@ class _Machine:
     def _grant(self, seat: Seat) -> Grant:
         if isinstance(self._memory, float) and any(gpu.memory_bytes == 0 for gpu in seat.gpus):
             raise Unavailable(
-                f"A fraction of a GPU needs its size, which NVML (nvidia-ml-py) tells. Host {seat.host} lacks it: give "
-                f"gpu_memory in bytes. Received: {self._memory}"
+                f"`gpu_memory` must be in bytes, got the fraction {self._memory}: host {seat.host} cannot report the "
+                "size of its GPUs without NVML (pip install nvidia-ml-py)"
             )
         fitting = [gpu for gpu in seat.gpus if self._taken.get(gpu.id, 0.0) + self._fraction(gpu) <= 1 + 1e-9]
         if len(fitting) < self._wanted:

@@ -105,5 +105,5 @@ def _named(name: str, field: str, *, is_local: bool) -> NetworkFigures:
     found = NETWORKS.get(name)
     if found is None or found.is_local != is_local:
         known = ", ".join(each.name for each in NETWORKS.values() if each.is_local == is_local)
-        raise InvalidInput(f"{field} is one of {known}. Received: {name!r:.100}", field=field)
+        raise InvalidInput(f"`{field}` must be one of {known}, got {name!r:.100}", field=field)
     return found

@@ -228,13 +228,13 @@ def _does_not_fit(
         for index, layer in enumerate(every.layers):
             if every.memory[index] > max(limits) and index not in too_large and layer.id not in splits:
                 return InvalidInput(
-                    f"Each layer fits into a device, or is split if it is a {' or '.join(SPLITTABLE)} that is not "
-                    f"pinned. Received: {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
+                    f"Each layer must fit on one device, or be an unpinned {' or '.join(SPLITTABLE)}, which can be "
+                    f"split, got {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
                     field="devices",
                 )
     return InvalidInput(
-        f"The layers fit into the devices in their order, each where it is pinned. Received: "
-        f"{bytes_(every.memory.sum())} for {there}, {len(pinned) + len(splits)} layers pinned",
+        f"The layers must fit on the devices in order, with pinned layers where they are, got "
+        f"{bytes_(every.memory.sum())} for {there}, with {len(pinned) + len(splits)} layers pinned",
         field="devices",
     )
 
@@ -244,14 +244,13 @@ def _check(
 ) -> None:
     if not graph.layers or not devices:
         raise InvalidInput(
-            f"Layers are placed on devices, one of each at least. Received: {len(graph.layers)} layers, "
-            f"{len(devices)} devices"
+            f"There must be at least one layer and one device, got {len(graph.layers)} layers, {len(devices)} devices"
         )
     names = [device.name for device in devices]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"Each device is there once. Received: {', '.join(names)}", field="devices")
+        raise InvalidInput(f"`devices` must be different devices, got {', '.join(names)}", field="devices")
     layers = {layer.id for layer in graph.layers}
     check_places(layers, devices, {layer: [device] for layer, device in pinned.items()}, "pinned")
     check_places(layers, devices, splits, "splits")
     if both := sorted(set(pinned) & set(splits)):
-        raise InvalidInput(f"A layer is pinned to a device or split. Received both: {both[0]}", field="splits")
+        raise InvalidInput(f"A layer must be either pinned or split, got both for {both[0]!r}", field="splits")

@@ -47,7 +47,7 @@ def predict(
     are not there counts for nothing. Raises InvalidInput for a graph with a cycle and for numbers that cannot be.
     """
     if not 1 <= replicas <= batch_size:
-        raise InvalidInput(f"replicas is from 1 to batch_size. Received: {replicas} of {batch_size}", field="replicas")
+        raise InvalidInput(f"`replicas` must be from 1 to batch_size, {batch_size}, got {replicas}", field="replicas")
     every = costs(graph, batch_size // replicas, microbatches, calibration)
     devices = measured(devices, calibration)
     link = link or (calibration.link if calibration is not None else Link())
@@ -193,7 +193,7 @@ def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[P
         copies.append(there)
     if not missing:
         return copies, []
-    message = f"Each replica has tasks of its own, as many as the first. Received: {replicas} replicas, none at "
+    message = f"Each replica must have as many tasks as the first, got {replicas} replicas and no tasks at "
     return copies, [Problem(field="run.replicas", message=message + _few(missing))]
 
 

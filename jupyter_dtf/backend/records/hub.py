@@ -339,8 +339,8 @@ def _with_checkpoint(message: str, record: RunRecord) -> str:
 
 def _check_ended(info: RunInfo) -> None:
     if not info.state.is_final:
-        raise Conflict(f"A run is deleted after it has ended; stop it first. Received: {info.id}, {info.state.value}")
+        raise Conflict(f"A run must have ended to be deleted, got {info.id}, {info.state.value}: stop it first")
 
 
 def _no_run(run_id: str) -> NotFound:
-    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
+    return NotFound(f"There is no run with the id {run_id!r:.100}")

@@ -124,8 +124,8 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     strategy, computing = _strategy(info), _computing(info)
     if found is None or not strategy:
         raise Conflict(
-            f"A run is forecast that trains by {', '.join(_STRATEGIES)} and has taken {_FEWEST} steps and more beside "
-            f"the first {LEFT_OUT}. Received: {info.name}, {info.strategy or info.kind}"
+            f"A run must train with one of {', '.join(_STRATEGIES)} and have taken at least {_FEWEST} steps after the "
+            f"first {LEFT_OUT} to be forecast, got {info.name}, {info.strategy or info.kind}"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 

@@ -96,8 +96,8 @@ class RunRecord:
         """
         if seq != self.info.next_seq:
             raise Conflict(
-                f"The events of a run are applied in order, without gaps: the next of {self.info.id} is "
-                f"{self.info.next_seq}. Received: {seq}"
+                f"The events of a run must be applied in order, without gaps: `seq` must be {self.info.next_seq} for "
+                f"{self.info.id}, got {seq}"
             )
         try:
             self._follow(seq, event)

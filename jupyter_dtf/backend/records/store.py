@@ -72,7 +72,7 @@ class Store:
             if room.is_full(self.path.parent):
                 raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
             raise Unavailable(
-                f"The store of runs must be a file that can be read and written: {error}. Received: {self.path}"
+                f"The store of runs must be a file that can be read and written, got {self.path}: {error}"
             ) from error
         self.refusal = "" if now.is_writable else now.refusal(self.path)
         self._tables = self._version_of_tables()
@@ -327,7 +327,7 @@ def _decoded(run_id: object, data: object) -> RunInfo:
 
 
 def _no_run(run_id: str) -> NotFound:
-    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
+    return NotFound(f"There is no run with the id {run_id!r:.100}")
 
 
 def _column(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[str]:

@@ -101,21 +101,21 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
             found = os.fstat(file.fileno())
             if found.st_uid != os.getuid():
                 raise InvalidInput(
-                    "A program is this user's own, for reading it runs what is in it. Received: "
-                    f"{directory / _PROGRAM}, of uid {found.st_uid}"
+                    "A program must belong to this user, because unpickling it runs code, got "
+                    f"{directory / _PROGRAM} of uid {found.st_uid}"
                 )
             if submission.format != FORMAT or found.st_size != submission.bytes:
                 raise InvalidInput(
-                    f"What a run was submitted with is of format {FORMAT} and {submission.bytes} bytes. Received: "
-                    f"{directory}, of format {submission.format} and {found.st_size} bytes"
+                    f"A kept submission must be of format {FORMAT} and of {submission.bytes} bytes, got {directory} of "
+                    f"format {submission.format} and of {found.st_size} bytes"
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise NotFound(
-            f"What a run was submitted with is kept in its directory. Received: {run_dir}, without"
+            f"The directory of the run must contain what it was submitted with, got {run_dir}, which does not"
         ) from None
     except OSError as error:
-        raise InvalidInput(f"What a run was submitted with can be read. Received: {directory}, {error}") from None
+        raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
     return submission, Packed([memoryview(program)])
 
 

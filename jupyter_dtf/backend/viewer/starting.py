@@ -156,7 +156,7 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
     """Return the problems of a request, and the hosts that it would have."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
-        problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
+        problems.append(Problem(field="name", message=f"`name` must be unused, got {request.name!r}, which exists"))
     try:
         kind = registry.find_kind(request.kind)
     except DtfError as error:

@@ -160,7 +160,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         describe_file(tmp_path / "broken.keras")
     assert refused.value.field == "path"
     (tmp_path / "model.py").touch()
-    with pytest.raises(InvalidInput, match=r"that ends with \.keras or \.h5\. Received: 'model\.py'"):
+    with pytest.raises(InvalidInput, match=r"whose name ends in \.keras or \.h5, got 'model\.py'"):
         describe_file(tmp_path / "model.py")
 
 
