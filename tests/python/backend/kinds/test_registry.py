@@ -126,7 +126,7 @@ def test_a_preview_has_the_hosts_and_what_is_not_there() -> None:
         ({"hosts": 65}, "Dask workers must be at most 64, got 65"),
         ({"hosts": True}, "Dask workers must be an integer, got True"),
         ({"threads_per_host": -1}, "Threads per Dask worker must be at least 0, got -1"),
-        ({"memory_per_host_bytes": "4GiB"}, r"Memory per Dask worker must be an integer \(bytes\), got '4GiB'"),
+        ({"memory_per_host_bytes": "4GiB"}, "Memory per Dask worker must be an integer (bytes), got '4GiB'"),
     ],
 )
 def test_an_option_out_of_range_states_the_rule_and_the_value(options: dict[str, Any], message: str) -> None:
