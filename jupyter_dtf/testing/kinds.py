@@ -107,7 +107,7 @@ class KindContract:
             check_all()
         assert caught.value.field == "options.no_such_option"
         for field in made.fields():
-            with pytest.raises(InvalidInput, match="must be .*, got <object") as caught:
+            with pytest.raises(InvalidInput, match=r"must be .*, got <object") as caught:
                 registry.check_options(made, {field.name: object()})
             assert caught.value.field == f"options.{field.name}"
 

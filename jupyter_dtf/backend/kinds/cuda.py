@@ -21,7 +21,7 @@ from ...schema.machines import GpuInfo
 from ...schema.sizes import bytes_
 from ..machine import paths
 from ..machine.gpus import read_gpus
-from ..planning.gpu_grants import SHARED
+from ..planning.gpu_assignment import SHARED
 from ..planning.task_defaults import TaskDefaults
 from .local import LocalKind
 

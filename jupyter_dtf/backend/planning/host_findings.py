@@ -97,13 +97,15 @@ def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
 
 def rounds(count: int) -> list[list[tuple[int, int]]]:
     """Every ordered pair of so many hosts, in rounds in which each host is in one pair at most."""
-    seats: list[int | None] = [*range(count), *([None] if count % 2 else [])]
+    players: list[int | None] = [*range(count), *([None] if count % 2 else [])]
     found: list[list[tuple[int, int]]] = []
-    for _ in range(len(seats) - 1):
-        half = len(seats) // 2
+    for _ in range(len(players) - 1):
+        half = len(players) // 2
         met = [
-            (a, b) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if a is not None and b is not None
+            (a, b)
+            for a, b in zip(players[:half], reversed(players[half:]), strict=True)
+            if a is not None and b is not None
         ]
         found += [met, [(b, a) for a, b in met]]
-        seats = [seats[0], seats[-1], *seats[1:-1]]
+        players = [players[0], players[-1], *players[1:-1]]
     return [each for each in found if each]

@@ -13,7 +13,7 @@ from ...schema.api import TaskSeat
 from ...schema.cluster import CPU_JOBS, FIRST_JOBS
 from ...schema.hosts import HostDesign, TaskPlace
 from ...schema.machines import HostInfo
-from .gpu_grants import NO_GPU, Gpu, GpuRequest, Grant, Seat, Wish, grant_gpus
+from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
 """Each holds the endpoints of all tasks: of thousands they would be gigabytes."""
@@ -33,14 +33,14 @@ class HostSlot:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class HostLayout:
     """What a person drew of a cluster: its hosts, and the tasks that were put on them."""
 
     hosts: Sequence[HostDesign] = ()
     tasks: Sequence[TaskPlace] = ()
 
 
-NOT_DRAWN = Drawing()
+NO_LAYOUT = HostLayout()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class PlannedTask:
     threads: int
     local_rank: int
     local_size: int
-    gpus: Grant = NO_GPU
+    gpus: GpuAssignment = NO_GPU
     was_put: bool = False
     """Whether a person put it where it is."""
     share: int = 1
@@ -144,7 +144,7 @@ def plan(
     hosts: Sequence[HostSlot],
     threads_per_task: int = 0,
     gpus: GpuRequest | None = None,
-    drawing: Drawing = NOT_DRAWN,
+    layout: HostLayout = NO_LAYOUT,
 ) -> list[PlannedTask]:
     """Which task runs where, in order of rank.
 
@@ -159,26 +159,26 @@ def plan(
     if not hosts:
         raise GangIncomplete(f"A run needs a host for its {len(tasks)} tasks. There is none")
     hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
-    places = {place.task: place for place in drawing.tasks}
-    drawn = match_hosts(drawing.hosts, hosts)
+    places = {place.task: place for place in layout.tasks}
+    drawn = match_hosts(layout.hosts, hosts)
     names = {host.address: name for name, host in drawn.items()}
     chosen = _choose(tasks, hosts, places, drawn)
     on_host = Counter(host.address for host in chosen)
     on_machine = Counter(host.machine for host in chosen)
-    seats = []
+    hosted_tasks = []
     for (job, index), host in zip(tasks, chosen, strict=True):
         place = places.get(f"{job}:{index}")
-        wish = Wish(place.gpu, place.memory_bytes) if place else None
+        chosen_device = ChosenDevice(place.gpu, place.memory_bytes) if place else None
         called = names.get(host.address, host.name)
-        seats.append(Seat(f"{job}:{index}", job, called, host.machine, host.gpus, wish))
-    granted = grant_gpus(seats, gpus or GpuRequest())
+        hosted_tasks.append(HostedTask(f"{job}:{index}", job, called, host.machine, host.gpus, chosen_device))
+    assigned = assign_gpus(hosted_tasks, gpus or GpuRequest())
     seen: Counter[str] = Counter()
     planned = []
     for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
         threads = threads_per_task or max(1, host.threads // on_host[host.address])
         local = seen[host.machine], on_machine[host.machine]
         name = f"{job}:{index}"
-        planned.append(PlannedTask(job, index, rank, host, threads, *local, granted[name], name in places))
+        planned.append(PlannedTask(job, index, rank, host, threads, *local, assigned[name], name in places))
         seen[host.machine] += 1
     return planned
 
@@ -238,8 +238,8 @@ def _choose(
                 raise GangIncomplete(f"{place.task} was put on host {place.host}. The hosts that were drawn: {there}")
             put[rank] = drawn[place.host]
     if not put:
-        seats = [host for host in hosts for _ in range(host.slots)]
-        return [seats[rank * len(seats) // len(tasks)] for rank in range(len(tasks))]
+        places = [host for host in hosts for _ in range(host.slots)]
+        return [places[rank * len(places) // len(tasks)] for rank in range(len(tasks))]
     on_host = Counter(put.values())
     for rank in range(len(tasks)):
         if rank not in put:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
 from ...schema.run import MOST_SHARES
-from .gpu_grants import SHARED, Grant
+from .gpu_assignment import SHARED, GpuAssignment
 from .launch_plan import PlannedTask, ranked
 
 _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
@@ -171,8 +171,8 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
     return replace(place, threads=max(1, place.threads // shares), gpus=gpus, share=shares)
 
 
-def _together(parts: Sequence[PlannedTask]) -> Grant:
+def _together(parts: Sequence[PlannedTask]) -> GpuAssignment:
     """The GPUs of several places, merged as those of one task."""
     gpus = tuple(dict.fromkeys(gpu for part in parts for gpu in part.gpus.gpus))
     caps = [part.gpus.memory_bytes for part in parts if part.gpus.gpus]
-    return Grant(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))
+    return GpuAssignment(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))

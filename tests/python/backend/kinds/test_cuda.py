@@ -14,7 +14,7 @@ import pytest
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.kinds import registry
 from jupyter_dtf.backend.kinds.cuda import CudaKind
-from jupyter_dtf.backend.planning.gpu_grants import GpuRequest
+from jupyter_dtf.backend.planning.gpu_assignment import GpuRequest
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.cluster_request import ClusterRequest

@@ -32,7 +32,7 @@ class GpuRequest:
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChosenDevice:
     """The device that a task was put on: the number of its host's GPU, None for the CPU; and the cap, in bytes."""
 
     gpu: int | None
@@ -40,7 +40,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Seat:
+class HostedTask:
     """A task that has a host: the names of both, the machine, and the host's GPUs in the order it takes them."""
 
     task: str
@@ -48,11 +48,11 @@ class Seat:
     host: str
     machine: str
     gpus: tuple[Gpu, ...]
-    wish: Wish | None = None
+    device: ChosenDevice | None = None
 
 
 @dataclass(frozen=True)
-class Grant:
+class GpuAssignment:
     """The GPUs of one task, and the most it may take of each in bytes (0: all; as it needs it, if it ``grows``)."""
 
     gpus: tuple[str, ...] = ()
@@ -60,67 +60,69 @@ class Grant:
     grows: bool = True
 
 
-NO_GPU = Grant()
+NO_GPU = GpuAssignment()
 
 SHARED = 0.95
 """What the tasks of a GPU take of it together; the rest is for their CUDA contexts."""
 
 
-def grant_gpus(seats: Sequence[Seat], request: GpuRequest) -> dict[str, Grant]:
+def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict[str, GpuAssignment]:
     """Assign GPUs to every task. ``ps`` and ``evaluator`` tasks get none, unless they were assigned to one.
 
     Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
     Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
     none. Raises Unavailable, naming what exists, if a machine does not have what is requested.
     """
-    granted = dict.fromkeys((seat.task for seat in seats), NO_GPU)
+    assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:
-        return granted
+        return assigned
     if request.per_task is None and request.memory is None:
-        granted.update({seat.task: _as_wished(seat, seat.wish) for seat in seats if seat.wish is not None})
-        taken = {gpu for grant in granted.values() for gpu in grant.gpus}
-        seats = [
-            replace(seat, gpus=tuple(gpu for gpu in seat.gpus if gpu.id not in taken))
-            for seat in seats
-            if seat.wish is None
+        assigned.update(
+            {hosted.task: _as_chosen(hosted, hosted.device) for hosted in hosted_tasks if hosted.device is not None}
+        )
+        taken = {gpu for assignment in assigned.values() for gpu in assignment.gpus}
+        hosted_tasks = [
+            replace(hosted, gpus=tuple(gpu for gpu in hosted.gpus if gpu.id not in taken))
+            for hosted in hosted_tasks
+            if hosted.device is None
         ]
-    machines: dict[str, list[Seat]] = {}
-    for seat in seats:
-        if seat.job not in CPU_JOBS:
-            machines.setdefault(seat.machine, []).append(seat)
+    machines: dict[str, list[HostedTask]] = {}
+    for hosted in hosted_tasks:
+        if hosted.job not in CPU_JOBS:
+            machines.setdefault(hosted.machine, []).append(hosted)
     for computing in machines.values():
         if request.per_task is None and request.memory is None:
-            granted.update(_divided(computing))
+            assigned.update(_divided(computing))
         else:
-            granted.update(_Machine(computing, request).grants())
+            assigned.update(_Machine(computing, request).assignments())
     if request.grows:
-        return granted
-    return {task: replace(grant, grows=not grant.gpus) for task, grant in granted.items()}
+        return assigned
+    return {task: replace(assignment, grows=not assignment.gpus) for task, assignment in assigned.items()}
 
 
-def _as_wished(seat: Seat, wish: Wish) -> Grant:
-    if wish.gpu is None:
+def _as_chosen(hosted: HostedTask, device: ChosenDevice) -> GpuAssignment:
+    if device.gpu is None:
         return NO_GPU
-    if wish.gpu >= len(seat.gpus):
-        there = f"{len(seat.gpus)} GPU{'s' * (len(seat.gpus) > 1)}" if seat.gpus else "none"
-        message = f"{seat.task} was put on GPU:{wish.gpu} of host {seat.host}, which has {there}"
-        raise Unavailable(message, task=seat.task)
-    gpu = seat.gpus[wish.gpu]
-    if gpu.memory_bytes and wish.memory_bytes > gpu.memory_bytes:
+    if device.gpu >= len(hosted.gpus):
+        there = f"{len(hosted.gpus)} GPU{'s' * (len(hosted.gpus) > 1)}" if hosted.gpus else "none"
+        message = f"{hosted.task} was put on GPU:{device.gpu} of host {hosted.host}, which has {there}"
+        raise Unavailable(message, task=hosted.task)
+    gpu = hosted.gpus[device.gpu]
+    if gpu.memory_bytes and device.memory_bytes > gpu.memory_bytes:
         raise Unavailable(
-            f"{seat.task} was given {_size(wish.memory_bytes)} of GPU:{wish.gpu} of host {seat.host}, which has "
-            f"{_size(gpu.memory_bytes)}",
-            task=seat.task,
+            f"{hosted.task} was given {_size(device.memory_bytes)} of GPU:{device.gpu} of host {hosted.host}, which "
+            f"has {_size(gpu.memory_bytes)}",
+            task=hosted.task,
         )
-    return Grant((gpu.id,), wish.memory_bytes)
+    return GpuAssignment((gpu.id,), device.memory_bytes)
 
 
-def _divided(seats: list[Seat]) -> dict[str, Grant]:
+def _divided(hosted_tasks: list[HostedTask]) -> dict[str, GpuAssignment]:
     """The largest equal number of GPUs that every task can have."""
-    there = {gpu.id for seat in seats for gpu in seat.gpus}
-    for per_task in range(len(there) // len(seats), 0, -1):
+    there = {gpu.id for hosted in hosted_tasks for gpu in hosted.gpus}
+    for per_task in range(len(there) // len(hosted_tasks), 0, -1):
         try:
-            return _Machine(seats, GpuRequest(per_task)).grants()
+            return _Machine(hosted_tasks, GpuRequest(per_task)).assignments()
         except Unavailable:  # its hosts have unequally many
             continue
     return {}
@@ -129,31 +131,31 @@ def _divided(seats: list[Seat]) -> dict[str, Grant]:
 class _Machine:
     """Hands out one machine's GPUs, task by task."""
 
-    def __init__(self, seats: list[Seat], request: GpuRequest) -> None:
-        self._seats = seats
+    def __init__(self, hosted_tasks: list[HostedTask], request: GpuRequest) -> None:
+        self._hosted_tasks = hosted_tasks
         self._wanted = request.per_task or 1
         self._memory = request.memory
         self._taken: dict[str, float] = {}  # of each GPU, as a fraction
         self._users: dict[str, int] = {}
 
-    def grants(self) -> dict[str, Grant]:
-        return {seat.task: self._grant(seat) for seat in self._seats}
+    def assignments(self) -> dict[str, GpuAssignment]:
+        return {hosted.task: self._assign(hosted) for hosted in self._hosted_tasks}
 
-    def _grant(self, seat: Seat) -> Grant:
-        if isinstance(self._memory, float) and any(gpu.memory_bytes == 0 for gpu in seat.gpus):
+    def _assign(self, hosted: HostedTask) -> GpuAssignment:
+        if isinstance(self._memory, float) and any(gpu.memory_bytes == 0 for gpu in hosted.gpus):
             raise Unavailable(
-                f"`gpu_memory` must be in bytes, got the fraction {self._memory}: host {seat.host} cannot report the "
+                f"`gpu_memory` must be in bytes, got the fraction {self._memory}: host {hosted.host} cannot report the "
                 "size of its GPUs without NVML (pip install nvidia-ml-py)"
             )
-        fitting = [gpu for gpu in seat.gpus if self._taken.get(gpu.id, 0.0) + self._fraction(gpu) <= 1 + 1e-9]
+        fitting = [gpu for gpu in hosted.gpus if self._taken.get(gpu.id, 0.0) + self._fraction(gpu) <= 1 + 1e-9]
         if len(fitting) < self._wanted:
-            raise Unavailable(self._refusal(seat))
+            raise Unavailable(self._refusal(hosted))
         fitting.sort(key=lambda gpu: self._users.get(gpu.id, 0))  # stable: the host's own order among equals
         chosen = fitting[: self._wanted]
         for gpu in chosen:
             self._taken[gpu.id] = self._taken.get(gpu.id, 0.0) + self._fraction(gpu)
             self._users[gpu.id] = self._users.get(gpu.id, 0) + 1
-        return Grant(tuple(gpu.id for gpu in chosen), min(self._cap_bytes(gpu) for gpu in chosen))
+        return GpuAssignment(tuple(gpu.id for gpu in chosen), min(self._cap_bytes(gpu) for gpu in chosen))
 
     def _fraction(self, gpu: Gpu) -> float:
         """The fraction of a GPU that one task takes."""
@@ -174,15 +176,15 @@ class _Machine:
             case _:
                 return self._memory
 
-    def _refusal(self, seat: Seat) -> str:
+    def _refusal(self, hosted: HostedTask) -> str:
         each = f"{self._wanted} GPU{'s' * (self._wanted > 1)} per task"
         if self._memory is not None:
             each += f", {_size(self._memory)} of each"
-        mine = sum(other.host == seat.host for other in self._seats)
-        there = f"{len(seat.gpus)} GPU{'s' * (len(seat.gpus) != 1)}" if seat.gpus else "none"
-        if self._memory is not None and seat.gpus:
-            there += f" ({', '.join(_size(gpu.memory_bytes) for gpu in seat.gpus)})"
-        return f"{each}: host {seat.host} has {there} for {mine} task{'s' * (mine > 1)}"
+        mine = sum(other.host == hosted.host for other in self._hosted_tasks)
+        there = f"{len(hosted.gpus)} GPU{'s' * (len(hosted.gpus) != 1)}" if hosted.gpus else "none"
+        if self._memory is not None and hosted.gpus:
+            there += f" ({', '.join(_size(gpu.memory_bytes) for gpu in hosted.gpus)})"
+        return f"{each}: host {hosted.host} has {there} for {mine} task{'s' * (mine > 1)}"
 
 
 def _size(amount: int | float) -> str:
