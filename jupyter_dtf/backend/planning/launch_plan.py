@@ -238,8 +238,8 @@ def _choose(
                 raise GangIncomplete(f"{place.task} was put on host {place.host}. The hosts that were drawn: {there}")
             put[rank] = drawn[place.host]
     if not put:
-        places = [host for host in hosts for _ in range(host.slots)]
-        return [places[rank * len(places) // len(tasks)] for rank in range(len(tasks))]
+        by_slot = [host for host in hosts for _ in range(host.slots)]
+        return [by_slot[rank * len(by_slot) // len(tasks)] for rank in range(len(tasks))]
     on_host = Counter(put.values())
     for rank in range(len(tasks)):
         if rank not in put:
