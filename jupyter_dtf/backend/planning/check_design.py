@@ -26,7 +26,7 @@ from .prediction import predict
 from .unused_devices import why_unused, with_reasons
 
 CPU_FLOPS_PER_S = 1e10
-"""What a device is taken to do before anybody has measured it: about one core."""
+"""The speed assumed for a device that has not been measured: about one core."""
 GPU_FLOPS_PER_S = 1e13
 
 

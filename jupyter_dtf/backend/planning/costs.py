@@ -32,11 +32,11 @@ class Costs:
     forward: Floats
     backward: Floats
     update: Floats
-    """Of each step."""
+    """The work of the weight update, once per step."""
     memory: Floats
     """Bytes: weights, gradients, slots, and the activations of all microbatches."""
     activations: Floats
-    """Bytes: of the memory, that for the activations."""
+    """Bytes of the activations, which are part of ``memory``."""
     edges: npt.NDArray[np.int64]
     """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
     batch_size: int

@@ -22,7 +22,7 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The pipeline of a step is played through on every change."""
+"""The pipeline of a step is simulated on every change."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
@@ -34,9 +34,9 @@ class Looked:
 
     design: Design
     planned: Sequence[PlannedTask] = ()
-    """Its tasks; none where the cluster cannot be planned."""
+    """Its tasks; none if the cluster cannot be planned."""
     knows_hosts: bool = False
-    """Whether the hosts are drawn, or promised by the kind."""
+    """Whether the hosts are known, from the design or from the kind of cluster."""
     prediction: Prediction | None = None
 
     @property

@@ -28,12 +28,12 @@ class GpuRequest:
     per_task: int | None = None
     memory: int | float | None = None
     grows: bool = True
-    """Whether what is not capped is taken as it is needed, or at once."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
 
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """The device that a task was put on: the number of its host's GPU, None for the CPU; and the cap, in bytes."""
+    """The device that a task was assigned to: the index of its host's GPU (None: CPU), and a memory limit in bytes."""
 
     gpu: int | None
     memory_bytes: int = 0
@@ -41,7 +41,7 @@ class ChosenDevice:
 
 @dataclass(frozen=True)
 class HostedTask:
-    """A task that has a host: the names of both, the machine, and the host's GPUs in the order it takes them."""
+    """A task with its host and machine, and the host's GPUs in the order in which it uses them."""
 
     task: str
     job: str
@@ -53,7 +53,7 @@ class HostedTask:
 
 @dataclass(frozen=True)
 class GpuAssignment:
-    """The GPUs of one task, and the most it may take of each in bytes (0: all; as it needs it, if it ``grows``)."""
+    """The GPUs of one task, and its memory limit on each in bytes (0: none). ``grows``: allocate it as needed."""
 
     gpus: tuple[str, ...] = ()
     memory_bytes: int = 0
@@ -63,7 +63,7 @@ class GpuAssignment:
 NO_GPU = GpuAssignment()
 
 SHARED = 0.95
-"""What the tasks of a GPU take of it together; the rest is for their CUDA contexts."""
+"""The fraction of a GPU's memory that its tasks share; the rest is for their CUDA contexts."""
 
 
 def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict[str, GpuAssignment]:
@@ -105,7 +105,7 @@ def _as_chosen(hosted: HostedTask, device: ChosenDevice) -> GpuAssignment:
         return NO_GPU
     if device.gpu >= len(hosted.gpus):
         there = f"{len(hosted.gpus)} GPU{'s' * (len(hosted.gpus) > 1)}" if hosted.gpus else "none"
-        message = f"{hosted.task} was put on GPU:{device.gpu} of host {hosted.host}, which has {there}"
+        message = f"{hosted.task} was assigned to GPU:{device.gpu} of host {hosted.host}, which has {there}"
         raise Unavailable(message, task=hosted.task)
     gpu = hosted.gpus[device.gpu]
     if gpu.memory_bytes and device.memory_bytes > gpu.memory_bytes:
@@ -129,7 +129,7 @@ def _divided(hosted_tasks: list[HostedTask]) -> dict[str, GpuAssignment]:
 
 
 class _Machine:
-    """Hands out one machine's GPUs, task by task."""
+    """Assigns the GPUs of one machine, task by task."""
 
     def __init__(self, hosted_tasks: list[HostedTask], request: GpuRequest) -> None:
         self._hosted_tasks = hosted_tasks

@@ -1,7 +1,7 @@
 """Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
 
 The layers are sorted topologically and cut into stages (``stages.py``), once counting transfers as work and once not.
-Other candidates are the simple placements that anybody would try (``simple_ways.py``) and the one already drawn. The
+Other candidates are the obvious simple placements (``simple_ways.py``) and the existing one. The
 candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
 (``judging.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
@@ -26,7 +26,7 @@ from .unused_devices import MOST_LAYERS, ways_with
 
 _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 _FULL = 1
-"""``memory_bytes`` of a device that has no room left: 0 would be as much as is wanted."""
+"""``memory_bytes`` of a device without free memory: 0 would mean no limit."""
 
 
 def place(

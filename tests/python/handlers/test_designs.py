@@ -95,7 +95,7 @@ async def test_what_this_machine_lacks(services: Any, api: Api) -> None:
     cluster = {"jobs": {"worker": 1}, "hosts": hosts, "tasks": tasks}
     (problem,) = (await check(api, json.dumps({"version": 1, "cluster": cluster})))["problems"]
     assert problem["field"] == "cluster.tasks[0].device"
-    assert problem["message"].startswith("worker:0 was put on GPU:63 of host a, which has")
+    assert problem["message"].startswith("worker:0 was assigned to GPU:63 of host a, which has")
 
 
 async def test_a_placement_is_made(fleet: MemoryFleet, api: Api) -> None:

@@ -116,7 +116,7 @@ def test_a_preview_has_the_hosts_and_what_is_not_there() -> None:
     drawn = ClusterRequest(hosts=[HostDesign(name="a", gpus=[0] * 64)], tasks=[place])
     (problem,) = starting.preview(drawn).problems
     assert problem.field == "tasks[0].device"
-    assert problem.message.startswith("worker:0 was put on GPU:63 of host a, which has")
+    assert problem.message.startswith("worker:0 was assigned to GPU:63 of host a, which has")
 
 
 @pytest.mark.parametrize(

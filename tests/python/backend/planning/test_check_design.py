@@ -242,7 +242,7 @@ def test_a_layer_without_a_place_and_what_does_not_fit_are_problems_too() -> Non
         placement=Placement(devices={"x": cpu(0), "y": cpu(0)}),
     )
     found = problems(design)
-    assert ("error", "placement.devices", "Each layer has a device. Without one: z") in found
+    assert ("error", "placement.devices", "Each layer must have a device. Without one: z") in found
     assert any(f"{cpu(0)}: needs 2.0 MiB of memory, and has 1.0 MiB" in text for _, _, text in found)
 
 

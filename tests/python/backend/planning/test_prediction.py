@@ -201,7 +201,7 @@ def test_an_unfinished_placement() -> None:
     graph = chain(1000, 1000, 1000, parameters=1)
     found = predict(graph, Placement(devices={"l1": task(0), "x": task(0), "l2": "nowhere"}), tasks(1), batch_size=1)
     assert found.step_seconds == pytest.approx(0.003)
-    assert [problem.message for problem in found.problems] == ["Each layer has a device. Without one: l0, l2"]
+    assert [problem.message for problem in found.problems] == ["Each layer must have a device. Without one: l0, l2"]
     assert predict(graph, Placement(), tasks(1)).step_seconds == 0.0
 
 
