@@ -90,8 +90,8 @@ class OutputWriter:
     """Writes one stream of a task to its files, which are created with the first line.
 
     Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later; meanwhile
-    ``error`` says why, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of an earlier
-    attempt of the task, whose last block is ``last``.
+    ``error`` says why, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of an
+    earlier attempt of the task, whose last block is ``last``.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:

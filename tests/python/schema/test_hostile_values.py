@@ -299,7 +299,7 @@ def test_what_tasks_have_left(data: bytes, tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     for read in (read_traces, read_placement):
-        with pytest.raises(Unavailable, match="must be as its task has left it"):
+        with pytest.raises(Unavailable, match="must be as its task wrote it"):
             read(tmp_path)
 
 

@@ -105,5 +105,5 @@ def test_it_does_not_take_the_room_of_checkpoints(
     room = os.statvfs(tmp_path)
     monkeypatch.setattr(submitted, "ROOM", room.f_blocks * room.f_frsize)  # of one byte
     submitted.keep(tmp_path / "run", REQUEST, program())
-    assert "times as much has to be free" in caplog.text
+    assert "times as much must be free" in caplog.text
     assert not (tmp_path / "run").exists()
