@@ -1,4 +1,4 @@
-"""Devices and networks that a forecast knows by name. Inert; the tables are in ``backend/planning``."""
+"""The devices and networks that a forecast knows by name. Inert; the tables are in ``backend/planning``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fewest machines that reach a target: what is asked, and what is answered. Inert."""
+"""Requests for and results of plans with the fewest machines that reach a target. Inert."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .text_table import aligned
 
 
 class ScaleTarget(Struct):
-    """What is to be reached: one of the three."""
+    """The target: exactly one of the first three."""
 
     examples_per_second: float = 0.0
     hours: float = 0.0
-    """For ``examples`` in all."""
+    """Hours in which to train on ``examples``."""
     device_hours: float = 0.0
-    """A budget: the fastest that ``examples`` can be had for so many hours of one device."""
+    """A budget: train on ``examples`` as fast as possible within this many device hours."""
     examples: float = 0.0
-    """In all epochs together."""
+    """The number of examples over all epochs."""
 
     def __post_init__(self) -> None:
         given = [self.examples_per_second, self.hours, self.device_hours]
@@ -40,12 +40,12 @@ class ScaleTarget(Struct):
 
 
 class PlanRequest(Struct):
-    """A design that has a model, the strategies that may be used, and the target."""
+    """A design with a model, the strategies that may be used, and the target."""
 
     design: Design
     target: ScaleTarget
     settings: list[ForecastSettings] = []
-    """Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default."""
+    """Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings."""
 
     def __post_init__(self) -> None:
         if len(self.settings) > 16:
@@ -53,28 +53,28 @@ class PlanRequest(Struct):
 
 
 class PlanOption(PeerStruct):
-    """The best that one strategy does for a target."""
+    """The best plan with one strategy."""
 
     title: str
     settings: ForecastSettings
     reached: bool
     point: ForecastPoint
-    """The fewest tasks that reach the target, or those that come nearest to it."""
+    """The fewest tasks that reach the target, or else the ones closest to it."""
     hours: float = 0.0
-    """For the target's examples; 0 where it names none."""
+    """Hours for the target's examples; 0 if it has none."""
     device_hours: float = 0.0
     problem: str = ""
 
 
 class ScalePlan(PeerStruct):
-    """The fewest machines that reach a target, and the strategy that does it; the others for comparison."""
+    """The fewest machines that reach a target, with their strategy, and the others for comparison."""
 
     target: ScaleTarget
     reached: bool
     best: PlanOption
     others: list[PlanOption] = []
     design: Design | None = None
-    """The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer."""
+    """The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer."""
     why: str = ""
 
     def __repr__(self) -> str:

@@ -23,13 +23,13 @@ export interface Progress {
   epochs: number;
 }
 
-/** The newest profile of a run that somebody has asked for while it was running. */
+/** The newest profile of a run that was requested while it was running. */
 export interface RunProfile {
-  /** Of the run's profiles, counted from 1. */
+  /** The number of the profile in the run, counted from 1. */
   number: number;
   steps: number;
   done: boolean;
-  /** Why it has no trace, if it is done without one. */
+  /** Why there is no trace, if it has ended without one. */
   message: string;
 }
 
@@ -119,36 +119,33 @@ export interface Alarm {
   time: number;
 }
 
-/** Which trial of which search a run is. Its parameters are the run's own, its values are told at its end. */
+/** Which trial of which search a run is. Its parameters are the run's; its values are reported at its end. */
 export interface TrialInfo {
-  /** The search's id, the same for all its trials, those of other processes that go on with it included. */
+  /** The search's id, the same for all its trials, including those of processes that continue it. */
   search: string;
-  /** What the search is called. */
+  /** The name of the search. */
   name: string;
   /** Counted from 0. */
   number: number;
-  /**
-   * The metrics that count, the first first, and whether each is to be `minimize`d or `maximize`d. None: a
-   * list of trials, of which none is better than another.
-   */
+  /** The objectives, most important first, each with `minimize` or `maximize`. Empty: trials are not ranked. */
   objectives: Record<string, string>;
-  /** The names of the parameters that are searched, in the order of the space. */
+  /** The names of the searched parameters, in the order of the space. */
   parameters: string[];
-  /** Those of them that are drawn from a logarithmic range. */
+  /** Those that are sampled from a logarithmic range. */
   logarithmic: string[];
-  /** Those whose value is no plain one, and stands among the run's parameters as Python shows it. */
+  /** Those whose values are not plain data, so that the run's parameters contain their `repr`. */
   in_words: string[];
-  /** How many trials the search is to have; 0 where it has no such end. */
+  /** The number of trials of the search; 0 if it is not limited. */
   most: number;
-  /** Whether more can be asked for while it runs. */
+  /** Whether more trials can be requested while it runs. */
   may_grow: boolean;
-  /** So many more than `most` somebody has asked for while this one ran. */
+  /** The number of trials beyond `most` that were requested while this one ran. */
   asked_more: number;
-  /** Somebody has asked while this one ran that the search ends. */
+  /** Whether the end of the search was requested while this one ran. */
   asked_stop: boolean;
 }
 
-/** What the program that drives a search is asked to do: to `stop` it, or to have so many `more` trials. */
+/** A request to the program that drives a search: to `stop` it, or to run this many `more` trials. */
 export interface SearchRequest {
   stop?: boolean;
   more?: number;
@@ -209,13 +206,13 @@ export interface RunInfo {
   alarms: Alarm[];
   /** The latest checkpoint; None if there is none yet. */
   checkpoint: CheckpointInfo | null;
-  /** The newest profile that was asked for; None if none was. */
+  /** The newest profile that was requested; None if none was. */
   profile: RunProfile | null;
   /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
   /** The steps of the first and the last of them; empty if there are none. */
   sparkline_steps: number[];
-  /** What a trial's program has returned for its objectives. If it returned none, `latest` is used. */
+  /** The values that a trial's program returned for its objectives. If it returned none, `latest` is used. */
   values: Record<string, number | null>;
   /** Whether a trial was ended because it was not promising. */
   pruned: boolean;
@@ -753,7 +750,7 @@ export interface MediaSeries {
 /**
  * Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide.
  *
- * `metrics` are those whose series are wanted; null for all.
+ * `metrics`: those whose series to send; null: all.
  */
 export interface Subscribe {
   type: 'subscribe';
@@ -764,7 +761,7 @@ export interface Subscribe {
   metrics?: string[] | null;
 }
 
-/** From now on send the series of these metrics of a subscribed run, each from where it was left. */
+/** From now on, send the series of these metrics of a subscribed run, each from where it stopped. */
 export interface Show {
   type: 'show';
   run: string;
@@ -779,8 +776,8 @@ export interface Unsubscribe {
 /**
  * The first message: which protocols the server speaks (`schema.protocol`), and its version.
  *
- * A page says which it speaks when it opens the socket (`?protocol=1&oldest=1`). Where there is none that both
- * speak, the server says no more and closes the socket.
+ * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If none is common to both, the
+ * server sends nothing else and closes the socket.
  */
 export interface HelloMessage {
   type: 'hello';
@@ -795,7 +792,7 @@ export interface ClustersMessage {
   clusters: ClusterInfo[];
 }
 
-/** Runs that are new or have changed. The first message after connecting (`all`) holds every run known. */
+/** Runs that are new or have changed. The first message after connecting (`all`) contains all runs. */
 export interface RunsMessage {
   type: 'runs';
   runs: RunInfo[];
@@ -804,7 +801,7 @@ export interface RunsMessage {
 }
 
 /**
- * Events of a subscribed run but its points; `next_seq` is what to resume after, minus one.
+ * Events of a subscribed run except points; resume after `next_seq` - 1.
  *
  * Each event is the struct of `schema.events` as JSON, with `seq` added.
  */
@@ -822,14 +819,14 @@ export interface EventsMessage {
  */
 export interface SeriesFrame {
   metric: string;
-  /** `worker:1`; empty for the mean over the tasks by step, which is there when more than one task reports. */
+  /** `worker:1`; empty for the mean over the tasks by step, which exists if more than one task reports. */
   task: string;
   start: number;
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
-   * model. `task` names the attempt then (`worker:1, attempt 1`): for who does not know this, it is another line.
+   * The task, if these points of an attempt were replaced by a later one; empty if they led to the model. `task`
+   * then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw another line.
    */
   replaced: string;
 }
@@ -841,7 +838,7 @@ export interface SeriesMessage {
   frames: SeriesFrame[];
 }
 
-/** A message that could not be followed. */
+/** A message that could not be handled. */
 export interface SocketError {
   type: 'error';
   message: string;
@@ -886,7 +883,7 @@ export interface TraceData {
   warnings: string[];
   /** The number of operations (the shortest ones) that are left out. */
   left_out: number;
-  /** Which of the run's profiles it is of, counted from 1; 0: the steps that the run was started to trace. */
+  /** The number of the profile in the run, counted from 1; 0: the steps of `trace_steps`. */
   profile: number;
 }
 
@@ -897,58 +894,58 @@ export interface Layer {
   /** Its class, `Dense`. */
   kind: string;
   calls: number;
-  /** Of the first call, with a batch of one example. */
+  /** The shapes of its inputs in the first call, with a batch of one example. */
   input_shapes: number[][];
   output_shapes: number[][];
-  /** Numbers in its weights, trainable or not. */
+  /** The number of elements of its weights, trainable or not. */
   parameters: number;
   parameter_bytes: number;
   gradient_bytes: number;
-  /** What the optimizer keeps for its weights. */
+  /** Bytes of the optimizer's slots for its weights. */
   slot_bytes: number;
-  /** What its operations put out in a forward pass, which the backward pass may need. */
+  /** Bytes of the outputs of its operations in a forward pass, which the backward pass may need. */
   activation_bytes: number;
   /** Floating-point operations of a forward pass: a multiplication and an addition are two. */
   flops: number;
 }
 
-/** What a layer puts out is needed by another. */
+/** An output of a layer that another one needs. */
 export interface Edge {
   source: string;
   target: string;
-  /** In a forward pass; the backward pass sends as many the other way. */
+  /** Bytes in a forward pass; the backward pass sends as many in reverse. */
   bytes: number;
 }
 
-/** What goes into the model. It is no layer: it is not placed, and goes to wherever the layers are that take it. */
+/** An input of the model. It is not a layer and not placed, but sent to the devices of the layers that use it. */
 export interface Input {
-  /** The key or the name that its data goes by; where nobody named it, its place in the argument of `call`. */
+  /** The key or name of its data; without one, its position in the argument of `call`. */
   name: string;
-  /** With a batch of one example, as those of the layers. */
+  /** With a batch of one example, as for layers. */
   shape: number[];
-  /** Empty where the model does not say. */
+  /** Empty if the model does not say. */
   dtype: string;
-  /** The ids of the layers that take it, in their order. */
+  /** The ids of the layers that use it, in order. */
   targets: string[];
 }
 
 /** Why `dtf.Pipeline` would not train the model as it was compiled when it was described. */
 export interface Refusal {
-  /** Of a design: `model`, whatever is drawn; or what makes it so, such as `run.replicas`. */
+  /** The field of a design: `model` if it holds for any design, or else the cause, such as `run.replicas`. */
   field: string;
   message: string;
 }
 
-/** The layers in the order in which they are first called, and what travels between them. */
+/** The layers in the order in which they are first called, and the edges between them. */
 export interface LayerGraph {
   model: string;
   layers: Layer[];
   edges: Edge[];
   inputs: Input[];
-  /** What could not be seen. */
+  /** What could not be determined. */
   notes: string[];
   refusals: Refusal[];
-  /** Whether a pipeline of it is to take one forward pass and one backward pass in turn (`schedule="1f1b"`). */
+  /** Whether a pipeline of it alternates forward and backward passes (`schedule="1f1b"`). */
   takes_turns: boolean;
 }
 
@@ -1002,9 +999,9 @@ export interface DeviceLoad {
   memory_limit_bytes: number;
   /** The share of a step's work, from 0 to 1. */
   share: number;
-  /** Of each step. */
+  /** Seconds per step in which it is busy. */
   busy_s: number;
-  /** In each step. */
+  /** Bytes sent per step. */
   sent_bytes: number;
   received_bytes: number;
   layers: number;
@@ -1022,7 +1019,7 @@ export interface Cut {
   target: string;
   source_device: string;
   target_device: string;
-  /** In the forward pass of one microbatch. */
+  /** Bytes in the forward pass of one microbatch. */
   bytes: number;
 }
 
@@ -1095,8 +1092,8 @@ export interface Design {
   run: RunSettings;
   calibration: Calibration | null;
   /**
-   * What belongs to the picture alone: blocks of the model that are `folded` and `unfolded`, by their ids, where
-   * that is otherwise than the designer shows them at first. What else is here is kept as it is.
+   * State of the designer's view only: the ids of blocks of the model that are `folded` and `unfolded`, if not as
+   * by default. Other keys are kept unchanged.
    */
   drawing: Record<string, unknown>;
 }
@@ -1120,7 +1117,7 @@ export interface DesignReport {
   devices: Record<string, string>;
   problems: DesignProblem[];
   prediction: Prediction | null;
-  /** The design as it is written today, where the text that was sent is of an older version. */
+  /** The design in the current format, if the text that was sent is in an older one. */
   text: string;
 }
 
@@ -1142,7 +1139,7 @@ export interface LayerPlace {
   actual: string[];
 }
 
-/** How long a run's steps took that were not traced, in seconds. */
+/** The durations of a run's steps that were not traced, in seconds. */
 export interface StepTimes {
   count: number;
   /** The number of first steps that are not counted, because they build, trace and check. */
@@ -1152,7 +1149,7 @@ export interface StepTimes {
   low_s: number;
   /** A quarter of the steps took more. */
   high_s: number;
-  /** Of the run; 0 where that is not known. */
+  /** The batch size of the run; 0 if unknown. */
   batch_size: number;
 }
 
@@ -1354,45 +1351,45 @@ export interface Forecast {
   problems: Problem[];
 }
 
-/** What is to be reached: one of the three. */
+/** The target: exactly one of the first three. */
 export interface ScaleTarget {
   examples_per_second: number;
-  /** For `examples` in all. */
+  /** Hours in which to train on `examples`. */
   hours: number;
-  /** A budget: the fastest that `examples` can be had for so many hours of one device. */
+  /** A budget: train on `examples` as fast as possible within this many device hours. */
   device_hours: number;
-  /** In all epochs together. */
+  /** The number of examples over all epochs. */
   examples: number;
 }
 
-/** A design that has a model, the strategies that may be used, and the target. */
+/** A design with a model, the strategies that may be used, and the target. */
 export interface PlanRequest {
   design: Design;
   target: ScaleTarget;
-  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default. */
+  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings. */
   settings: ForecastSettings[];
 }
 
-/** The best that one strategy does for a target. */
+/** The best plan with one strategy. */
 export interface PlanOption {
   title: string;
   settings: ForecastSettings;
   reached: boolean;
-  /** The fewest tasks that reach the target, or those that come nearest to it. */
+  /** The fewest tasks that reach the target, or else the ones closest to it. */
   point: ForecastPoint;
-  /** For the target's examples; 0 where it names none. */
+  /** Hours for the target's examples; 0 if it has none. */
   hours: number;
   device_hours: number;
   problem: string;
 }
 
-/** The fewest machines that reach a target, and the strategy that does it; the others for comparison. */
+/** The fewest machines that reach a target, with their strategy, and the others for comparison. */
 export interface ScalePlan {
   target: ScaleTarget;
   reached: boolean;
   best: PlanOption;
   others: PlanOption[];
-  /** The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer. */
+  /** The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer. */
   design: Design | null;
   why: string;
 }
@@ -1430,7 +1427,7 @@ export interface EfficiencyReport {
   findings: string[];
 }
 
-/** A run by its id, and what it was called when the file was written: it may be gone from the store. */
+/** A run by its id, with its name when the file was written, as it may no longer be in the store. */
 export interface DashboardRun {
   id: string;
   name: string;
@@ -1445,11 +1442,11 @@ export interface DashboardPlot {
   log: boolean;
 }
 
-/** Runs that lie upon each other in chosen plots. */
+/** Runs that are overlaid in chosen plots. */
 export interface RunsDashboard {
   version: number;
   title: string;
-  /** What all plots are drawn over. */
+  /** The x axis of all plots. */
   x: string;
   runs: DashboardRun[];
   plots: DashboardPlot[];
@@ -1485,7 +1482,7 @@ export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stoppe
 
 export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
 
-/** How many steps a profile has unless somebody says otherwise. */
+/** The default number of steps of a profile. */
 export const PROFILE_STEPS = 3;
 
 /** Layer classes whose columns can be split over devices. */
