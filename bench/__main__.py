@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; all where none is given")
     chosen = parser.parse_args().names or list(NAMES)
     if unknown := set(chosen) - set(NAMES):
-        parser.error(f"a benchmark is one of {', '.join(NAMES)}. Received: {', '.join(sorted(unknown))}")
+        parser.error(f"a benchmark must be one of {', '.join(NAMES)}, got {', '.join(sorted(unknown))}")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     rows: list[Row] = []
     for name in chosen:

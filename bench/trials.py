@@ -167,7 +167,7 @@ async def scheduled_s(trials: int) -> float:
             info = SimpleNamespace(jobs={"worker": 1}, latest={}, started=0.0, ended=1.0, state=RunState.SUCCEEDED)
             info.run_dir = ""
             run = SimpleNamespace(id=str(following.number), is_active=True, info=info, request=request)
-            assert len(await room.seats(run)) == 1  # type: ignore[arg-type]
+            assert len(await room.acquire(run)) == 1  # type: ignore[arg-type]
             running.append((following.number, run))
         if not running:
             return (time.perf_counter() - began) / trials

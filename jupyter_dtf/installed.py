@@ -1,12 +1,12 @@
-"""What installed packages, this one included, offer by entry points: found by group and name, imported by whoever asks.
+"""The entry points of installed packages, including this one: found by group and name, and imported by the caller.
 
-So a room uses what stands above it, or outside of the project, without importing it by a string.
+They let a package use code above it, or outside of the project, without importing it by a string.
 
 * ``jupyter_dtf.kinds``: classes, ``backend.kinds.base.Kind``, named as the kind; for ``backend.kinds.registry``.
 * ``jupyter_dtf.errands``: modules that are run as processes (``schema.errand``), for
   ``backend.machine.errand_process``.
-* ``jupyter_dtf.compat``: functions that have the modules of another library found by their names, and import nothing
-  else; named as the library; for ``backend.task.script_program``.
+* ``jupyter_dtf.compat``: functions that make the modules of another library importable, and import nothing else;
+  named as the library; for ``backend.task.script_program``.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PACKAGE = "jupyter-dtf"
 
 @functools.cache
 def points(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by their names, as they were when this process first asked.
+    """The entry points of a group by name, cached at the first call.
 
-    Of two with one name it is this package's own, or the one that Python's path finds first.
+    Of two with the same name, this package's own wins, or else the first on Python's path.
     """
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
@@ -33,7 +33,7 @@ def points(group: str) -> dict[str, EntryPoint]:
 
 
 def point(group: str, name: str) -> EntryPoint:
-    """One that this package has itself. Raises Unavailable, with what to do, where the installation knows none."""
+    """An entry point of this package. Raises Unavailable, with what to do, if it is not installed."""
     found = points(group).get(name)
     if found is None:
         raise Unavailable(f"This installation of {PACKAGE} has no {name!r} in {group}. {reinstall()}")
@@ -41,10 +41,10 @@ def point(group: str, name: str) -> EntryPoint:
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Whether this package has it, not another one."""
+    """Whether it belongs to this package."""
     return point.dist is not None and point.dist.name.lower().replace("_", "-") == PACKAGE
 
 
 def reinstall() -> str:
-    """What to do where the entry points are not those of this source: those of a checkout are from its last install."""
+    """What to do if the entry points do not match the source: those of a checkout are from its last installation."""
     return f"Reinstall the package: pip install {PACKAGE}, or pip install -e . in a checkout (make does it)"

@@ -1,9 +1,9 @@
-"""What TensorFlow writes to standard error about itself, kept out of notebooks, terminals and logs.
+"""Keeps TensorFlow's informational messages on standard error out of notebooks, terminals and logs.
 
-TensorFlow's C++ tells at INFO and WARNING how it was built and what this machine lacks. ``TF_CPP_MIN_LOG_LEVEL`` says
-how much of it is shown (0: all, 1: no INFO, 2: no WARNING either); importing jupyter_dtf sets it to 2 where nobody has
-set it. While TensorFlow is imported it does not follow that setting yet: what it writes then goes through a filter, a
-process of its own, so that the last words of an import that crashes are not lost. Errors are never kept out.
+TensorFlow's C++ logs at INFO and WARNING how it was built and what this machine lacks. ``TF_CPP_MIN_LOG_LEVEL`` sets
+how much of it is shown (0: all, 1: no INFO, 2: no WARNING either); importing jupyter_dtf sets it to 2 if it is not set.
+The setting has no effect yet while TensorFlow is being imported, so its output then goes through a filter in a separate
+process, which does not lose the output of an import that crashes. Errors are never filtered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _set_here = False
 
 
 def hush() -> None:
-    """Have TensorFlow keep to itself what is no error, unless it has been imported, or asked to say more."""
+    """Have TensorFlow show errors only, unless it was already imported or the log level was set."""
     global _set_here
     if _MODULE in sys.modules:
         return
@@ -40,7 +40,7 @@ def hush() -> None:
 
 
 def speak() -> None:
-    """Undo ``hush``: TensorFlow says all that it has to say, unless a person has set how much."""
+    """Undo ``hush``: TensorFlow logs everything, unless the user has set the log level."""
     global _set_here
     if _set_here:
         del os.environ[VARIABLE]
@@ -49,12 +49,12 @@ def speak() -> None:
 
 
 def unhook() -> None:
-    """Leave the import of TensorFlow alone: nobody reads this process's standard error but in a log."""
+    """Do not filter the import of TensorFlow: this process's standard error goes to a log."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
 
 
 def pattern() -> str:
-    """An extended regular expression for the lines that are kept out at the level that is set; empty: none."""
+    """An extended regular expression for the lines that are filtered at the current level; empty: none."""
     level = os.environ.get(VARIABLE, "")
     kept_out = {"1": "I", "2": "IW", "3": "IW"}.get(level, "")
     if not kept_out:
@@ -70,7 +70,7 @@ def pattern() -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as the others would, once, and has its import filtered."""
+    """Finds TensorFlow like the other finders, once, and filters its import."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -102,7 +102,7 @@ class _Loader(importlib.abc.Loader):
 
 @contextlib.contextmanager
 def filtered() -> Iterator[None]:
-    """A context in which this process's standard error goes through the filter, where one can be had."""
+    """A context in which this process's standard error goes through the filter, if it can be started."""
     grep, lines = shutil.which("grep"), pattern()
     try:
         if grep is None or not lines:

@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     names = [argument for argument in arguments if argument != "--all"]
     unknown = sorted(set(names) - set(SUITES))
     if unknown:
-        print(f"A suite is one of {', '.join(SUITES)}. Received: {' '.join(unknown)}", file=sys.stderr)
+        print(f"A suite must be one of {', '.join(SUITES)}, got {' '.join(unknown)}", file=sys.stderr)
         return 2
     first, *others = names or SUITES
     # Where pytest keeps the directories of the last runs stays, to be looked at.

@@ -84,7 +84,8 @@ def measured_link(machines: Any) -> Link:
 
     if not isinstance(machines, Cluster):
         raise InvalidInput(
-            f"network={MEASURED!r} is measured between the hosts of a cluster. Received: {machines!r:.100}",
+            f"`machines` must be a cluster for network={MEASURED!r}, which is measured between its hosts, got "
+            f"{machines!r:.100}",
             field="network",
         )
     name = machines.wait_ready().name
@@ -94,7 +95,9 @@ def measured_link(machines: Any) -> Link:
 def link_of(pairs: Sequence[PairSpeed]) -> Link:
     """What pairs of hosts have measured, as one link. Raises InvalidInput where there are none."""
     if not pairs:
-        raise InvalidInput("A network is measured between two hosts or more. Received: one", field="network")
+        raise InvalidInput(
+            f"The cluster must have at least two hosts for network={MEASURED!r}, got one", field="network"
+        )
     return Link(
         bytes_per_s=statistics.median(pair.bytes_per_second for pair in pairs),
         latency_s=statistics.median(pair.latency_seconds for pair in pairs) / 2,
@@ -126,7 +129,7 @@ def _machines(machines: Any, calibration: Calibration | None) -> forecast.Machin
 
 def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
     if not devices or not all(isinstance(device, Device) for device in devices):
-        raise InvalidInput(f"Devices are Device structs, one or more. Received: {devices!r:.100}", field="devices")
+        raise InvalidInput(f"`devices` must be one or more Device structs, got {devices!r:.100}", field="devices")
     limits = [device.memory_bytes for device in devices if device.memory_bytes]
     return forecast.Machines(
         tasks=len(devices),
@@ -139,7 +142,9 @@ def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
 def _design(design: Design | None, graph: LayerGraph, machines: Any, calibration: Calibration | None) -> Design:
     """The design that a plan begins from: the one given, with the cluster given."""
     if isinstance(machines, Sequence):
-        raise InvalidInput("A plan is for a cluster or a design. Received: devices", field="machines")
+        raise InvalidInput(
+            f"`machines` must be a cluster or a design for a plan, got {machines!r:.100}", field="machines"
+        )
     found = machines if isinstance(machines, Design) else design or Design()
     cluster = found.cluster
     if machines is not None and not isinstance(machines, Design):

@@ -172,7 +172,7 @@ def predict(
         return _predict_placed(model, placement, devices, **options)
     if devices is not None:
         raise InvalidInput(
-            f"placement is a Placement or maps layers to devices. Received: {placement!r:.100}", field="placement"
+            f"`placement` must be a Placement or map layers to devices, got {placement!r:.100}", field="placement"
         )
     return forecasting.forecast_of(model, placement if machines is None else machines, **options)
 

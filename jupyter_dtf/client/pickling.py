@@ -33,8 +33,9 @@ def refusal(error: Exception, **sent: Any) -> InvalidInput:
     """What is said of a program that cannot be pickled: of what is ``sent``, by its name, what it is that cannot."""
     path, found, why = _culprit(SimpleNamespace(**sent), error)
     return InvalidInput(
-        "A program and its arguments must be picklable, for they travel to the tasks: make what is not, an open file "
-        f"or a lock, in the program itself. Received: {path or 'a program'}, {_kind(found)}: {why}"
+        "A program and its arguments must be picklable, because they are sent to the tasks, got "
+        f"{path or 'a program'}, {_kind(found)}: {why}. Create what cannot be pickled, such as an open file or a lock, "
+        "in the program itself"
     )
 
 

@@ -100,7 +100,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     try:
         tasks = [int(count) for count in arguments.tasks.split(",") if count]
     except ValueError:
-        raise InvalidInput(f"--tasks is as 1,2,4. Received: {arguments.tasks!r:.100}", field="tasks") from None
+        raise InvalidInput(
+            f"--tasks must be integers as in 1,2,4, got {arguments.tasks!r:.100}", field="tasks"
+        ) from None
     design = Design.open(arguments.design)
     settings = _settings(arguments, arguments.strategy, tasks=tasks, threshold=arguments.threshold)
     (found,) = design_forecast.forecasts(design, [settings])

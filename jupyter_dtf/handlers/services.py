@@ -190,14 +190,14 @@ class Services:
         return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, promised)
 
     async def forecast_run(self, run_id: str, settings: ForecastSettings) -> Forecast:
-        """How a run would scale, by what its own steps took. Raises NotFound, and Conflict for one of too few steps."""
+        """How a run would scale, from its measured steps. Raises NotFound, and Conflict if it has too few steps."""
         from ..backend.records.run_forecast import run_forecast
 
         hub = await self.hub()
         return await asyncio.to_thread(lambda: run_forecast(hub.record(run_id), settings))
 
     async def efficiency_of(self, run_id: str) -> EfficiencyReport:
-        """What a run did beside what would be forecast for it. Raises NotFound."""
+        """The comparison of a run with its forecast. Raises NotFound."""
         from ..backend.records.run_forecast import efficiency
 
         hub = await self.hub()

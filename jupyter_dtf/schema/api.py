@@ -1,4 +1,4 @@
-"""What the REST routes say: clusters and kinds as they are described, forms, previews, pages of output.
+"""The structs of the REST routes: descriptions of clusters and kinds, forms, previews, pages of output.
 
 The browser's types (``src/api/schema.ts``) are generated from the structs of this package.
 """
@@ -17,7 +17,7 @@ from .trace import PROFILE_STEPS, check_count
 
 
 class ClusterState(str, enum.Enum):
-    """The life of a cluster as a viewer sees it."""
+    """The state of a cluster as a viewer sees it."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -37,10 +37,10 @@ class ClusterPatch(Struct):
 
 
 class ResumeRequest(Struct):
-    """Where a run is to go on, and from which of its checkpoints."""
+    """On which cluster to resume a run, and from which of its checkpoints."""
 
     cluster: str = ""
-    """Empty: the one that it was on."""
+    """Empty: the cluster that it ran on."""
     step: int | None = None
     """None: the newest."""
 
@@ -50,7 +50,7 @@ class ResumeRequest(Struct):
 
 
 class RunProfileRequest(Struct):
-    """How many of a running run's next steps are to be traced."""
+    """The number of next steps of a running run to trace."""
 
     steps: int = PROFILE_STEPS
 
@@ -59,7 +59,7 @@ class RunProfileRequest(Struct):
 
 
 class ExampleRequest(Struct):
-    """Where an example is wanted: a folder, as the contents manager of the server calls it."""
+    """The folder to copy an example to, as a path of the server's contents manager."""
 
     folder: str = ""
 
@@ -71,15 +71,15 @@ class ExampleCopy(PeerStruct):
 
 
 class TaskSeat(PeerStruct):
-    """Where a task of a cluster's jobs is, in a run that asks for nothing else."""
+    """The place of a task of a cluster's jobs, in a run with default settings."""
 
     task: str
     """``worker:1``."""
     host: str
     gpus: list[int] = []
-    """The numbers of the host's GPUs that are its ``GPU:0`` and so on; empty: it computes on the CPU."""
+    """The indices of the host's GPUs that are its ``GPU:0`` and so on; empty: it computes on the CPU."""
     memory_bytes: int = 0
-    """The most it takes of each of its GPUs; 0: what it needs."""
+    """Its memory limit on each of its GPUs; 0: none."""
 
 
 class ClusterInfo(PeerStruct):
@@ -90,25 +90,25 @@ class ClusterInfo(PeerStruct):
     jobs: dict[str, int] = {}
     hosts: list[HostInfo] = []
     coming: list[ComingHost] = []
-    """Hosts that are on their way, where the kind tells of them."""
+    """Hosts that are starting, if the kind reports them."""
     tasks: list[TaskSeat] = []
-    """By rank; empty until the hosts are there."""
+    """In order of rank; empty until the hosts are present."""
     created: float = 0.0
     active_runs: int = 0
     notes: list[str] = []
-    """What a person should know, such as more tasks than cores."""
+    """Notes for the user, such as more tasks than cores."""
     warnings: list[str] = []
-    """What is wrong and should be acted on, such as runs that cannot be saved. Each says what can be done."""
+    """Problems that need action, such as runs that cannot be saved. Each says what to do."""
     silent_s: float = 0.0
-    """Seconds since it last answered, where that is longer than usual; 0 while it answers."""
+    """Seconds since it last responded, if that is longer than usual; 0 while it responds."""
     incompatible: str = ""
     """Why this version of jupyter_dtf cannot talk to it: which protocols both speak, and what to do. Empty: it can."""
 
 
 def read_cluster(raw: Any) -> ClusterInfo:
-    """The description of a cluster as a peer has told it. Raises InvalidInput.
+    """The description of a cluster, received from itself. Raises InvalidInput.
 
-    It has told it itself, so a state that this version does not know is one of a cluster that runs.
+    Because the cluster responds, a state that this version does not know is read as running.
     """
     if (
         isinstance(raw, dict)
@@ -125,18 +125,18 @@ class FieldInfo(PeerStruct):
     name: str
     title: str
     type: str
-    """integer, number, bytes, string, boolean, choice; list: of texts, which forms and terminals part by commas."""
+    """integer, number, bytes, string, boolean, choice; list: of strings, separated by commas in forms and terminals."""
     default: Any = None
     help: str = ""
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = []
     counts_hosts: bool = False
-    """It is the number of the cluster's hosts: where hosts are drawn, as many as those, and nobody is asked."""
+    """Whether it is the number of the cluster's hosts, which a design with hosts determines."""
 
 
 class KindInfo(PeerStruct):
-    """A kind of cluster. ``lacks`` says what is missing where it is not available."""
+    """A kind of cluster. ``lacks`` says what is missing if it is not available."""
 
     kind: str
     title: str
@@ -146,7 +146,7 @@ class KindInfo(PeerStruct):
 
 
 class Problem(Struct):
-    """What is wrong with one field of a request."""
+    """A problem of one field of a request."""
 
     field: str
     message: str
@@ -154,22 +154,22 @@ class Problem(Struct):
 
 
 class Preview(Struct):
-    """What a ClusterRequest would make. Ports are chosen at the start of each run, so they are shown as 0."""
+    """The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own."""
 
     cluster_spec: dict[str, list[str]]
     tf_config: dict[str, str]
     """TF_CONFIG as JSON text for each task, ``worker:0`` first; of the first hundred."""
     problems: list[Problem] = []
     hosts: list[HostDesign] = []
-    """Those that there would be, as far as that is known beforehand."""
+    """The hosts that it would have, as far as they are known beforehand."""
     script: str = ""
-    """What is sent to a batch system for each host; empty where there is none."""
+    """The script submitted to a batch system for each host; empty if there is none."""
     fields: list[FieldInfo] = []
-    """Options that the kind has beside those of ``KindInfo``, with what was given so far; such as a gateway's own."""
+    """Options of the kind in addition to those of ``KindInfo``, given the values so far; such as a gateway's own."""
 
 
 class Template(Struct):
-    """A remembered cluster request."""
+    """A saved cluster request."""
 
     name: str
     request: ClusterRequest
@@ -187,9 +187,9 @@ class StatusInfo(PeerStruct):
     oldest: int = 0
     dask: str = ""
     tensorflow: str = ""
-    """The installed version, empty where there is none."""
+    """The installed version; empty if there is none."""
     notes: list[str] = []
-    """What a person should know of this server, such as a store of past runs that cannot be read."""
+    """Notes about this server for the user, such as a store of past runs that cannot be read."""
 
 
 def dashboard_path(cluster: str) -> str:
@@ -204,19 +204,19 @@ class DashboardInfo(PeerStruct):
 
 
 class OutputPage(PeerStruct):
-    """A page of what a run's tasks have printed, oldest first. ``events`` are ``log`` events as JSON.
+    """A page of the output of a run's tasks, oldest first. ``events`` are ``log`` events as JSON.
 
-    The next page is asked for with ``before_time`` of the first, or ``after_time`` of the last.
+    The next page is requested with ``before_time`` of the first, or ``after_time`` of the last.
     """
 
     run: str
     events: list[dict[str, Any]] = []
     earlier: bool = False
-    """Whether there is more before it."""
+    """Whether there is earlier output."""
     later: bool = False
-    """Whether there is more behind it by now."""
+    """Whether there is later output by now."""
     total: int = 0
-    """How many lines the stream has by now; of a page by line numbers."""
+    """The number of lines of the stream so far, in a page by line numbers."""
 
 
 class ErrorInfo(PeerStruct):

@@ -1,4 +1,4 @@
-"""What was looked at on a cluster's hosts, or on this machine, and what was found (``jupyter dtf doctor``)."""
+"""The findings of a check of a cluster's hosts, or of this machine (``jupyter dtf doctor``)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import NamedTuple
 from .base import PeerStruct
 
 OK, WARNING, ERROR = "ok", "warning", "error"
-"""All is well; it will do, and should be looked after; a run cannot work so."""
+"""No problem; a problem that runs can live with; a problem that prevents runs."""
 
 
 class Finding(PeerStruct):
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     about: str
-    """What that is, in a word or two: ``versions``, ``disk``."""
+    """The subject in a word or two: ``versions``, ``disk``."""
     text: str
-    """What was found: sentences without the last full stop, which do not name the host."""
+    """The finding: sentences without the final full stop, which do not name the host."""
     level: str = OK
 
 
 class HostCheckup(PeerStruct):
-    """What was found on one host."""
+    """The findings about one host."""
 
     name: str
     address: str = ""
@@ -37,28 +37,28 @@ class PairSpeed(PeerStruct):
     target: str
     bytes_per_second: float
     latency_seconds: float
-    """Of one byte there and back."""
+    """The round trip time of one byte."""
 
 
 class Checkup(PeerStruct):
-    """All of it. ``cluster`` is empty where it is this machine alone."""
+    """A complete check. ``cluster`` is empty if only this machine was checked."""
 
     cluster: str = ""
     kind: str = ""
     hosts: list[HostCheckup] = []
     findings: list[Finding] = []
-    """Of the cluster as a whole."""
+    """Findings about the cluster as a whole."""
     network: list[PairSpeed] = []
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing that should be looked after."""
+        """Whether there are no problems."""
         found = [*self.findings, *(finding for host in self.hosts for finding in host.findings)]
         return all(finding.level == OK for finding in found)
 
 
 class Room(NamedTuple):
-    """The room that there is where something is written."""
+    """The free space in a directory that is written to."""
 
     what: str
     """What is written there: ``runs``."""
@@ -66,4 +66,4 @@ class Room(NamedTuple):
     free_bytes: int
     total_bytes: int
     advice: str
-    """What can be done when there is none."""
+    """What to do if there is none."""

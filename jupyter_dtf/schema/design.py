@@ -77,8 +77,8 @@ class Design(Struct):
     run: RunSettings = msgspec.field(default_factory=RunSettings)
     calibration: Calibration | None = None
     drawing: dict[str, Any] = {}
-    """What belongs to the picture alone: blocks of the model that are ``folded`` and ``unfolded``, by their ids, where
-    that is otherwise than the designer shows them at first. What else is here is kept as it is."""
+    """State of the designer's view only: the ids of blocks of the model that are ``folded`` and ``unfolded``, if not as
+    by default. Other keys are kept unchanged."""
 
     @classmethod
     def parse(cls, text: str) -> Design:
@@ -201,7 +201,7 @@ def _in_this_version(plain: Any) -> Any:
 
 
 def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 0: a request to start a cluster, as templates hold it; how long it lives is not for a design to say."""
+    """Version 0: a request to start a cluster, as in templates; its lifetime is not part of a design."""
     not_drawn = set(ClusterRequest.__struct_fields__) - set(ClusterDesign.__struct_fields__)
     cluster = {key: value for key, value in plain.items() if key not in {"version", *not_drawn}}
     return {"version": 1, "cluster": cluster}
@@ -214,7 +214,7 @@ _NUMBER = re.compile(r"\d+(?=\.|\Z)")
 
 
 def _steps(field: str, plain: Any) -> list[str | int]:
-    """The keys and numbers on the way to a field that an error names by its path, as far as the text has them."""
+    """The keys and indices of the path to a field of an error, as far as they exist in the text."""
     steps: list[str | int] = []
     step: str | int
     while field:
@@ -253,7 +253,7 @@ class DesignReport(Struct):
     problems: list[DesignProblem] = []
     prediction: Prediction | None = None
     text: str = ""
-    """The design as it is written today, where the text that was sent is of an older version."""
+    """The design in the current format, if the text that was sent is in an older one."""
 
 
 class DescribeRequest(Struct):
@@ -278,7 +278,7 @@ class LayerPlace(PeerStruct):
 
 
 class StepTimes(PeerStruct):
-    """How long a run's steps took that were not traced, in seconds."""
+    """The durations of a run's steps that were not traced, in seconds."""
 
     count: int
     left_out: int
@@ -289,7 +289,7 @@ class StepTimes(PeerStruct):
     high_s: float
     """A quarter of the steps took more."""
     batch_size: int = 0
-    """Of the run; 0 where that is not known."""
+    """The batch size of the run; 0 if unknown."""
 
 
 class RunPlacement(PeerStruct):

@@ -1,4 +1,4 @@
-"""What a run did, laid over what was forecast for it. Inert."""
+"""The comparison of a run with its forecast. Inert."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from .text_table import aligned
 
 
 class PartGap(PeerStruct):
-    """One part of a run's step beside what was forecast for it."""
+    """One part of a run's step compared with its forecast."""
 
     part: str
     """``input``, ``compute``, ``exchange``, ``update``, ``idle``, ``step``, which is all of these, or ``checkpoint``,
-    which is beside it.
+    which is not part of it.
     """
     forecast_s: float
     measured_s: float | None = None
-    """None where the run has not measured it."""
+    """None if the run has not measured it."""
     text: str = ""
-    """What it says: ``the exchange is not hidden``; or why it was not measured."""
+    """A comment, such as ``the exchange is not hidden``, or why it was not measured."""
 
 
 class EfficiencyReport(PeerStruct):
-    """What a run did, laid over what was forecast for it."""
+    """The comparison of a run with its forecast."""
 
     run: str
     title: str = ""
     tasks: int = 0
-    """That computed."""
+    """The tasks that computed."""
     steps: int = 0
-    """That were counted; 0: too few to say anything."""
+    """The steps that were counted; 0: too few to be meaningful."""
     examples_per_second: float = 0.0
     forecast_examples_per_second: float = 0.0
     efficiency: float | None = None
-    """Of what as many tasks would do that did not wait for each other; None where the run does not tell."""
+    """The fraction of the speed of as many tasks that never wait for each other; None if unknown."""
     gaps: list[PartGap] = []
     slowest: str = ""
-    """The task for which the others wait, if it is always the same."""
+    """The task that the others wait for, if it is always the same."""
     findings: list[str] = []
-    """Sentences, what costs most first."""
+    """Sentences, the most costly first."""
 
     def __repr__(self) -> str:
         rows = [["part", "forecast", "measured", ""]]

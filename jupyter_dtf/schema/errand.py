@@ -1,7 +1,7 @@
-"""Work that a process does for another one: an argument on standard input, the answer or the error on standard output.
+"""Jobs that run in a subprocess: an argument on standard input, the answer or the error on standard output.
 
 ``backend.machine.errand_process`` is the other side. An errand is a module with an entry point in ``GROUP``; its name
-and what it is asked are here, for both sides.
+and its request are defined here, for both sides.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .hosts import HostDesign
 
 GROUP = "jupyter_dtf.errands"
 PLACE = "place_design"
-"""Asked with a PlaceRequest, answers with a Placement."""
+"""Takes a PlaceRequest, answers with a Placement."""
 DESCRIBE = "describe_file"
-"""Asked with a path, answers with a LayerGraph."""
+"""Takes a path, answers with a LayerGraph."""
 PROFILE = "profile_design"
-"""Asked with a MeasureRequest, answers with a Calibration."""
+"""Takes a MeasureRequest, answers with a Calibration."""
 
 REFUSED = 3
 """The exit status of an errand whose answer is an ErrorInfo."""
@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class PlaceRequest(Struct):
-    """A design, and the hosts that its kind of cluster promises."""
+    """A design, and the hosts that its kind of cluster will provide."""
 
     design: Design
     promised: list[HostDesign] = []
@@ -49,9 +49,9 @@ class MeasureRequest(Struct):
 
 
 def answer(work: Callable[[bytes], Any]) -> int:
-    """The whole of an errand's process: ``work(standard input)``, answered. Returns the exit status.
+    """The main function of an errand's process: answer ``work(standard input)``. Returns the exit status.
 
-    What the work prints goes to standard error. It ends with its parent.
+    Output of the work goes to standard error. The process ends with its parent.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -68,7 +68,7 @@ def answer(work: Callable[[bytes], Any]) -> int:
 
 
 def _done(work: Callable[[bytes], Any], argument: bytes) -> Any:
-    """The work's answer. Raises InvalidInput where it would take more than there is of memory or depth."""
+    """The work's answer. Raises InvalidInput if there is not enough memory or stack for it."""
     try:
         return work(argument)
     except MemoryError:

@@ -1,10 +1,11 @@
-"""What happens in a run, as one stream of events. Each kind is a struct with a ``type`` tag.
+"""The events of a run, as one stream. Each kind is a struct with a ``type`` tag.
 
-An event is encoded once, in the task or the controller, and travels on as the same bytes. The controller gives it the
-run's next sequence number (``seq``): sequence numbers of a run have no gaps, and a viewer resumes from the last it saw.
+An event is encoded once, in the task or the controller, and then passed on as the same bytes. The controller assigns it
+the run's next sequence number (``seq``): sequence numbers of a run have no gaps, and a viewer resumes from the last one
+it has seen.
 
-A newer version has events, fields and states that this one does not know: what cannot be read of an event is skipped,
-and the event keeps its number and its bytes.
+A newer version may have events, fields and states that this one does not know: unreadable parts of an event are
+skipped, and the event keeps its number and its bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .run import Progress, RunState, TaskState
 LEVELS = ("info", "warning", "error")
 
 _BIN_BYTES, _CELL_BYTES = 36, 30
-"""What a bin of a histogram and a cell of a table take in memory."""
+"""The memory used by a bin of a histogram and by a cell of a table."""
 
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
-"""The marks of notes on a task for which the others wait in every step, and on the end of that."""
+"""The marks of notes on a task that the others wait for in every step, and on the end of that."""
 PRUNED = "pruned"
-"""The mark of the note on a trial that is ended because it does not promise enough."""
+"""The mark of the note on a trial that is ended because it is unpromising."""
 
 
 class Event(PeerStruct, tag_field="type"):
@@ -39,21 +40,21 @@ class Event(PeerStruct, tag_field="type"):
 
 
 class RunChanged(Event, tag="run"):
-    """The run took a step in its life cycle."""
+    """The run changed its state."""
 
     state: RunState
     message: str = ""
 
 
 class TaskEvent(Event, kw_only=True):
-    """Base of what a task's process says, and its host of it."""
+    """Base of events from a task's process, and from its host about it."""
 
     attempt: int = 0
-    """How often the task had been started before: 0, and 1 once it was started again."""
+    """The number of earlier starts of the task: 0 at first, 1 after a restart."""
 
 
 class TaskChanged(TaskEvent, tag="task"):
-    """A task took a step in its life. One of a later attempt begins it anew; one of an earlier attempt is late."""
+    """A task changed its state. An event of a later attempt starts over; one of an earlier attempt is outdated."""
 
     task: str
     state: TaskState
@@ -65,11 +66,11 @@ class TaskChanged(TaskEvent, tag="task"):
     message: str = ""
     traceback: str = ""
     gpus: list[str] = []
-    """As in ``TaskInfo``; empty where nothing is said of them."""
+    """As in ``TaskInfo``; empty if not stated."""
 
 
 class Point(msgspec.Struct, array_like=True):
-    """What one call of ``report`` said: ``values`` at ``step``, at wall time ``time`` (seconds since the epoch)."""
+    """One call of ``report``: ``values`` at ``step``, at wall time ``time`` (seconds since the epoch)."""
 
     step: float
     time: float
@@ -79,8 +80,8 @@ class Point(msgspec.Struct, array_like=True):
 class Points(TaskEvent, tag="points"):
     """Consecutive points of one task. ``first`` is the sequence number, within the attempt, of the first of ``count``.
 
-    ``data`` is the msgpack of each Point, one after the other: they are encoded by ``report`` and decoded by who reads
-    them, never in between. ``decode_points`` does that.
+    ``data`` is the msgpack of each Point, concatenated: ``report`` encodes them, and only readers decode them, with
+    ``decode_points``.
     """
 
     task: str
@@ -93,9 +94,8 @@ class Logged(TaskEvent, tag="log"):
     """Lines of output of a task. ``first`` is the number, within the task and stream, of the first line; a later
     attempt numbers its lines after those before.
 
-    The stream of events carries no more than a person can read, and keeps the last of it: where ``first`` is beyond
-    the line after the last, the lines between are in the run's files only. An event without lines is one whose lines
-    are no longer kept.
+    The stream of events carries no more output than a user can read, and keeps only the last of it: if ``first``
+    skips lines, those are in the run's files only. The lines of an event without lines are no longer kept.
     """
 
     task: str
@@ -103,14 +103,14 @@ class Logged(TaskEvent, tag="log"):
     first: int
     lines: list[str]
     kept: bool = True
-    """Whether the host writes it into the run's files; it cannot where it does not see them."""
+    """Whether the host writes it to the run's files, which it must have access to."""
 
 
 class Note(TaskEvent, tag="note"):
-    """Something a person should know: a warning, a check that passed, a failure in words.
+    """Information for the user: a warning, a passed check, the description of a failure.
 
-    One about the values of a metric, as that they are not finite from here on, has ``metric`` and ``step``: it is
-    marked on that metric's plot. What else is marked, on every plot, has ``mark``.
+    A note about the values of a metric, such as the first that is not finite, has ``metric`` and ``step`` and is
+    marked on that metric's plot. Other notes with a ``mark`` are marked on every plot.
     """
 
     level: str
@@ -120,17 +120,17 @@ class Note(TaskEvent, tag="note"):
     metric: str = ""
     step: float | None = None
     mark: str = ""
-    """What it is marked with: ``SLOW``, ``PRUNED``, or another word or two."""
+    """The text of the mark: ``SLOW``, ``PRUNED``, or another word or two."""
     alarm: str = ""
-    """What it is about, where somebody wanted to be told of that (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
+    """The condition, if the user requested to be notified of it (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
 
 
 GOES_ON = "Training goes on after step"
-"""How a note's title begins by which a chief says where its training goes on; the step follows."""
+"""The beginning of the title of the note in which a chief reports where its training continues; the step follows."""
 
 
 class Progressed(TaskEvent, tag="progress"):
-    """How far the run is, by the chief's count."""
+    """The progress of the run, as counted by the chief."""
 
     progress: Progress
 
@@ -138,7 +138,7 @@ class Progressed(TaskEvent, tag="progress"):
 class EpochEnded(TaskEvent, tag="epoch"):
     """An epoch's logs, averaged over the tasks: what Keras's ``History`` records. ``epoch`` counts from 0.
 
-    The first of a later attempt takes the place of that epoch and all after it (``last_epochs``).
+    The first one of a later attempt replaces that epoch and all after it (``last_epochs``).
     """
 
     epoch: int
@@ -147,7 +147,7 @@ class EpochEnded(TaskEvent, tag="epoch"):
 
 
 class CheckpointSaved(TaskEvent, tag="checkpoint"):
-    """A checkpoint is complete, and those of the steps ``removed`` are gone for it."""
+    """A checkpoint is complete, and those of the steps ``removed`` were deleted."""
 
     checkpoint: CheckpointInfo
     task: str = ""
@@ -158,59 +158,59 @@ class Submitted(Event, tag="submitted"):
     """What the run was submitted with: its first event, if it has one."""
 
     code: list[Source]
-    """As far as its source was to be had."""
+    """The sources that could be found."""
     design: Source | None = None
-    """The design that it came from, as the text of a ``.dtf`` file (``schema/design.py``), where it came from one."""
+    """The design that it came from, if any, as the text of a ``.dtf`` file (``schema/design.py``)."""
 
 
 class TracedSteps(TaskEvent, tag="traced"):
-    """How far a task is with a profile that it was asked for."""
+    """The progress of a task with a requested profile."""
 
     task: str
     profile: int
-    """Which of the run's."""
+    """The number of the profile in the run."""
     stage: str
     """``waits`` for a step, has ``begun`` with it, has ``left`` its trace, or has ``failed``."""
     has_steps: bool = False
-    """Whether it has said before where a step begins."""
+    """Whether it has reported the beginning of a step before."""
     first: int = 0
     last: int = 0
     """The steps of the trace that it has left."""
     message: str = ""
-    """Why it has failed."""
+    """Why it failed."""
 
 
 class Profiled(TaskEvent, tag="profile"):
-    """Somebody has asked for a profile of a run, or it is over."""
+    """A profile of a run was requested, or has ended."""
 
     number: int
     steps: int
     done: bool = False
     message: str = ""
-    """Why there is no trace, of one that is over."""
+    """Why there is no trace, if it has ended."""
 
 
 class TrialValued(TaskEvent, tag="trial"):
-    """What the program of a trial has returned, by objective; NaN for what is no number."""
+    """The values returned by the program of a trial, by objective; NaN for values that are not numbers."""
 
     values: dict[str, float]
 
 
 class SearchAsked(TaskEvent, tag="search_asked"):
-    """Somebody asks the program that drives a trial's search to stop it, or to have so many more trials."""
+    """A request to the program that drives a trial's search: to stop it, or to run this many more trials."""
 
     stop: bool = False
     more: int = 0
 
 
 Cell = Union[str, float, bool, None]
-"""Of a table."""
+"""The value of a cell of a table."""
 
 
 class Histogram(TaskEvent, tag="histogram"):
-    """How many of some values lay where, at a step: ``counts`` in as many bins of one width from ``low`` to ``high``.
+    """A histogram of values at a step: ``counts`` in bins of equal width from ``low`` to ``high``.
 
-    Those that are not finite are in no bin. Without a finite one there are no bins, and both limits are 0.
+    Values that are not finite are in no bin. Without finite values there are no bins, and both limits are 0.
     """
 
     task: str
@@ -226,7 +226,7 @@ class Histogram(TaskEvent, tag="histogram"):
 class Picture(TaskEvent, tag="image"):
     """A picture of a step, as PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels.
 
-    One without a ``png`` stands for an event that was not kept on the way: it changes nothing.
+    One without a ``png`` replaces an event that was dropped, and is ignored.
     """
 
     task: str
@@ -259,10 +259,10 @@ class ReportedTable(TaskEvent, tag="table"):
 
 MEDIA_EVENTS = (Histogram, Picture, ReportedText, ReportedTable)
 MediaEvent = Union[Histogram, Picture, ReportedText, ReportedTable]
-"""What has a place of its own among what is known of a run, and is asked for there (``records/kept_media.py``)."""
+"""Events that are stored apart from the others of a run, and read there (``records/kept_media.py``)."""
 
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
-"""What a person reads, under *Events*: a type that is added here is drawn in ``src/views/events.tsx``."""
+"""Events shown to the user, under *Events*: a type that is added here must be drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
 AnyEvent = Union[
@@ -281,15 +281,15 @@ AnyEvent = Union[
 
 
 class _Typed(PeerStruct):
-    """What every event of every version is."""
+    """The fields of every event of every version."""
 
     type: str
 
 
 class UnknownEvent(PeerStruct):
-    """An event that this version cannot read: of a type that it does not know, or with a value that is new to it.
+    """An event that this version cannot read: its type or one of its values is unknown.
 
-    It takes its number in the run and changes nothing. ``why`` says what cannot be read.
+    It uses up a sequence number and is otherwise ignored. ``why`` says what cannot be read.
     """
 
     type: str
@@ -297,13 +297,13 @@ class UnknownEvent(PeerStruct):
 
 
 POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
-"""How the encoded ``Points`` and ``Logged`` begin, after the byte of the map: they are passed on without being read."""
+"""The beginning of encoded ``Points`` and ``Logged``, after the byte of the map: they are passed on undecoded."""
 MEDIA = (b"\xa4type\xa9histogram", b"\xa4type\xa5image", b"\xa4type\xa4text", b"\xa4type\xa5table")
 """The same of every ``MediaEvent``."""
 
 
 def media_bytes(event: MediaEvent) -> int:
-    """About how many bytes of memory the contents of an event take."""
+    """The approximate number of bytes of memory that the contents of an event take."""
     if isinstance(event, Picture):
         return len(event.png)
     if isinstance(event, ReportedText):
@@ -315,7 +315,7 @@ def media_bytes(event: MediaEvent) -> int:
 
 
 def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
-    """The epochs among a run's events without those that a later attempt has repeated, or will."""
+    """The epochs among a run's events, without those that a later attempt has repeated or will repeat."""
     found: list[EpochEnded] = []
     attempt = 0
     for event in events:
@@ -328,7 +328,7 @@ def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
 
 
 def checkpoints_of(events: Iterable[object]) -> list[CheckpointInfo]:
-    """The checkpoints that a run's events tell of, without those removed since, by step."""
+    """The checkpoints among a run's events, without those deleted since, by step."""
     found: dict[int, CheckpointInfo] = {}
     for event in events:
         if isinstance(event, CheckpointSaved):
@@ -350,9 +350,9 @@ def encode_event(event: AnyEvent) -> bytes:
 
 
 def decode_event(data: bytes) -> AnyEvent | UnknownEvent:
-    """The event that ``encode_event`` made bytes of, here or in another version.
+    """Decode an event that ``encode_event`` encoded, here or in another version.
 
-    Raises msgspec.MsgspecError for what is no event of any version: one has a type.
+    Raises msgspec.MsgspecError for anything that is not an event of any version: events have a type.
     """
     try:
         event: AnyEvent = _decoder.decode(data)

@@ -1,4 +1,4 @@
-"""What an inlet of a task and the processes that feed it say to each other: a header, a queue's name, a body.
+"""The protocol between an inlet of a task and the processes that feed it: a header, a queue's name, a body.
 
 An outlet asks, the inlet answers each request once, in order. An item's body is a payload (``schema/payload.py``).
 """
@@ -18,30 +18,30 @@ HEADER = struct.Struct("<BHQ")
 """Kind, bytes of the queue's name, bytes of the body."""
 
 PUT = 1
-"""The body is an item. Answered by ``TAKEN`` when it is in the queue, by ``UNWANTED`` when nobody will read it."""
+"""The body is an item. Answered by ``TAKEN`` once it is in the queue, by ``UNWANTED`` if it will not be read."""
 END = 2
-"""No more items come in this queue."""
+"""The end of this queue."""
 FAIL = 3
-"""No more items come, for the reason that is the body: an exception."""
+"""The queue ends with an error; the body is the exception."""
 TAKE = 4
-"""The body is ``COUNT``: answered by ``RESULTS`` when so many results are there, or no more will be."""
+"""The body is ``COUNT``: answered by ``RESULTS`` once there are that many results, or will be no more."""
 BYE = 5
-"""Nothing more comes by this connection, which has fed all that it was to feed."""
+"""The last message of a connection that has sent everything."""
 
 TAKEN = 10
 UNWANTED = 11
 RESULTS = 12
-"""The body is a list of results: fewer than were asked for where the task gives no more."""
+"""The body is a list of results: fewer than requested if the task has no more."""
 
 COUNT = struct.Struct("<Q")
 SUFFIX = ".feed"
-"""How the names of sockets end."""
+"""The suffix of the names of sockets."""
 _LONGEST = 107
-"""Bytes of the path of a Unix socket, at most."""
+"""The most bytes in the path of a Unix socket."""
 
 
 def directory(shared: Path) -> Path:
-    """Where the inlets of a run's tasks of one machine are, in what these tasks share."""
+    """The directory of the inlets of a run's tasks on one machine, which these tasks share."""
     return shared / "feeds"
 
 
@@ -58,7 +58,7 @@ def task_of(path: Path) -> str:
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """A name of a socket's path that is short enough to bind or connect to. Raises Unavailable where there is none."""
+    """An alias of a socket's path that is short enough to bind or connect to. Raises Unavailable if there is none."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return

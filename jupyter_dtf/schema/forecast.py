@@ -1,4 +1,4 @@
-"""How far a training would scale: what is asked, and what is answered. Inert; ``backend/planning`` computes it."""
+"""Requests for and results of forecasts of how a training would scale. Inert; ``backend/planning`` computes them."""
 
 from __future__ import annotations
 
@@ -19,61 +19,61 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
-"""What is forecast: all-reduce, parameter servers, in-graph towers, pipelines."""
+"""The strategies that can be forecast: all-reduce, parameter servers, in-graph towers, pipelines."""
 ALGORITHMS = ("auto", "ring", "hierarchical", "tree")
-"""How an all-reduce goes about it."""
+"""The algorithms of all-reduce."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-"""What a device computes in. Not every device has all of them."""
+"""The precisions of computation. Not every device has all of them."""
 TRANSPORTS = ("tcp", "rdma")
-"""How tasks of several machines send."""
+"""The transports between machines."""
 COMPRESSIONS = ("none", "fp16", "bf16")
-"""What gradients travel as."""
+"""The compression of gradients."""
 
 MAX_TASKS = 65_536
 MAX_POINTS = 64
-"""So many numbers of tasks are forecast at once, at most."""
+"""The most numbers of tasks in a forecast."""
 MAX_FIGURE = 1e18
-"""No figure that a person gives is beyond it: what is computed from them stays finite."""
+"""The largest number that the user may give, so that results stay finite."""
 
 
 _COUNTS = ("batch_size", "per_device", "backup_workers", "microbatches", "stages", "replicas", "devices_per_machine")
 
 
 class ForecastSettings(Struct):
-    """What is to be forecast. Empty and 0 leave it to the design, its calibration, or the defaults."""
+    """What to forecast. Empty and 0: from the design, its calibration, or the defaults."""
 
     strategy: str = "allreduce"
     """``allreduce``, ``ps``, ``mirrored`` (in-graph) or ``pipeline``."""
     tasks: list[int] = []
-    """How many tasks compute; empty: 1, 2, 4, ..., 512. A ``ps`` task comes on top. Of a pipeline: all of its stages
-    and replicas."""
+    """The numbers of computing tasks; empty: 1, 2, 4, ..., 512. ``ps`` tasks are additional. For a pipeline: all of
+    its stages and replicas."""
     batch_size: int = 0
-    """Examples in a step of all tasks together, the same for every number of tasks (strong scaling)."""
+    """Examples in a step over all tasks, the same for every number of tasks (strong scaling)."""
     per_device: int = 0
     """Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design."""
     algorithm: str = "auto"
-    """Of all-reduce: ``ring``, ``hierarchical`` (a ring between machines, each of which sums up first), ``tree``, or
-    ``auto``, what ``dtf.AllReduce`` would do."""
+    """For all-reduce: ``ring``, ``hierarchical`` (a ring between machines, each of which reduces first), ``tree``, or
+    ``auto``, as ``dtf.AllReduce`` would choose."""
     compression: str = "none"
-    """Of gradients on their way: ``none``, ``fp16``, ``bf16``."""
+    """For gradients that are sent: ``none``, ``fp16``, ``bf16``."""
     sync: bool = False
-    """Of ``ps``: whether all workers wait for the slowest in each step. As ``dtf.ParameterServer``, not by default."""
+    """For ``ps``: whether all workers wait for the slowest in each step; off by default, as in the strategy."""
     servers: int = 1
     """The number of ``ps`` tasks, which share the variables."""
     backup_workers: int = 0
-    """Of ``ps`` with ``sync``: so many of the last gradients of each step are not waited for."""
+    """For ``ps`` with ``sync``: this many of the last gradients of each step are not waited for."""
     microbatches: int = 0
-    """Of a pipeline. 0: the design's."""
+    """For a pipeline. 0: the design's."""
     stages: int = 0
-    """Of a pipeline: devices that one copy of the model is spread over. 0: the design's, or 2."""
+    """For a pipeline: the devices of one copy of the model. 0: the design's, or 2."""
     replicas: int = 0
-    """Of a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one."""
+    """For a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one."""
     device: str = ""
-    """A device of ``GET /hardware``, such as ``A100``. Empty: what the calibration measured, or else one that is taken
-    to do what the designer's do."""
+    """A device of ``GET /hardware``, such as ``A100``. Empty: as the calibration measured, or else
+    with the speed that the designer assumes."""
     precision: str = "fp32"
     utilisation: float = 0.0
-    """What part of the device's peak a step reaches, from 0 to 1. 0: the table's."""
+    """The fraction of the device's peak that a step reaches, from 0 to 1. 0: the table's."""
     network: str = ""
     """Between machines: a network of ``GET /hardware``, such as ``25gbit``. Empty: ``link``, the calibration's, or
     10 Gbit/s."""
@@ -82,16 +82,16 @@ class ForecastSettings(Struct):
     local: str = ""
     """Between the devices of one machine: a network of ``GET /hardware``. Empty: ``pcie3``, or ``memory`` for CPUs."""
     link: Link | None = None
-    """Measured between machines, by ``jupyter dtf doctor --network`` for instance. It goes before ``network``."""
+    """Measured between machines, as by ``jupyter dtf doctor --network``. Takes precedence over ``network``."""
     devices_per_machine: int = 0
     """0: the most that a host of the design has, or 1."""
     input_examples_per_s: float = 0.0
-    """What the input pipeline of each task yields; 0: it never holds the step up."""
+    """The throughput of the input pipeline of each task; 0: it never delays a step."""
     straggling: float = 0.0
-    """How much the steps of a task vary: the standard deviation of their time, as a part of their mean. 0: as
-    measured, or a usual value."""
+    """The variation of the steps of a task: the standard deviation of their time over its mean. 0: as measured, or a
+    typical value."""
     threshold: float = 0.5
-    """More tasks pay as long as they add at least this part of what as many perfect ones would."""
+    """More tasks are worthwhile as long as they add at least this fraction of perfect scaling."""
 
     def __post_init__(self) -> None:
         for field, values in (
@@ -104,8 +104,7 @@ class ForecastSettings(Struct):
             self._one_of(field, values)
         if len(self.tasks) > MAX_POINTS or any(not 1 <= count <= MAX_TASKS for count in self.tasks):
             raise InvalidInput(
-                f"tasks is a list of at most {MAX_POINTS} whole numbers from 1 to {MAX_TASKS:,}. "
-                f"Received: {self.tasks!r:.200}",
+                f"`tasks` must be at most {MAX_POINTS} integers from 1 to {MAX_TASKS:,}, got {self.tasks!r:.200}",
                 field="tasks",
             )
         for field in (
@@ -125,53 +124,55 @@ class ForecastSettings(Struct):
         self._from_to("input_examples_per_s", 0, MAX_FIGURE)
         if self.batch_size and self.per_device:
             raise InvalidInput(
-                "Either batch_size, of all tasks together, or per_device is given. "
-                f"Received: batch_size={self.batch_size}, per_device={self.per_device}",
+                "Only one of `batch_size`, for all tasks together, and `per_device` must be given, "
+                f"got batch_size={self.batch_size} and per_device={self.per_device}",
                 field="per_device",
             )
         if self.backup_workers and (self.strategy != "ps" or not self.sync):
             raise InvalidInput(
-                'backup_workers needs strategy="ps" and sync=True: nobody waits for a late gradient otherwise. '
-                f"Received: backup_workers={self.backup_workers}, strategy={self.strategy!r}, sync={self.sync}",
+                '`backup_workers` must be 0 unless strategy="ps" and sync=True, because nothing waits for late '
+                f"gradients otherwise, got {self.backup_workers} with strategy={self.strategy!r} and sync={self.sync}",
                 field="backup_workers",
             )
         link = self.link
         if link is not None and not (1e-9 < link.bytes_per_s < MAX_FIGURE and link.latency_s < MAX_FIGURE):
-            raise InvalidInput(f"A link has figures that a network can have. Received: {link!r}", field="link")
+            raise InvalidInput(
+                f"`link` must have bytes_per_s and latency_s that a network can have, got {link!r}", field="link"
+            )
 
     def _one_of(self, field: str, values: tuple[str, ...]) -> None:
         value = getattr(self, field)
         if value not in values:
-            raise InvalidInput(f"{field} is one of {', '.join(values)}. Received: {value!r:.100}", field=field)
+            raise InvalidInput(f"`{field}` must be one of {', '.join(values)}, got {value!r:.100}", field=field)
 
     def _from_to(self, field: str, least: float, most: float) -> None:
         value = getattr(self, field)
         if not least <= value <= most:
-            raise InvalidInput(f"{field} is a number from {least} to {most:g}. Received: {value}", field=field)
+            raise InvalidInput(f"`{field}` must be a number from {least} to {most:g}, got {value}", field=field)
 
 
 class ForecastRequest(Struct):
-    """A design that has a model, and what is to be forecast of it; for comparison several at once."""
+    """A design with a model, and the settings of one or several forecasts to compare."""
 
     design: Design
     settings: list[ForecastSettings] = msgspec.field(default_factory=lambda: [ForecastSettings()])
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.settings) <= 16:
-            raise InvalidInput(f"settings has from 1 to 16 items. Received: {len(self.settings)}", field="settings")
+            raise InvalidInput(f"`settings` must have from 1 to 16 items, got {len(self.settings)}", field="settings")
 
 
 class StepParts(PeerStruct):
-    """A step of one task, from its beginning to its end, in seconds. The parts but for ``hidden_s`` add up to it."""
+    """The parts of a step of one task, in seconds. All except ``hidden_s`` add up to the step."""
 
     input_s: float = 0.0
     """Waiting for the next batch."""
     compute_s: float = 0.0
     """Forward and backward pass."""
     hidden_s: float = 0.0
-    """Exchanging while the backward pass goes on: this costs nothing."""
+    """Communication during the backward pass, which costs nothing."""
     exposed_s: float = 0.0
-    """Exchanging while nothing is computed."""
+    """Communication while nothing is computed."""
     update_s: float = 0.0
     """The optimizer."""
     idle_s: float = 0.0
@@ -179,73 +180,73 @@ class StepParts(PeerStruct):
 
 
 class ForecastPoint(PeerStruct):
-    """What so many tasks would do."""
+    """The forecast for one number of tasks."""
 
     tasks: int
-    """That compute."""
+    """The tasks that compute."""
     servers: int = 0
-    """``ps`` tasks on top."""
+    """Additional ``ps`` tasks."""
     machines: int = 1
-    """That the computing tasks are on."""
+    """The machines of the computing tasks."""
     batch_size: int = 0
-    """Examples in a step of all tasks; of asynchronous training, of one step of each."""
+    """Examples in a step of all tasks; in asynchronous training, in one step of each."""
     step_seconds: float = 0.0
     parts: StepParts = msgspec.field(default_factory=StepParts)
     examples_per_second: float = 0.0
     low: float = 0.0
-    """Examples per second if compute and network do less than was taken."""
+    """Examples per second if compute and network are slower than assumed."""
     high: float = 0.0
-    """The same if they do more."""
+    """The same if they are faster."""
     linear: float = 0.0
-    """Examples per second if every task did what one does alone."""
+    """Examples per second if every task were as fast as a single one."""
     efficiency: float = 0.0
     """``examples_per_second`` over ``linear``."""
     marginal: float = 0.0
-    """What each task gives that is more than at the point before, as a part of what one does alone."""
+    """What each additional task adds since the previous point, as a fraction of a single task."""
     updates_per_second: float = 0.0
-    """Of the variables."""
+    """Updates of the variables per second."""
     staleness: float = 0.0
-    """Updates by others between a worker's fetching the variables and its gradient's being applied; the mean."""
+    """The mean number of updates by others between a worker fetching the variables and its gradient being applied."""
     dropped: float = 0.0
-    """The part of the gradients that come too late (backup workers)."""
+    """The fraction of the gradients that arrive too late (backup workers)."""
     sent_bytes: int = 0
-    """By each task in a step."""
+    """Bytes sent by each task in a step."""
     memory_bytes: int = 0
-    """That the fullest device needs."""
+    """The memory needed by the device that needs the most."""
     memory_limit_bytes: int = 0
-    """That a device has; 0 where that is not known."""
+    """The memory of a device; 0 if unknown."""
     limit: str = ""
-    """What takes most of the time that is lost: ``exchange``, ``input``, ``waiting``, ``servers``, ``update``; empty
-    where nothing much is lost."""
+    """The main cause of lost time: ``exchange``, ``input``, ``waiting``, ``servers``, ``update``; empty if little is
+    lost."""
     problem: str = ""
     """Why it would not work: memory, more tasks than examples."""
 
 
 class Forecast(PeerStruct):
-    """Examples per second over numbers of tasks, with what a step is made of and how sure that is.
+    """Examples per second by the number of tasks, with the parts of a step and their uncertainty.
 
     ``show()`` prints all of it, ``frame()`` is a DataFrame with a row for each number of tasks.
     """
 
     model: str
     settings: ForecastSettings
-    """Those that were asked for, with what was left open filled in."""
+    """The requested settings, with all defaults filled in."""
     title: str = ""
     """The strategy in words: ``all-reduce, ring, 25 Gbit/s Ethernet (TCP)``."""
     source: str = ""
-    """Where the seconds of compute are from: ``calibration``, ``published``, ``run`` or ``assumed``."""
+    """The source of the compute time: ``calibration``, ``published``, ``run`` or ``assumed``."""
     points: list[ForecastPoint] = []
-    """By number of tasks."""
+    """In order of the number of tasks."""
     pays_until: int = 0
-    """The largest number of tasks of ``points`` up to which more of them pay; 0 if not even the first does."""
+    """The largest number of tasks in ``points`` up to which more are worthwhile; 0 if not even the first is."""
     why: str = ""
-    """A sentence on where it stops paying, and why."""
+    """A sentence about where more tasks stop being worthwhile, and why."""
     notes: list[str] = []
-    """What the forecast takes for granted."""
+    """The assumptions of the forecast."""
     problems: list[Problem] = []
 
     def frame(self) -> pd.DataFrame:
-        """A row for each number of tasks: all fields of a point, those of its step's parts among them."""
+        """A row for each number of tasks: all fields of a point, including the parts of its step."""
         import pandas as pd
 
         rows = []
@@ -256,15 +257,15 @@ class Forecast(PeerStruct):
         return table
 
     def at(self, tasks: int) -> ForecastPoint:
-        """The point of so many tasks. Raises InvalidInput where it was not forecast."""
+        """The point for this number of tasks. Raises InvalidInput if it was not forecast."""
         for point in self.points:
             if point.tasks == tasks:
                 return point
         known = ", ".join(str(point.tasks) for point in self.points)
-        raise InvalidInput(f"tasks is one of {known}. Received: {tasks}", field="tasks")
+        raise InvalidInput(f"`tasks` must be one of {known}, got {tasks}", field="tasks")
 
     def show(self) -> None:
-        """Print it, with what it takes for granted."""
+        """Print it, with its assumptions."""
         print("\n".join([repr(self), *self.notes]))  # noqa: T201 - for a person
 
     def __repr__(self) -> str:
@@ -280,7 +281,7 @@ class Forecast(PeerStruct):
 
 
 def _rows(points: Sequence[ForecastPoint]) -> list[list[str]]:
-    """A table as a person reads it: only columns that say something."""
+    """A readable table, with only the columns that carry information."""
     columns: list[tuple[str, list[str], bool]] = [
         ("tasks", [str(point.tasks) for point in points], True),
         ("machines", [str(point.machines) for point in points], True),

@@ -1,4 +1,4 @@
-"""A model as a graph of layers, with what each costs. Sizes are for one example unless they say otherwise."""
+"""A model as a graph of layers, with their costs. Sizes are for one example unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Struct
 
 
 def containers_of(layer: str) -> Iterator[str]:
-    """The paths of the containers that a layer is in, the nearest first: ``a/b`` and ``a`` of ``a/b/dense``."""
+    """The paths of the containers of a layer, innermost first: ``a/b`` and ``a`` for ``a/b/dense``."""
     while layer := layer.rpartition("/")[0]:
         yield layer
 
@@ -24,59 +24,59 @@ class Layer(Struct):
     """Its class, ``Dense``."""
     calls: int = 1
     input_shapes: list[list[int]] = []
-    """Of the first call, with a batch of one example."""
+    """The shapes of its inputs in the first call, with a batch of one example."""
     output_shapes: list[list[int]] = []
     parameters: int = 0
-    """Numbers in its weights, trainable or not."""
+    """The number of elements of its weights, trainable or not."""
     parameter_bytes: int = 0
     gradient_bytes: int = 0
     slot_bytes: int = 0
-    """What the optimizer keeps for its weights."""
+    """Bytes of the optimizer's slots for its weights."""
     activation_bytes: int = 0
-    """What its operations put out in a forward pass, which the backward pass may need."""
+    """Bytes of the outputs of its operations in a forward pass, which the backward pass may need."""
     flops: int = 0
     """Floating-point operations of a forward pass: a multiplication and an addition are two."""
 
 
 class Edge(Struct):
-    """What a layer puts out is needed by another."""
+    """An output of a layer that another one needs."""
 
     source: str
     target: str
     bytes: int
-    """In a forward pass; the backward pass sends as many the other way."""
+    """Bytes in a forward pass; the backward pass sends as many in reverse."""
 
 
 class Input(Struct):
-    """What goes into the model. It is no layer: it is not placed, and goes to wherever the layers are that take it."""
+    """An input of the model. It is not a layer and not placed, but sent to the devices of the layers that use it."""
 
     name: str
-    """The key or the name that its data goes by; where nobody named it, its place in the argument of ``call``."""
+    """The key or name of its data; without one, its position in the argument of ``call``."""
     shape: list[int] = []
-    """With a batch of one example, as those of the layers."""
+    """With a batch of one example, as for layers."""
     dtype: str = ""
-    """Empty where the model does not say."""
+    """Empty if the model does not say."""
     targets: list[str] = []
-    """The ids of the layers that take it, in their order."""
+    """The ids of the layers that use it, in order."""
 
 
 class Refusal(Struct):
     """Why ``dtf.Pipeline`` would not train the model as it was compiled when it was described."""
 
     field: str
-    """Of a design: ``model``, whatever is drawn; or what makes it so, such as ``run.replicas``."""
+    """The field of a design: ``model`` if it holds for any design, or else the cause, such as ``run.replicas``."""
     message: str
 
 
 class LayerGraph(Struct):
-    """The layers in the order in which they are first called, and what travels between them."""
+    """The layers in the order in which they are first called, and the edges between them."""
 
     model: str
     layers: list[Layer]
     edges: list[Edge]
     inputs: list[Input] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
-    """What could not be seen."""
+    """What could not be determined."""
     refusals: list[Refusal] = msgspec.field(default_factory=list)
     takes_turns: bool = False
-    """Whether a pipeline of it is to take one forward pass and one backward pass in turn (``schedule="1f1b"``)."""
+    """Whether a pipeline of it alternates forward and backward passes (``schedule="1f1b"``)."""

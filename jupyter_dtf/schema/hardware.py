@@ -1,4 +1,4 @@
-"""Devices and networks that a forecast knows by name. Inert; the tables are in ``backend/planning``."""
+"""The devices and networks that a forecast knows by name. Inert; the tables are in ``backend/planning``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .base import PeerStruct
 
 
 class DeviceFigures(PeerStruct):
-    """What a device does, by its maker's data sheet; of one example of it."""
+    """The figures of a device, from its maker's data sheet."""
 
     name: str
     title: str = ""
@@ -15,21 +15,21 @@ class DeviceFigures(PeerStruct):
     memory_bytes: int = 0
     memory_bytes_per_s: float = 0.0
     utilisation: float = 0.0
-    """What part of its peak training reaches that nobody has tuned."""
+    """The fraction of its peak that training reaches without tuning."""
     source: str = ""
 
 
 class NetworkFigures(PeerStruct):
-    """What a kind of network carries, one way."""
+    """The figures of a kind of network, in one direction."""
 
     name: str
     title: str = ""
     bytes_per_s: float = 0.0
-    """What is written on it."""
+    """The nominal rate."""
     efficiency: dict[str, float] = {}
-    """What part of that a collective reaches, by transport: ``tcp``, ``rdma``; or ``local``, within a machine."""
+    """The fraction of that which collectives reach, by transport: ``tcp``, ``rdma``; or ``local``, within a machine."""
     latency_s: dict[str, float] = {}
-    """Of a small message, by transport."""
+    """The latency of a small message, by transport."""
     is_local: bool = False
     """Whether it is within a machine."""
     source: str = ""

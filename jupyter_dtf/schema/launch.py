@@ -1,4 +1,4 @@
-"""What a host is told of a task it shall start, and what a task leaves behind when it ends."""
+"""The specification of a task that a host starts, and the outcome that a task leaves behind."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _OUTCOME = "outcome.msgpack"
 _NEXT = "next.json"
 _PROFILE = "profile.json"
 ENDED_BEFORE = "has ended while others were started again"
-"""What is said of a task that was told to go over to another attempt, and has ended in the one before."""
+"""The message about a task that was told to continue in another attempt, but ended in the previous one."""
 MOST_TOLD = 1_000_000
-"""Characters of a traceback."""
+"""The most characters of a traceback."""
 
 
 class TaskSpec(PeerStruct):
-    """One task of one run, complete: nothing else is asked for after the fork."""
+    """The complete specification of one task of a run: nothing else is needed after the fork."""
 
     run_id: str
     cluster: str
@@ -47,13 +47,13 @@ class TaskSpec(PeerStruct):
     visible_gpus: list[str] = []
     """For CUDA_VISIBLE_DEVICES; empty: none."""
     gpu_memory_bytes: int = 0
-    """The most that TensorFlow takes of each; 0: what it needs."""
+    """TensorFlow's memory limit on each; 0: none."""
     gpu_growth: bool = True
-    """Without such a limit: as it needs it, not all of it at once."""
+    """Without such a limit: allocate memory as needed instead of all at once."""
     may_go_over: bool = False
-    """Whether the run may have another attempt, and the task's process go over to it when other tasks are lost."""
+    """Whether the task's process may continue in another attempt of the run when other tasks are lost."""
     may_be_spare: bool = False
-    """Whether a process may run it in which TensorFlow's runtime has been started, with so many threads."""
+    """Whether it may run in a process in which TensorFlow's runtime was started with this many threads."""
     trace_steps: list[int] = []
     """``[first, last]``: the steps to trace; empty: none."""
     checkpoint: Checkpoint | bool | None = None
@@ -61,22 +61,22 @@ class TaskSpec(PeerStruct):
     resume: str = ""
     """As in ``RunRequest``."""
     attempt: int = 0
-    """How often the task was started before; all that its process says carries it."""
+    """The number of earlier starts of the task; all events of its process carry it."""
     joins: bool = False
-    """Whether tasks of the attempt before have gone over to this one."""
+    """Whether tasks of the previous attempt continue in this one."""
     lines: dict[str, int] = {}
-    """``{stream: lines}`` that earlier attempts have printed, as far as is known."""
+    """``{stream: lines}`` printed by earlier attempts, as far as known."""
     secret: str = ""
-    """32 random bytes as hex digits, which the tasks of the run know and nobody else."""
+    """32 random bytes as hex digits, known only to the tasks of the run."""
     links: list[str] = []
-    """Where each rank takes connections of the other tasks, ``host:port``."""
+    """The address at which each rank accepts connections of the other tasks, ``host:port``."""
     between_machines: str = "tcp"
-    """What carries exchanges between machines unless a program says otherwise: ``tcp``, or ``ring``."""
+    """The default transport of exchanges between machines: ``tcp``, or ``ring``."""
     # Filled in by the host:
     shared_dir: str = ""
     task_dir: str = ""
     feed: str = ""
-    """The socket by which the host gives the rows of partitions that Dask holds."""
+    """The socket on which the host serves the rows of partitions that Dask holds."""
     payload: str = ""
     """The path of the program's payload."""
 
@@ -87,12 +87,12 @@ class TaskSpec(PeerStruct):
 
     @property
     def id(self) -> str:
-        """What no other process of the cluster is called."""
+        """An id that is unique among the processes of the cluster."""
         return task_id(self.run_id, self.task, self.attempt)
 
 
 def task_id(run_id: str, task: str, attempt: int) -> str:
-    """What hosts call the process of a task."""
+    """The id by which hosts identify the process of a task."""
     return f"{run_id}/{task}" + f"/{attempt}" * (attempt > 0)
 
 
@@ -103,7 +103,7 @@ def of_task_id(id_: str) -> tuple[str, str]:
 
 
 class Outcome(PeerStruct):
-    """How a task's program ended. Absent when the process died without a word."""
+    """How a task's program ended. Absent if the process died."""
 
     ok: bool
     message: str = ""
@@ -114,90 +114,90 @@ class Outcome(PeerStruct):
     result: bytes = b""
     """The pickled return value."""
     peer_lost: bool = False
-    """The failure follows from the end of another task, and is not the program's own."""
+    """Whether the failure follows from the end of another task and is not the program's own."""
 
 
 class TaskResult(PeerStruct):
-    """The end of a task, as its host reports it: ``exit_code`` or ``signal`` says how the process went."""
+    """The end of a task, as its host reports it: ``exit_code`` or ``signal`` says how the process ended."""
 
     task: str
     attempt: int | None = None
-    """Whose end it is; None: of the attempt that is under way."""
+    """The attempt that ended; None: the current one."""
     exit_code: int | None = None
     signal: str = ""
     outcome: Outcome | None = None
     message: str = ""
-    """Why, where it was not the task's own doing; what went wrong in finding out."""
+    """The reason if the task did not cause it, or what failed in finding out."""
 
 
 class Quiet(PeerStruct):
-    """A task that has made no step, said no word and used no processor for ``seconds``, as its host reports it."""
+    """A task that has made no step, produced no output and used no CPU for ``seconds``, as reported by its host."""
 
     id: str
     """Its ``task_id``."""
     seconds: float
     steps: int = 0
-    """How many it had made before that."""
+    """The number of steps before that."""
     longest_s: float = 0.0
-    """The longest time between two of them."""
+    """The longest time between two steps."""
     waits: bool = False
     """Whether it waits for other tasks in a collective."""
 
 
 def leave_next(spec: TaskSpec) -> None:
-    """Write into the directory of a task that lives what the next attempt is like. Raises OSError."""
+    """Write the specification of the next attempt into the directory of a running task. Raises OSError."""
     private.write_file(Path(spec.task_dir) / _NEXT, msgspec.json.encode(spec))
 
 
 def read_next(task_dir: Path) -> TaskSpec:
-    """What ``leave_next`` has written last. Raises OSError."""
+    """Read what ``leave_next`` wrote last. Raises OSError."""
     return msgspec.json.decode(private.read_file(task_dir / _NEXT), type=TaskSpec)
 
 
 class ProfileOrder(PeerStruct):
-    """What a task is told of steps that somebody wants to see traced."""
+    """The order to a task to trace some of its steps."""
 
     number: int
-    """Of the run's profiles, counted from 1."""
+    """The number of the profile in the run, counted from 1."""
     steps: int
     first: int = 0
-    """The step to begin with, which all tasks have before them. 0, or one that is past: each begins when it can."""
+    """The first step, which no task has reached yet. If it is 0 or in the past, each task begins as soon as it can."""
 
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
-    """Write into the directory of a task that lives what it is to trace. Raises OSError."""
+    """Write a profile order into the directory of a running task. Raises OSError."""
     private.write_file(task_dir / _PROFILE, msgspec.json.encode(order))
 
 
 def read_profile(task_dir: Path) -> ProfileOrder:
-    """What ``leave_profile`` has written last. Raises OSError."""
+    """Read what ``leave_profile`` wrote last. Raises OSError."""
     return msgspec.json.decode(private.read_file(task_dir / _PROFILE), type=ProfileOrder)
 
 
 class Pace(PeerStruct):
-    """How far a task is, as its host reports it. Of two of them the difference tells."""
+    """The progress of a task, as reported by its host. Only the difference between two of them is meaningful."""
 
     id: str
     """Its ``task_id``."""
     step: float
-    """The last that its program has reported."""
+    """The last step that its program has reported."""
     at_s: float
-    """When it did, by a clock of the task's own."""
+    """When it reported that, by the task's own clock."""
     waited_s: float
-    """Seconds that it had waited for other tasks until then."""
+    """Seconds for which it had waited for other tasks until then."""
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
-    """Write a task's outcome into its directory: whole or not at all."""
+    """Write a task's outcome into its directory, atomically."""
     for field in ("message", "traceback", "error"):
         setattr(outcome, field, printable(getattr(outcome, field), MOST_TOLD))
     private.write_file(task_dir / _OUTCOME, msgspec.msgpack.encode(outcome))
 
 
 def read_outcome(task_dir: Path) -> Outcome | None:
-    """What the task left, or None if it died before it could. Raises OSError or msgspec.MsgspecError if it is broken.
+    """Read a task's outcome; None if it died before that. Raises OSError or msgspec.MsgspecError if it is invalid.
 
-    The directory is the program's too: what is no plain file is not waited for.
+    The program can write to the directory as well, so anything but a regular file is rejected, as it might block.
     """
     try:
         fd = os.open(task_dir / _OUTCOME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -205,12 +205,12 @@ def read_outcome(task_dir: Path) -> Outcome | None:
         return None
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError("it is no plain file")
+            raise OSError("it must be a regular file")
         return msgspec.msgpack.decode(file.read(), type=Outcome)
 
 
 def remove_runs_of(host: int, machine: Path, shared: Path) -> None:
-    """Remove the directories of the runs of one host, ``<run>-<pid of the host>``, and what only it had in memory."""
+    """Remove the directories of the runs of one host, ``<run>-<pid of the host>``, and its shared memory."""
     for directory in machine.glob(f"[0-9]*-{host}"):
         shutil.rmtree(directory, ignore_errors=True)
         run = directory.name.removesuffix(f"-{host}")

@@ -1,4 +1,4 @@
-"""What is told of a cluster's hosts: how they are, which are on their way, and their figures over time."""
+"""The hosts of a cluster: their descriptions, those that are starting, and their figures over time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .base import PeerStruct
 
 class GpuInfo(PeerStruct):
     id: str
-    """What CUDA_VISIBLE_DEVICES calls it: its UUID."""
+    """Its name in CUDA_VISIBLE_DEVICES: the UUID."""
     index: int
     name: str
     memory_bytes: int
@@ -15,12 +15,12 @@ class GpuInfo(PeerStruct):
     utilization: float
     """0 to 1."""
     power_watts: float | None = None
-    """As all that follows, None where the GPU or its driver does not tell."""
+    """Like all fields below, None if the GPU or its driver does not report it."""
     temperature_celsius: float | None = None
     pcie_received_bytes_per_second: float | None = None
     pcie_sent_bytes_per_second: float | None = None
     nvlink_received_bytes_per_second: float | None = None
-    """Over all its NVLinks together."""
+    """The total of its NVLinks."""
     nvlink_sent_bytes_per_second: float | None = None
 
 
@@ -32,45 +32,45 @@ class HostInfo(PeerStruct):
     machine: str = ""
     threads: int = 0
     memory_bytes: int = 0
-    """The Dask worker's memory limit, or the machine's memory where it has none."""
+    """The Dask worker's memory limit, or the machine's memory if there is none."""
     cpu: float = 0.0
     """Cores in use by the host and its tasks."""
     memory_used_bytes: int = 0
     gpus: list[GpuInfo] = []
-    """Those that the Dask worker may use, in the order in which it takes them."""
+    """The GPUs that the Dask worker may use, in the order in which it uses them."""
     warm: bool = False
-    """TensorFlow is imported and tasks start at once."""
+    """Whether TensorFlow is imported, so that tasks start immediately."""
     unguarded: str = ""
-    """Why the ports of TensorFlow's servers cannot be closed to others on this machine; empty: they are."""
+    """Why the ports of TensorFlow's servers cannot be closed to other users on this machine; empty: they are closed."""
     slots: int = 0
-    """How many of the tasks it takes, beside what other hosts say; 0: as many as any other."""
+    """Its share of the tasks, relative to other hosts; 0: as many as any other."""
     drawn: str = ""
-    """The host of the design that it is, where the cluster was drawn."""
+    """The host of the design that it was matched with, if any."""
     problem: str = ""
-    """What it has of other versions than its cluster, both of each; empty: the same."""
+    """The versions that differ from those of its cluster, with both; empty: none."""
 
 
 class ComingHost(PeerStruct):
-    """A host that was asked for and is no Dask worker yet, or no longer."""
+    """A host that was requested but is not a Dask worker yet, or no longer."""
 
     name: str
     step: str
-    """What it is at, such as ``connecting`` and ``starting Python``; ``waiting``, until it is tried again."""
+    """The current step, such as ``connecting`` and ``starting Python``; ``waiting`` until the next attempt."""
     problem: str = ""
-    """Why it could not be used, in its own last words; it is tried again, unless its step is ``ended``."""
+    """Why it could not be used, from its last output; it is retried, unless its step is ``ended``."""
 
 
 class MachineSeries(PeerStruct):
-    """One figure of one host over time, oldest first, and how it is drawn (``HOST_FIGURES`` in ``metrics.py``)."""
+    """One figure of one host over time, oldest first, and how to draw it (``HOST_FIGURES`` in ``metrics.py``)."""
 
     host: str
     metric: str
     plot: str = ""
-    """The plot that it shares with other series of the host; empty: one of its own."""
+    """The plot that it shares with other series of the host; empty: its own plot."""
     line: str = ""
-    """What it is called there."""
+    """The name of its line there."""
     unit: str = ""
-    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction``, ``seconds``, or what stands behind the number."""
+    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction``, ``seconds``, or the text after the number."""
     time: list[float] = []
     """Seconds since the epoch, by the host's clock."""
     value: list[float] = []

@@ -1,4 +1,4 @@
-"""What tasks report beside numbers: histograms, pictures, texts and tables. Its limits, and its list."""
+"""The limits and the list of what tasks report besides numbers: histograms, pictures, texts and tables."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from .base import PeerStruct
 
 MOST_BINS = 200
 MOST_SIDE = 2048
-"""Pixels of a picture's longer side."""
+"""The most pixels of a picture's longer side."""
 MOST_PICTURE_BYTES = 256 << 10
-"""Of a picture as PNG."""
+"""The most bytes of a picture as PNG."""
 MOST_TEXT_BYTES = 64 << 10
-"""Of a text as UTF-8."""
+"""The most bytes of a text as UTF-8."""
 MOST_ROWS, MOST_COLUMNS = 1000, 100
-"""Of a table."""
+"""The largest size of a table."""
 MOST_TABLE_BYTES = 256 << 10
-"""Of a table's cells."""
+"""The most bytes of a table's cells."""
 MOST_NAMES = 200
-"""Of all of them together, which one task may use: beyond it, what changes is a step and no name."""
+"""The most names of a task, over all kinds: what changes belongs into the step, not into the name."""
 ALL_HISTOGRAMS, ALL_PICTURES = 1000, 100
-"""So many histograms of a name, and so many of anything else, are sent one and all; of as many more every second, then
-every fourth, and so on.
+"""The first histograms of a name, and the first items of other kinds, are all sent; of the next as many every second,
+then every fourth, and so on.
 """
 ALL_BYTES = 4 << 20
-"""The same of their bytes, whichever is reached first: what is large is thinned sooner."""
+"""The same limit in bytes, whichever is reached first: large items are thinned sooner."""
 
 
 class MediaSeries(PeerStruct):
@@ -32,4 +32,4 @@ class MediaSeries(PeerStruct):
     name: str
     task: str
     steps: list[float]
-    """Of each, in the order of the steps."""
+    """The step of each, in ascending order."""

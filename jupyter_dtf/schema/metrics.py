@@ -1,4 +1,4 @@
-"""What the names of metrics say, the same for all who report them or show them. Pure."""
+"""The meaning of the names of metrics, for reporting and showing them. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TASK_LOAD = {
     "network_bytes_per_second": "bytes_per_second",
     "network_seconds": "seconds",
 }
-"""Metrics of a task's own processes, and their units: no model's. Its host measures what the processes use; what the
-task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
+"""Metrics of a task's processes rather than its model, and their units. The host measures the resources that they use;
+the task reports what it sends to other machines of its run, and how much of each second it spends in exchanges.
 """
 
 STEP_COMPUTE = "step_compute_seconds"
@@ -29,30 +29,30 @@ STEP_PARTS = {
     STEP_WAIT: "seconds",
     STEP_CHECKPOINT: "seconds",
 }
-"""Metrics that say what a task's training steps are made of, and their units: seconds of a step, on the average since
-they were last told, about once a second. In this order: computing, which is all that is left; waiting for the batch;
-exchanging with other tasks; of that, waiting for them; snapshots for checkpoints. All but waiting for others add up to
-the step. What a strategy does not measure is left out, and is computing.
+"""Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
+about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with other
+tasks; the part of that spent waiting for them; snapshots for checkpoints. All except waiting for others add up to the
+step. Parts that a strategy does not measure are left out, and count as computing.
 """
 
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
-"""How metrics begin that a task tells of another one on another machine, whose name follows, and their units: what it
-sends to it in a step, and how long it takes to be rid of that. A slow link holds up who sends over it.
+"""The prefixes of metrics that a task reports of a task on another machine, whose name follows, and their units: what
+it sends to it in a step, and how long that takes. A slow link delays the sender.
 """
 
 
 class HostFigure(NamedTuple):
-    """One figure of a machine over time, as a person sees it. In its texts ``#`` is a number from 0."""
+    """How one figure of a machine over time is shown. ``#`` in its texts stands for an index from 0."""
 
     plot: str
-    """The plot of each host that it is drawn in, which it shares with others of the same unit: ``CPU``."""
+    """The plot of each host that it is drawn in, shared with others of the same unit: ``CPU``."""
     line: str
     """What its line is called there."""
     unit: str
-    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction`` (0 to 1) and ``seconds`` have forms of their own; any
-    other is put behind the number as it is: ``W``."""
+    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction`` (0 to 1) and ``seconds`` are formatted; any other is
+    shown after the number as it is: ``W``."""
     about: str
-    """A sentence for who asks what it is."""
+    """A sentence that explains it."""
 
 
 HOST_FIGURES = {
@@ -83,31 +83,31 @@ HOST_FIGURES = {
         "GPU NVLink", "GPU # sent", "bytes_per_second", "What it sends over them"
     ),
 }
-"""What is recorded of each host's machine over time (``backend/machine/figures.py``), in the order of their plots."""
+"""The figures recorded of each host's machine (``backend/machine/figures.py``), in the order of their plots."""
 SPEED = ("learning_rate", "examples_per_second", "step_seconds")
-"""Metrics that say how the training goes rather than how well; shown after the model's own."""
+"""Metrics of the training's speed rather than its quality; shown after the model's own."""
 
 VALIDATION = "val_"
 """``val_loss``: Keras's own name for the loss over the validation data."""
 EPOCH = "epoch_"
 """``epoch_loss``: the loss of a whole epoch, at its end, as Keras's ``History`` has it. ``loss`` is a batch's own."""
 RUNNING = "running_"
-"""``running_auc``: over the epoch so far. It is said of metrics that a batch has no value of by itself."""
+"""``running_auc``: over the epoch so far, for metrics that have no value for a single batch."""
 
 _FORMS = (EPOCH, RUNNING, VALIDATION)
 HEADLINE = 4
-"""So many metrics are in a headline."""
+"""The number of metrics in a headline."""
 
 
 def is_load(metric: str) -> bool:
-    """Whether it says what a task takes of its machine, of the network and of time, rather than how its model does."""
+    """Whether it measures a task's use of its machine, the network and time, rather than its model."""
     return metric in TASK_LOAD or metric in STEP_PARTS or metric.startswith(tuple(PAIR_LOAD))
 
 
 def family(metric: str, names: Collection[str]) -> str:
-    """The metric that this is a form of: ``loss`` of ``epoch_loss`` and ``val_loss``, whose plot they share.
+    """The base metric, with which it shares a plot: ``loss`` for ``epoch_loss`` and ``val_loss``.
 
-    ``names``: those of the run. Where none of them is another form, the name is only a name, as ``epoch_time`` is.
+    ``names``: the metrics of the run. If none is another form, the name has no prefix, as in ``epoch_time``.
     """
     if metric.startswith(VALIDATION) and len(metric) > len(VALIDATION):
         return metric.removeprefix(VALIDATION)
@@ -121,11 +121,11 @@ def family(metric: str, names: Collection[str]) -> str:
 
 
 def headline_of(names: Collection[str], has_ended: bool = False, objectives: Collection[str] = ()) -> dict[str, str]:
-    """What a person looks at first, and the metric that is its value: the model's own, ``objectives`` and the loss
-    before all others.
+    """The metrics to show first, each with the one that holds its value.
 
-    Never what a task takes of its machine. While a run goes on, a metric's newest value; when it has ended, the last
-    epoch's, as Keras's history has it.
+    They are those of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
+    included. While a run is active, a value is the newest one; after its end, that of the last epoch, as in Keras's
+    history.
     """
     order = (EPOCH, "", RUNNING) if has_ended else ("", RUNNING, EPOCH)
     found: dict[str, str] = {}
@@ -151,23 +151,23 @@ def headline(
 
 
 LESS = r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)"
-"""What the name of a metric has in it of which less is better. A regular expression, as ``MORE``; this one first."""
+"""A regular expression for the names of metrics of which less is better. Takes precedence over ``MORE``."""
 MORE = r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
-"""The same of those of which more is."""
+"""The same for metrics of which more is better."""
 _LESS, _MORE = re.compile(LESS), re.compile(MORE)
 
 
 def direction(metric: str) -> int:
-    """1 where more of a metric is better, -1 where less is, 0 where its name does not tell."""
+    """1 if more of a metric is better, -1 if less is, 0 if its name does not say."""
     if is_load(metric) or metric in SPEED:
         return 0
     return -1 if _LESS.search(metric) else 1 if _MORE.search(metric) else 0
 
 
 def host_figure(name: str) -> HostFigure:
-    """What a figure of a machine is: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
+    """How a figure of a machine is shown: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
 
-    One that this version does not know, as a newer host may tell, has a plot of its own without a unit.
+    An unknown figure, from a newer host, gets its own plot without a unit.
     """
     if known := HOST_FIGURES.get(name):
         return known
@@ -179,10 +179,10 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """``loss`` of ``epoch_loss``: what is wrong with one is wrong with the other. ``val_loss`` is another metric."""
+    """``loss`` for ``epoch_loss``: problems of one are problems of the other. ``val_loss`` is a different metric."""
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 
 def in_words(value: float) -> str:
-    """``NaN``, ``infinite`` or ``-infinite``, of a value that is not finite."""
+    """``NaN``, ``infinite`` or ``-infinite``, for a value that is not finite."""
     return "NaN" if math.isnan(value) else "infinite" if value > 0 else "-infinite"

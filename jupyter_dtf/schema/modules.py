@@ -1,6 +1,6 @@
-"""A person's own modules on their way to tasks: files by their names, and the program that needs them.
+"""The user's own modules, sent to tasks: files by name, and the program that needs them.
 
-A program's functions and classes are pickled by the names of their modules, which have to be there before it is read.
+A program's functions and classes are pickled by reference to their modules, which must exist before it is unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Packed:
-    """A program that is not read yet: its pickle, and its arrays beside it, which travel as they are."""
+    """A program that is not unpickled yet: its pickle, and its arrays, which are sent as they are."""
 
     body: bytes
     buffers: Sequence[pickle.PickleBuffer]

@@ -1,7 +1,7 @@
-"""What the processes of a cluster call the operations that they ask of each other (``dtf_submit``, ``dtf_launch``...).
+"""The names of the operations that a cluster's processes request of each other (``dtf_submit``, ``dtf_launch``...).
 
-A Dask scheduler that somebody else runs may serve several clusters of ours side by side. There the names end in the
-cluster's *scope*; at a scheduler of the cluster's own, the scope is empty.
+An external Dask scheduler may serve several of our clusters. There, the names end in the cluster's *scope*; on a
+scheduler of the cluster's own, the scope is empty.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 PREFIX = "dtf_"
 LEAVE = "dtf_leave"
-"""Take everything out of a scheduler that is somebody else's; the scheduler knows it until that is done."""
+"""Remove everything from an external scheduler, which knows this operation until that is done."""
 
 
 def scoped(name: str, scope: str) -> str:

@@ -14,12 +14,12 @@ class Source(PeerStruct):
 
 
 class Origin(PeerStruct):
-    """What is known of a run beside what was asked for. It is small: lists of runs have it, and code is an event."""
+    """What is known about a run besides its request. Small, because lists of runs contain it; code is an event."""
 
     model: str = ""
-    """The model's name; empty for a program of which nothing is known."""
+    """The model's name; empty for a program without a known model."""
     weights: int | None = None
-    """So many parameters the model has. None: it had not been built, or is made by the tasks."""
+    """The number of the model's parameters. None: it had not been built, or the tasks create it."""
     data: str = ""
     """The form of the training data: ``arrays``, ``tf.data.Dataset``, ``function``."""
     versions: dict[str, str] = {}
@@ -27,6 +27,6 @@ class Origin(PeerStruct):
     directory: str = ""
     """The working directory."""
     commit: str = ""
-    """Of the Git repository that the working directory is in: the commit that is checked out. Empty: in none."""
+    """The commit checked out in the Git repository of the working directory; empty if it is in none."""
     branch: str = ""
-    """Its branch; empty where none is checked out."""
+    """Its branch; empty if none is checked out."""

@@ -1,7 +1,7 @@
-"""What a task asks its host for when it reads partitions that Dask holds, and what it gets.
+"""The protocol by which a task reads partitions that Dask holds from its host.
 
 Over a Unix socket of the host: the task sends one request, the host answers with messages until the pass has ended.
-Each is eight bytes, little-endian, that say how long it is, and a payload (``schema/payload.py``).
+Each is its length as eight bytes, little-endian, and a payload (``schema/payload.py``).
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class Described:
-    """What the examples of every partition are alike in."""
+    """The structure that the examples of all partitions share."""
 
     structure: Any
-    """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``: numbers of leaves in the place of the arrays."""
+    """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``: with the indices of leaves in place of arrays."""
     leaves: tuple[tuple[str, tuple[int, ...]], ...]
-    """Type and shape of an example of each leaf; of strings the type is ``object``."""
+    """Dtype and shape of an example of each leaf; ``object`` for strings."""
 
     def __str__(self) -> str:
         return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.leaves)
@@ -35,12 +35,12 @@ class Collection:
     keys: tuple[str, ...]
     """One for each partition, in order."""
     lengths: tuple[int, ...] | None = None
-    """Their numbers of examples, where they are known before they are computed."""
+    """Their numbers of examples, if known before they are computed."""
     graph: bytes | None = None
-    """What they are computed from, anew in every pass; None where they are computed once, and ``keys`` stay."""
+    """The graph from which they are recomputed in every pass; None if they are computed once and ``keys`` are kept."""
     retries: int = 0
     shuffle_buffer: int = 0
-    """Examples that are shuffled among each other, at least, where the order is drawn."""
+    """The least number of examples that are shuffled with each other, if the order is random."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,23 @@ class PassRequest:
     field: str
     collection: Collection
     number: int
-    """Of the pass: 0 is the first."""
+    """The number of the pass, from 0."""
     batch_size: int
     rank: int
     size: int
     seed: int | None = None
     described: Described | None = None
-    """What the partitions are to be like; None asks for just that, and for no examples."""
+    """The expected structure of the partitions; None requests only that, and no examples."""
     first: int = 0
-    """The batch that the pass begins with, in the place of 0."""
+    """The batch with which the pass begins."""
 
 
 @dataclass
 class Rows:
-    """Examples of a task's share, in order: of batches that follow one another."""
+    """Examples of a task's share, in order, of consecutive batches."""
 
     leaves: list[np.ndarray[Any, Any]]
     counts: np.ndarray[Any, Any]
-    """How many of them are of each batch; the first batch may be the last of the message before."""
+    """The number of examples of each batch; the first batch may continue the last one of the previous message."""
     is_closed: bool
-    """Whether the last batch has all of its examples."""
+    """Whether the last batch is complete."""

@@ -121,9 +121,9 @@ class DeviceLoad(Struct):
     share: float = 0.0
     """The share of a step's work, from 0 to 1."""
     busy_s: float = 0.0
-    """Of each step."""
+    """Seconds per step in which it is busy."""
     sent_bytes: int = 0
-    """In each step."""
+    """Bytes sent per step."""
     received_bytes: int = 0
     layers: int = 0
     problem: str = ""
@@ -142,7 +142,7 @@ class Cut(Struct):
     source_device: str
     target_device: str
     bytes: int
-    """In the forward pass of one microbatch."""
+    """Bytes in the forward pass of one microbatch."""
 
 
 class Slot(PeerStruct):

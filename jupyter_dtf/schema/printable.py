@@ -1,4 +1,4 @@
-"""Text that can be encoded and shown. Python's strings may hold halves of surrogate pairs, which UTF-8 has not."""
+"""Text that can be encoded and shown. Python's strings may contain lone surrogates, which UTF-8 cannot encode."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from ..errors import InvalidInput
 
 MOST = 100_000
-"""Characters of what is shown in one piece."""
+"""The most characters of a text that is shown."""
 
 
 def printable(text: str, most: int = MOST) -> str:
-    """The text as it can be shown: halves of pairs as escapes, and the beginning of one that is too long."""
+    """The text as it can be shown: lone surrogates are escaped, and a text that is too long is truncated."""
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most} more characters)"
     return text if is_whole(text) else text.encode("utf-8", "backslashreplace").decode()
 
 
 def is_whole(text: str) -> bool:
-    """Whether no half of a surrogate pair stands alone."""
+    """Whether it contains no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -35,7 +35,7 @@ def check_line(text: Any, field: str) -> None:
 
 
 def check_word(text: Any, field: str) -> None:
-    """Raise InvalidInput unless this is a text that an operating system takes."""
+    """Raise InvalidInput unless this is a text that can be passed to the operating system."""
     if not isinstance(text, str) or "\0" in text or not is_whole(text):
         raise InvalidInput(
             f"`{field}` must be a text of whole characters other than NUL, got {text!r:.200}", field=field
@@ -54,7 +54,7 @@ def all_printable(value: Any) -> Any:
 
 
 def shown_path(path: str) -> str:
-    """A path, or words with one in them, for people: its bytes as UTF-8, whatever encoding Python was told to use."""
+    """A path, or a text with one in it, for display: its bytes as UTF-8, whatever encoding Python uses."""
     try:
         return path if is_whole(path) else os.fsencode(path).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # it is none of the system's

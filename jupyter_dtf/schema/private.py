@@ -1,6 +1,6 @@
-"""Files and directories for their owner alone, whatever the umask: every process of ours makes its own by these.
+"""Files and directories that only their owner can access, whatever the umask; all our processes use these functions.
 
-And the reading of files that others may have made: what is no file is not opened, for a pipe would be waited for.
+Also reads files that others may have created: only regular files are opened, because a pipe would block.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import BinaryIO
 from ..errors import Unavailable
 
 _OPEN = 0o077
-"""What others may do."""
+"""The permissions of others."""
 
 
 def make_dir(path: Path) -> Path:
-    """Make a directory, and those above it that are missing, with mode 0700. One that is there stays as it is.
+    """Make a directory and its missing parents with mode 0700. An existing one is not changed.
 
     Raises OSError.
     """
@@ -37,9 +37,9 @@ def make_dir(path: Path) -> Path:
 
 
 def own_dir(path: Path) -> Path:
-    """The same for one of ours, which is closed if it is open, where others may have made one, as in ``/tmp``.
+    """The same where others may have made one, as in ``/tmp``; other users' access to it is removed.
 
-    Raises Unavailable if it is somebody else's.
+    Raises Unavailable if it belongs to another user.
     """
     make_dir(path)
     found = path.lstat()
@@ -50,7 +50,7 @@ def own_dir(path: Path) -> Path:
 
 
 def open_file(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
-    """A file to write, with mode 0600, also if it was there and is ours."""
+    """Open a file for writing, with mode 0600, even if it existed and is ours."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     found = os.fstat(descriptor)
     if found.st_mode & _OPEN and found.st_uid == os.getuid() and stat.S_ISREG(found.st_mode):
@@ -59,7 +59,7 @@ def open_file(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file to read it, if it is one: not a pipe or a device. Raises OSError."""
+    """Open a regular file for reading, not a pipe or a device. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -68,15 +68,15 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def read_file(path: Path) -> bytes:
-    """What is in a regular file. Raises OSError."""
+    """Read a regular file. Raises OSError."""
     with open_regular(path) as file:
         return file.read()
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file with mode 0600: whole or not at all. Raises OSError.
+    """Write a file with mode 0600, atomically. Raises OSError.
 
-    Its room is there before anything is written: a page of a mapped file that is not ends the process that reads it.
+    Its space is allocated first: reading a page of a mapped file that was not would kill the process.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -91,9 +91,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def close(path: Path) -> bool:
-    """Take from others what they may do with a file or directory of this user's. Returns whether there was something.
+    """Remove other users' permissions on a file or directory of this user. Returns whether there were any.
 
-    Links are left alone, and so is what is not there or not ours.
+    Links, missing files and those of other users are left unchanged.
     """
     try:
         found = path.lstat()
@@ -106,7 +106,7 @@ def close(path: Path) -> bool:
 
 
 def close_tree(path: Path) -> None:
-    """The same for a directory and all that is in it."""
+    """The same for a directory and everything in it."""
     close(path)
     for directory, names, files in os.walk(path):
         for name in (*names, *files):

@@ -1,4 +1,4 @@
-"""What a task of a profiling run has measured."""
+"""The measurements of a task of a profiling run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from .placement import Device
 
 
 class TaskProfile(Struct):
-    """Seconds are medians, measured while all tasks of the run did the same, but for ``transfers``."""
+    """Seconds are medians, measured while all tasks of the run did the same, except ``transfers``."""
 
     devices: list[Device]
-    """Those of the task, the one that the layers were measured on first."""
+    """The task's devices, beginning with the one on which the layers were measured."""
     layer_seconds: dict[str, list[float]] = {}
-    """Forward pass and backward pass of a microbatch, update of a step."""
+    """Seconds of the forward and the backward pass of a microbatch, and of the update."""
     step_s: float = 0.0
-    """Of a step, beside what it takes in layers."""
+    """Seconds of a step besides its layers."""
     transfers: list[list[float]] = []
-    """(bytes, seconds) of sending from one task to another and using it there; measured by the first task alone."""
+    """(bytes, seconds) of sending from one task to another and using it there; measured by the first task only."""
     all_tasks_s: float = 0.0
-    """Of an empty step in which every task takes part; measured by the first task alone."""
+    """Seconds of an empty step in which every task takes part; measured by the first task only."""

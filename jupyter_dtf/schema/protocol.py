@@ -1,14 +1,14 @@
-"""The version of what jupyter_dtf's processes say to each other.
+"""The version of the protocol between jupyter_dtf's processes.
 
-Kernels, Jupyter servers, cluster processes, pages in a browser and the store of past runs are of different versions
-after an upgrade. Each says which protocols it speaks, ``OLDEST`` to ``PROTOCOL``; two that have one in common
-understand each other, others say so in one sentence and leave each other alone.
+Kernels, Jupyter servers, cluster processes, pages in a browser and the store of past runs may be of different versions
+after an upgrade. Each states which protocols it speaks, ``OLDEST`` to ``PROTOCOL``; two that have one in common can
+communicate, and others report that in one sentence and disconnect.
 
-``PROTOCOL`` is raised when a version of before would be wrong about what this one says, or this one about what it
-said: a field that is gone or means something else, an event without which the rest is misread, a new way to end
-(``RunState``, ``TaskState``: who waits for an end that it does not know waits for ever), another order of messages.
-It is not raised for what older versions skip without harm: a new event, a new field with a default, a new operation,
-a new state on the way. ``OLDEST`` is raised when the code that understood an older one goes.
+``PROTOCOL`` is raised if an older version would misread this one, or this one an older one: a field is removed or
+changes its meaning, an event is needed to read the rest, there is a new final state (``RunState``, ``TaskState``:
+waiting for an unknown final state never ends), or the order of messages changes. It is not raised for what older
+versions can ignore: a new event, a new field with a default, a new operation, a new intermediate state. ``OLDEST`` is
+raised when the code that supports an older protocol is removed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .._version import __version__
 from .base import PeerStruct
 
 PROTOCOL = 1
-"""What this version speaks. 0 is what spoke before there was a number."""
+"""The newest protocol of this version. 0: from before protocols had numbers."""
 OLDEST = 1
-"""The oldest that it understands."""
+"""The oldest protocol that it supports."""
 
 
 class Speech(PeerStruct):
-    """What one process says of the protocols it speaks. The one struct that every version reads in the same way."""
+    """The protocols that a process speaks. The one struct that every version reads in the same way."""
 
     protocol: int = 0
     oldest: int = 0
@@ -48,12 +48,12 @@ class Speech(PeerStruct):
 
 
 def ours() -> Speech:
-    """What this process speaks."""
+    """The protocols of this process."""
     return Speech(protocol=PROTOCOL, oldest=OLDEST, release=__version__)
 
 
 def theirs(raw: Any) -> Speech:
-    """What a peer says that it speaks; a peer that says nothing is of before there was a number."""
+    """The protocols that a peer states; a peer that states none is from before protocols had numbers."""
     try:
         return msgspec.convert(raw, Speech)
     except msgspec.ValidationError:
@@ -61,7 +61,7 @@ def theirs(raw: Any) -> Speech:
 
 
 def cluster_refusal(name: str, speech: Speech) -> str:
-    """One sentence on a cluster that this version cannot talk to, with what to do; empty if it can."""
+    """A sentence about a cluster that this version cannot communicate with, and what to do; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -80,7 +80,7 @@ def cluster_refusal(name: str, speech: Speech) -> str:
 
 
 def host_refusal(name: str, speech: Speech) -> str:
-    """One sentence on a host that its cluster cannot use, with what to do; empty if it can."""
+    """A sentence about a host that its cluster cannot use, and what to do; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -92,7 +92,7 @@ def host_refusal(name: str, speech: Speech) -> str:
 
 
 def viewer_refusal(speech: Speech) -> str:
-    """The same for the log of a cluster that somebody looks at who cannot understand it; empty if they can."""
+    """The same for the log of a cluster with an incompatible viewer; empty if it is compatible."""
     mine = ours()
     if mine.understands(speech):
         return ""

@@ -1,4 +1,4 @@
-"""What a disk that refuses is told as: which directory, how large it is, what is free, what can be done."""
+"""Messages about full or failing disks: which directory, how large it is, what is free, what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOTHING_BYTES = 64 << 10
 def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, advice: str = "") -> str:
     """A sentence on why ``what`` could not be written below ``path``.
 
-    ``needed``: bytes, where they are known. ``advice`` says what else than freeing some room can be done.
+    ``needed``: bytes, if known. ``advice``: what to do other than freeing space.
     """
     place = nearest(Path(path))
     reason = f"{what} cannot be written to {place}: {error.strerror or error}"
@@ -30,7 +30,7 @@ def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, adv
 
 
 def is_full(path: Path) -> bool:
-    """Whether there is next to nothing free where a directory is, or would be."""
+    """Whether the disk of a directory, existing or not, is almost full."""
     try:
         return shutil.disk_usage(nearest(path)).free < _NOTHING_BYTES
     except OSError:
@@ -38,7 +38,7 @@ def is_full(path: Path) -> bool:
 
 
 def nearest(path: Path) -> Path:
-    """The directory itself, or the one nearest to it that there is."""
+    """The directory itself, or its nearest existing ancestor."""
     while not path.is_dir() and path != path.parent:
         path = path.parent
     return path
@@ -53,7 +53,7 @@ def _free(place: Path) -> str:
 
 
 def allocate(descriptor: int, path: Path, count: int, what: str) -> None:
-    """Have the first ``count`` bytes of a file that will be mapped. Raises OSError, which says where there is no room.
+    """Allocate the first ``count`` bytes of a file that will be mapped. Raises OSError if there is not enough space.
 
     A mapped page that the file system cannot back ends the process with SIGBUS when it is written to.
     """

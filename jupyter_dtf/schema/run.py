@@ -144,14 +144,14 @@ class Best(PeerStruct):
 
 
 class RunProfile(PeerStruct):
-    """The newest profile of a run that somebody has asked for while it was running."""
+    """The newest profile of a run that was requested while it was running."""
 
     number: int
-    """Of the run's profiles, counted from 1."""
+    """The number of the profile in the run, counted from 1."""
     steps: int
     done: bool = False
     message: str = ""
-    """Why it has no trace, if it is done without one."""
+    """Why there is no trace, if it has ended without one."""
 
 
 class RunDescriptor(PeerStruct):
@@ -211,13 +211,13 @@ class RunInfo(RunDescriptor):
     checkpoint: CheckpointInfo | None = None
     """The latest checkpoint; None if there is none yet."""
     profile: RunProfile | None = None
-    """The newest profile that was asked for; None if none was."""
+    """The newest profile that was requested; None if none was."""
     sparkline: list[float] = []
     """At most 60 values of a trial's objective, or of the loss (or the first metric in ``headline``), oldest first."""
     sparkline_steps: list[float] = []
     """The steps of the first and the last of them; empty if there are none."""
     values: dict[str, float] = {}
-    """What a trial's program has returned for its objectives. If it returned none, ``latest`` is used."""
+    """The values that a trial's program returned for its objectives. If it returned none, ``latest`` is used."""
     pruned: bool = False
     """Whether a trial was ended because it was not promising."""
     marks: RunMarks = msgspec.field(default_factory=RunMarks)
@@ -299,7 +299,7 @@ class RunRequest(RunOptions):
         least, workers = self.restarts.min_workers, sum(self.jobs.values()) if self.jobs else None
         if least is not None and workers is not None and least > workers:
             raise InvalidInput(
-                f"min_workers is at most the number of workers. Received: min_workers={least} for {workers}",
+                f"`min_workers` must be at most the number of workers, {workers}, got {least}",
                 field="restart.min_workers",
             )
         if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):

@@ -1,4 +1,4 @@
-"""What a person has said of a run: another name, tags, a note, that it is put aside. No event, and no part of any."""
+"""What users set on a run: another name, tags, a note, whether it is archived. Not part of its events."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ MOST_TAGS = 32
 MOST_OF_A_TAG = 64
 MOST_OF_A_NAME = 200
 MOST_OF_A_NOTE = 10_000
-"""Characters."""
+"""The most characters of a note."""
 
 
 class RunMarks(PeerStruct):
-    """What a person has said of a run, as it is kept."""
+    """What users set on a run, as it is stored."""
 
     name: str = ""
-    """What the run is called now; empty: as it was submitted."""
+    """The new name of the run; empty: as submitted."""
     tags: list[str] = []
     note: str = ""
     archived: bool = False
-    """Lists leave it out unless they are asked for it."""
+    """Whether lists omit it unless requested."""
     deleted: float | None = None
-    """When it was deleted, in seconds since the epoch: it is in no list, and for a while it can be had back."""
+    """When it was deleted, in seconds since the epoch: it is in no list, and can be restored for a while."""
 
 
 class RunPatch(Struct):
-    """What a person says of a run. What is null stays as it is; an empty ``name`` gives the run its own back."""
+    """A change of the marks of a run. Null leaves a field unchanged; an empty ``name`` restores the original one."""
 
     name: str | None = None
     tags: list[str] | None = None
@@ -45,11 +45,13 @@ class RunPatch(Struct):
             self.tags = checked_tags(self.tags)
         if self.note is not None:
             if not is_whole(self.note):
-                raise InvalidInput(f"`note` must be a text of whole characters, got {self.note!r:.200}", field="note")
+                raise InvalidInput(
+                    f"`note` must be a text without lone surrogates, got {self.note!r:.200}", field="note"
+                )
             _check_length(self.note, MOST_OF_A_NOTE, "note")
 
     def applied(self, marks: RunMarks, now: float) -> RunMarks:
-        """The marks with this said of them at ``now``, seconds since the epoch."""
+        """The marks after this change at ``now``, seconds since the epoch."""
         deleted = marks.deleted
         if self.deleted is not None:
             deleted = (now if deleted is None else deleted) if self.deleted else None
@@ -63,16 +65,16 @@ class RunPatch(Struct):
 
 
 def checked_tags(tags: Iterable[str]) -> list[str]:
-    """Tags as they are kept: without spaces around them, each once. Raises InvalidInput."""
+    """Tags as they are stored: without surrounding spaces, each once. Raises InvalidInput."""
     found: dict[str, None] = {}
     for tag in tags:
         check_line(tag, "tags")
         if not tag.strip():
-            raise InvalidInput(f"A tag must be a text that is not empty, got {tag!r}", field="tags")
+            raise InvalidInput(f"A tag must be a nonempty text, got {tag!r}", field="tags")
         _check_length(tag, MOST_OF_A_TAG, "tags")
         found[tag.strip()] = None
     if len(found) > MOST_TAGS:
-        raise InvalidInput(f"A run has at most {MOST_TAGS} tags, got {len(found)}", field="tags")
+        raise InvalidInput(f"`tags` must have at most {MOST_TAGS} tags, got {len(found)}", field="tags")
     return list(found)
 
 

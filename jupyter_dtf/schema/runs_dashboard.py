@@ -10,7 +10,7 @@ SUFFIX = ".dtfplots"
 
 
 class DashboardRun(Struct):
-    """A run by its id, and what it was called when the file was written: it may be gone from the store."""
+    """A run by its id, with its name when the file was written, as it may no longer be in the store."""
 
     id: str
     name: str = ""
@@ -27,11 +27,11 @@ class DashboardPlot(Struct):
 
 
 class RunsDashboard(Struct):
-    """Runs that lie upon each other in chosen plots."""
+    """Runs that are overlaid in chosen plots."""
 
     version: int = VERSION
     title: str = ""
     x: str = "step"  # step, time
-    """What all plots are drawn over."""
+    """The x axis of all plots."""
     runs: list[DashboardRun] = []
     plots: list[DashboardPlot] = []

@@ -1,4 +1,4 @@
-"""The fewest machines that reach a target: what is asked, and what is answered. Inert."""
+"""Requests for and results of plans with the fewest machines that reach a target. Inert."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .text_table import aligned
 
 
 class ScaleTarget(Struct):
-    """What is to be reached: one of the three."""
+    """The target: exactly one of the first three."""
 
     examples_per_second: float = 0.0
     hours: float = 0.0
-    """For ``examples`` in all."""
+    """Hours in which to train on ``examples``."""
     device_hours: float = 0.0
-    """A budget: the fastest that ``examples`` can be had for so many hours of one device."""
+    """A budget: train on ``examples`` as fast as possible within this many device hours."""
     examples: float = 0.0
-    """In all epochs together."""
+    """The number of examples over all epochs."""
 
     def __post_init__(self) -> None:
         given = [self.examples_per_second, self.hours, self.device_hours]
@@ -28,53 +28,53 @@ class ScaleTarget(Struct):
             or sum(value > 0 for value in given) != 1
         ):
             raise InvalidInput(
-                "A target is one of examples_per_second, hours and device_hours, above 0. "
-                f"Received: {', '.join(map(str, given))}",
+                "Exactly one of `examples_per_second`, `hours` and `device_hours` must be a number > 0, and the others "
+                f"0, got {', '.join(map(str, given))}",
                 field="examples_per_second",
             )
         if not self.examples_per_second and not self.examples > 0:
             raise InvalidInput(
-                f"hours and device_hours are for a number of examples, above 0. Received: {self.examples}",
+                f"`examples` must be a number > 0 with hours or device_hours, got {self.examples}",
                 field="examples",
             )
 
 
 class PlanRequest(Struct):
-    """A design that has a model, the strategies that may be used, and the target."""
+    """A design with a model, the strategies that may be used, and the target."""
 
     design: Design
     target: ScaleTarget
     settings: list[ForecastSettings] = []
-    """Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default."""
+    """Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings."""
 
     def __post_init__(self) -> None:
         if len(self.settings) > 16:
-            raise InvalidInput(f"settings has at most 16 items. Received: {len(self.settings)}", field="settings")
+            raise InvalidInput(f"`settings` must have at most 16 items, got {len(self.settings)}", field="settings")
 
 
 class PlanOption(PeerStruct):
-    """The best that one strategy does for a target."""
+    """The best plan with one strategy."""
 
     title: str
     settings: ForecastSettings
     reached: bool
     point: ForecastPoint
-    """The fewest tasks that reach the target, or those that come nearest to it."""
+    """The fewest tasks that reach the target, or else the ones closest to it."""
     hours: float = 0.0
-    """For the target's examples; 0 where it names none."""
+    """Hours for the target's examples; 0 if it has none."""
     device_hours: float = 0.0
     problem: str = ""
 
 
 class ScalePlan(PeerStruct):
-    """The fewest machines that reach a target, and the strategy that does it; the others for comparison."""
+    """The fewest machines that reach a target, with their strategy, and the others for comparison."""
 
     target: ScaleTarget
     reached: bool
     best: PlanOption
     others: list[PlanOption] = []
     design: Design | None = None
-    """The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer."""
+    """The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer."""
     why: str = ""
 
     def __repr__(self) -> str:

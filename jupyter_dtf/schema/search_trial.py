@@ -1,4 +1,4 @@
-"""What a run that is a trial says of its search: all that a viewer needs to see the trials of a search as one. Pure."""
+"""The search of a run that is a trial: everything a viewer needs to show the trials of a search together. Pure."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ MOST_MORE = 100_000
 
 
 class TrialInfo(PeerStruct):
-    """Which trial of which search a run is. Its parameters are the run's own, its values are told at its end."""
+    """Which trial of which search a run is. Its parameters are the run's; its values are reported at its end."""
 
     search: str
-    """The search's id, the same for all its trials, those of other processes that go on with it included."""
+    """The search's id, the same for all its trials, including those of processes that continue it."""
     name: str
-    """What the search is called."""
+    """The name of the search."""
     number: int
     """Counted from 0."""
     objectives: dict[str, str] = {}
-    """The metrics that count, the first first, and whether each is to be ``minimize``d or ``maximize``d. None: a
-    list of trials, of which none is better than another."""
+    """The objectives, most important first, each with ``minimize`` or ``maximize``. Empty: trials are not ranked."""
     parameters: list[str] = []
-    """The names of the parameters that are searched, in the order of the space."""
+    """The names of the searched parameters, in the order of the space."""
     logarithmic: list[str] = []
-    """Those of them that are drawn from a logarithmic range."""
+    """Those that are sampled from a logarithmic range."""
     in_words: list[str] = []
-    """Those whose value is no plain one, and stands among the run's parameters as Python shows it."""
+    """Those whose values are not plain data, so that the run's parameters contain their ``repr``."""
     most: int = 0
-    """How many trials the search is to have; 0 where it has no such end."""
+    """The number of trials of the search; 0 if it is not limited."""
     may_grow: bool = False
-    """Whether more can be asked for while it runs."""
+    """Whether more trials can be requested while it runs."""
     asked_more: int = 0
-    """So many more than ``most`` somebody has asked for while this one ran."""
+    """The number of trials beyond ``most`` that were requested while this one ran."""
     asked_stop: bool = False
-    """Somebody has asked while this one ran that the search ends."""
+    """Whether the end of the search was requested while this one ran."""
 
 
 class SearchRequest(Struct):
-    """What the program that drives a search is asked to do: to ``stop`` it, or to have so many ``more`` trials."""
+    """A request to the program that drives a search: to ``stop`` it, or to run this many ``more`` trials."""
 
     stop: bool = False
     more: int = 0
@@ -56,8 +55,9 @@ class SearchRequest(Struct):
 
 
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:
-    """What a trial's function has returned for each objective, unchecked: a number for one of one objective, one for
-    each in their order, or a dict with some of them by name.
+    """The unchecked values that a trial's function returned for each objective.
+
+    It returns a number if there is one objective, a list with one for each, or a dict with some of them by name.
     """
     if _is_number(returned):
         returned = (returned,)
@@ -69,7 +69,7 @@ def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]
 
 
 def as_value(value: Any) -> float:
-    """A value of an objective; NaN for what is no number, infinite for what is too large for one."""
+    """A value of an objective; NaN if it is not a number, infinite if it is too large."""
     try:
         return float(value) if _is_number(value) else math.nan
     except OverflowError:

@@ -1,7 +1,7 @@
-"""How a number, a number of bytes and a time read, the same as in the panel (``src/model/format.ts``). Pure.
+"""Formats numbers, sizes in bytes and durations, as in the panel (``src/model/format.ts``). Pure.
 
-``tests/readings.json`` holds both to the same readings. Python and JavaScript round differently where a value lies in
-the middle between two, and choose the exponential form at different sizes: here it is done as there.
+``tests/readings.json`` tests both with the same values. Python and JavaScript round halves differently, and switch to
+exponential notation at different sizes: this module does as JavaScript does.
 """
 
 from __future__ import annotations
@@ -69,6 +69,6 @@ def _digits(value: float, count: int) -> str:
 
 
 def _rounded(value: float, digits: int) -> Decimal:
-    """A value with so many significant digits. The middle between two goes away from zero."""
+    """A value with this many significant digits. Halves are rounded away from zero."""
     exact = Decimal(value)
     return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_HALF_UP)

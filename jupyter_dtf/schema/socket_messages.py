@@ -1,4 +1,4 @@
-"""What the browser and the server say to each other over the socket."""
+"""The messages between the browser and the server over the socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .run import RunInfo
 class Subscribe(Struct, tag_field="type", tag="subscribe"):
     """Send this run's events after sequence number ``after`` (-1: all), and its series ``width`` pixels wide.
 
-    ``metrics`` are those whose series are wanted; null for all.
+    ``metrics``: those whose series to send; null: all.
     """
 
     run: str
@@ -25,7 +25,7 @@ class Subscribe(Struct, tag_field="type", tag="subscribe"):
 
 
 class Show(Struct, tag_field="type", tag="show"):
-    """From now on send the series of these metrics of a subscribed run, each from where it was left."""
+    """From now on, send the series of these metrics of a subscribed run, each from where it stopped."""
 
     run: str
     metrics: list[str]
@@ -44,8 +44,8 @@ ClientMessage = Union[Subscribe, Show, Unsubscribe]
 class HelloMessage(PeerStruct, tag_field="type", tag="hello"):
     """The first message: which protocols the server speaks (``schema.protocol``), and its version.
 
-    A page says which it speaks when it opens the socket (``?protocol=1&oldest=1``). Where there is none that both
-    speak, the server says no more and closes the socket.
+    A page states its protocols when it opens the socket (``?protocol=1&oldest=1``). If none is common to both, the
+    server sends nothing else and closes the socket.
     """
 
     protocol: int
@@ -60,7 +60,7 @@ class ClustersMessage(PeerStruct, tag_field="type", tag="clusters"):
 
 
 class RunsMessage(PeerStruct, tag_field="type", tag="runs"):
-    """Runs that are new or have changed. The first message after connecting (``all``) holds every run known."""
+    """Runs that are new or have changed. The first message after connecting (``all``) contains all runs."""
 
     runs: list[RunInfo]
     all: bool = False
@@ -68,7 +68,7 @@ class RunsMessage(PeerStruct, tag_field="type", tag="runs"):
 
 
 class EventsMessage(PeerStruct, tag_field="type", tag="events"):
-    """Events of a subscribed run but its points; ``next_seq`` is what to resume after, minus one.
+    """Events of a subscribed run except points; resume after ``next_seq`` - 1.
 
     Each event is the struct of ``schema.events`` as JSON, with ``seq`` added.
     """
@@ -86,13 +86,13 @@ class SeriesFrame(PeerStruct):
 
     metric: str
     task: str
-    """``worker:1``; empty for the mean over the tasks by step, which is there when more than one task reports."""
+    """``worker:1``; empty for the mean over the tasks by step, which exists if more than one task reports."""
     start: int
     x: list[float | None]
     y: list[float | None]
     replaced: str = ""
-    """The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
-    model. ``task`` names the attempt then (``worker:1, attempt 1``): for who does not know this, it is another line.
+    """The task, if these points of an attempt were replaced by a later one; empty if they led to the model. ``task``
+    then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this draw another line.
     """
 
 
@@ -104,7 +104,7 @@ class SeriesMessage(PeerStruct, tag_field="type", tag="series"):
 
 
 class SocketError(PeerStruct, tag_field="type", tag="error"):
-    """A message that could not be followed."""
+    """A message that could not be handled."""
 
     message: str
     run: str = ""

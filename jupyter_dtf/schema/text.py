@@ -2,9 +2,9 @@
 
 The browser (``src/model/designtext.ts``) writes the same form to the byte, so that an edit there changes no other line:
 
-* two spaces for each level; a member of an object, and an element of a list, is a line of its own;
-* an element of a list is on one line with all that is in it, and so is a list of plain values;
-* members stay in their order, numbers are written as ECMAScript writes them (``Number::toString``), strings with the
+* two spaces for each level; each member of an object and each element of a list is on its own line;
+* an element of a list is on one line with everything in it, and so is a list of plain values;
+* members keep their order, numbers are written as ECMAScript writes them (``Number::toString``), strings with the
   escapes of ``JSON.stringify``, and the text ends with a newline.
 """
 
@@ -136,7 +136,7 @@ def _whole(digits: str) -> int | float:
 
 
 def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[dict[str, Any], str]]) -> None:
-    """Refuse what cannot be kept."""
+    """Reject values that cannot be represented."""
 
     def refuse(rule: str, *, at: Sequence[str | int] = ()) -> NoReturn:
         where = [*steps, *at]

@@ -13,7 +13,7 @@ from .base import PeerStruct
 
 MAX_STEPS = 100
 PROFILE_STEPS = 3
-"""How many steps a profile has unless somebody says otherwise."""
+"""The default number of steps of a profile."""
 
 
 class TracedOp(PeerStruct):
@@ -58,11 +58,11 @@ class TraceData(PeerStruct):
     left_out: int = 0
     """The number of operations (the shortest ones) that are left out."""
     profile: int = 0
-    """Which of the run's profiles it is of, counted from 1; 0: the steps that the run was started to trace."""
+    """The number of the profile in the run, counted from 1; 0: the steps of ``trace_steps``."""
 
 
 def task_of(device: str) -> str:
-    """The short name of a device's task: ``worker:1`` of ``/job:worker/task:1/device:CPU:0``."""
+    """The short name of a device's task: ``worker:1`` for ``/job:worker/task:1/device:CPU:0``."""
     parts = dict(part.split(":", 1) for part in device.split("/") if ":" in part)
     return f"{parts.get('job', 'localhost')}:{parts.get('task', '0')}"
 
@@ -73,7 +73,7 @@ def trace_file(run_dir: Path, task: str) -> Path:
 
 
 def leave_trace(run_dir: Path, task: str, data: TraceData) -> None:
-    """Write a task's trace into the run's directory: whole or not at all."""
+    """Write a task's trace into the run's directory, atomically."""
     _leave(trace_file(run_dir, task), data)
 
 
@@ -83,7 +83,7 @@ def placement_file(run_dir: Path) -> Path:
 
 
 def leave_placement(run_dir: Path, data: PeerStruct) -> None:
-    """Write where a run's layers ran into its directory: whole or not at all."""
+    """Write where a run's layers ran into its directory, atomically."""
     _leave(placement_file(run_dir), data)
 
 
@@ -93,7 +93,7 @@ def _leave(path: Path, data: PeerStruct) -> None:
 
 
 def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:
-    """The trace of operations and transfers whose times are microseconds since the epoch. Takes them over."""
+    """A trace of operations and transfers with times in microseconds since the epoch, which are modified in place."""
     items: list[TracedOp | Transfer] = [*ops, *transfers]
     origin_us = int(min((item.start_us for item in items), default=0))
     for item in items:
@@ -104,7 +104,7 @@ def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:
 
 
 def merge(parts: Iterable[TraceData]) -> TraceData:
-    """One trace of many, which it takes over; each part's times are right by its own machine's clock."""
+    """Merge traces, which are modified in place; the times of each are by its own machine's clock."""
     found = [part for part in parts if part.ops or part.transfers or part.warnings]
     if not found:
         return TraceData()
@@ -130,7 +130,7 @@ def _first_us(data: TraceData) -> float:
 
 
 def check_count(steps: object) -> int:
-    """How many steps a profile is to have. Raises InvalidInput."""
+    """Validate the number of steps of a profile. Raises InvalidInput."""
     if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
         raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r:.100}", field="steps")
     return steps

@@ -1,14 +1,14 @@
-"""One forward, one backward: in which order the devices of a pipeline do their passes. Pure.
+"""One forward, one backward: the order of the passes of a pipeline's devices. Pure.
 
-Each pass has a turn, and a device does its passes by turn. A stage's *level* is the number of changes of device before
-it: on the way forward counted from the inputs, on the way back from the loss.
+Each pass has a turn, and a device runs its passes in the order of turns. A stage's *level* is the number of device
+changes before it: from the inputs in the forward pass, from the loss in the backward pass.
 
-* A stage does a few forward passes ahead of its first backward pass, two for each level behind it, so that it has
-  something to do while a microbatch travels to the loss and back. From then on it takes a backward pass and a forward
-  pass in turn, and holds the activations of so many microbatches as it is ahead, however many a batch has.
-* A backward pass computes the derivatives that another stage waits for first. Those of weights, which nobody waits for,
-  follow as many microbatches later as there are levels between the stage and the end of the way back. They fill the
-  gaps in which a stage would otherwise wait at the end of a step.
+* A stage runs a few forward passes before its first backward pass, two for each level after it, so that it is busy
+  while a microbatch goes to the loss and back. From then on it alternates backward and forward passes, and holds the
+  activations of as many microbatches as it is ahead, however many a batch has.
+* A backward pass first computes the derivatives that another stage waits for. Those of weights, which no stage waits
+  for, follow as many microbatches later as there are levels between the stage and the end of the backward pass. They
+  fill the gaps in which a stage would otherwise wait at the end of a step.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 APART = 2
-"""Turns between a microbatch and the next one."""
+"""The number of turns between consecutive microbatches."""
 AHEAD = 2
-"""Turns between a level and the next one: 1 is as few microbatches on the way as keep all stages busy if nothing takes
-longer than planned; 2 leaves time for transfers."""
+"""The number of turns between consecutive levels: 1 has the fewest microbatches in flight that keep all stages busy if
+nothing is late; 2 leaves time for transfers."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Turns:
         return APART * microbatch + AHEAD * level
 
     def inputs(self, microbatch: int, level: int) -> int:
-        """Of the derivatives that another stage waits for. ``level``: on the way back."""
+        """The turn of the derivatives that another stage waits for. ``level``: in the backward pass."""
         return APART * microbatch + AHEAD * (self.forward_levels + level) + 1
 
     def weights(self, microbatch: int, level: int) -> int:
-        """Of all other derivatives."""
+        """The turn of all other derivatives."""
         return self.inputs(microbatch, level) + APART * (self.backward_levels - level)
 
     def held(self, forward_level: int, backward_level: int) -> int:
-        """Of how many microbatches a stage holds the activations, if a batch has as many."""
+        """The number of microbatches whose activations a stage holds, if a batch has that many."""
         return (self.weights(0, backward_level) - self.forward(0, forward_level)) // APART + 1

@@ -1,6 +1,6 @@
 """The browser's types, made from the structs: ``python -m jupyter_dtf.schema.typescript > src/api/schema.ts``.
 
-A field with a default is optional where the browser sends the struct, and always there where the server does. A number
+A field with a default is optional if the browser sends the struct, and always present if the server does. A number
 of a metric (``dict[str, float]``) is null when it is not finite. ``Points`` never reaches the browser, which gets
 decimated series instead.
 """
@@ -65,7 +65,7 @@ SENT_BY_THE_BROWSER = (
 )
 
 NOT_AMONG_EVENTS = (events.Points, *get_args(events.MediaEvent))
-"""Events that the browser does not get as such: it asks for series, histograms and pictures."""
+"""Events that the browser does not get as such: it requests series, histograms and pictures."""
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 
@@ -189,7 +189,7 @@ FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
     runs_dashboard.DashboardPlot,
     runs_dashboard.RunsDashboard,
 )
-"""A document that a person wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
+"""A document that a user wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
 show them."""
 
 CONSTANTS: dict[str, tuple[Any, str]] = {
@@ -217,7 +217,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "LESS_IS_BETTER_NAME": (metrics, "LESS"),
     "MORE_IS_BETTER_NAME": (metrics, "MORE"),
 }
-"""What the browser has to know beside the structs: its name there, the module, its name here."""
+"""Constants that the browser needs in addition to the structs: its name there, the module, its name here."""
 
 UNIONS: dict[str, Any] = {
     "StoryEvent": events.StoryEvent,
@@ -328,7 +328,7 @@ def _type(hint: Any) -> str:
         return " | ".join(_type(argument) for argument in arguments)
     if hint in ENUMS or hint in STRUCTS:
         return str(hint.__name__)
-    raise TypeError(f"A field is of a type that has a form in TypeScript here. Received: {hint!r}")
+    raise TypeError(f"A field must be of a type that can be written in TypeScript, got {hint!r}")
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:

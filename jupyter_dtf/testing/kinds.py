@@ -103,11 +103,11 @@ class KindContract:
             options = registry.check_options(made, {**self.options, "no_such_option": 1})
             registry.check_more(made, options, made.more_fields(options))
 
-        with pytest.raises(InvalidInput, match="Received: 'no_such_option'") as caught:
+        with pytest.raises(InvalidInput, match="got 'no_such_option'") as caught:
             check_all()
         assert caught.value.field == "options.no_such_option"
         for field in made.fields():
-            with pytest.raises(InvalidInput, match=f"is of type {field.type}") as caught:
+            with pytest.raises(InvalidInput, match=r"must be .*, got <object") as caught:
                 registry.check_options(made, {field.name: object()})
             assert caught.value.field == f"options.{field.name}"
 

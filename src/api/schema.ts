@@ -10,7 +10,7 @@ export type RunState = 'pending' | 'launching' | 'running' | 'restarting' | 'pau
 /** The states of a task's process. */
 export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finished' | 'succeeded' | 'failed' | 'stopped' | 'lost';
 
-/** The life of a cluster as a viewer sees it. */
+/** The state of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
 
 /** The progress of a run: `done` of `total` (0 if unknown) units. */
@@ -23,13 +23,13 @@ export interface Progress {
   epochs: number;
 }
 
-/** The newest profile of a run that somebody has asked for while it was running. */
+/** The newest profile of a run that was requested while it was running. */
 export interface RunProfile {
-  /** Of the run's profiles, counted from 1. */
+  /** The number of the profile in the run, counted from 1. */
   number: number;
   steps: number;
   done: boolean;
-  /** Why it has no trace, if it is done without one. */
+  /** Why there is no trace, if it has ended without one. */
   message: string;
 }
 
@@ -69,11 +69,11 @@ export interface Source {
   text: string;
 }
 
-/** What is known of a run beside what was asked for. It is small: lists of runs have it, and code is an event. */
+/** What is known about a run besides its request. Small, because lists of runs contain it; code is an event. */
 export interface Origin {
-  /** The model's name; empty for a program of which nothing is known. */
+  /** The model's name; empty for a program without a known model. */
   model: string;
-  /** So many parameters the model has. None: it had not been built, or is made by the tasks. */
+  /** The number of the model's parameters. None: it had not been built, or the tasks create it. */
   weights: number | null;
   /** The form of the training data: `arrays`, `tf.data.Dataset`, `function`. */
   data: string;
@@ -81,25 +81,25 @@ export interface Origin {
   versions: Record<string, string>;
   /** The working directory. */
   directory: string;
-  /** Of the Git repository that the working directory is in: the commit that is checked out. Empty: in none. */
+  /** The commit checked out in the Git repository of the working directory; empty if it is in none. */
   commit: string;
-  /** Its branch; empty where none is checked out. */
+  /** Its branch; empty if none is checked out. */
   branch: string;
 }
 
-/** What a person has said of a run, as it is kept. */
+/** What users set on a run, as it is stored. */
 export interface RunMarks {
-  /** What the run is called now; empty: as it was submitted. */
+  /** The new name of the run; empty: as submitted. */
   name: string;
   tags: string[];
   note: string;
-  /** Lists leave it out unless they are asked for it. */
+  /** Whether lists omit it unless requested. */
   archived: boolean;
-  /** When it was deleted, in seconds since the epoch: it is in no list, and for a while it can be had back. */
+  /** When it was deleted, in seconds since the epoch: it is in no list, and can be restored for a while. */
   deleted: number | null;
 }
 
-/** What a person says of a run. What is null stays as it is; an empty `name` gives the run its own back. */
+/** A change of the marks of a run. Null leaves a field unchanged; an empty `name` restores the original one. */
 export interface RunPatch {
   name?: string | null;
   tags?: string[] | null;
@@ -119,36 +119,33 @@ export interface Alarm {
   time: number;
 }
 
-/** Which trial of which search a run is. Its parameters are the run's own, its values are told at its end. */
+/** Which trial of which search a run is. Its parameters are the run's; its values are reported at its end. */
 export interface TrialInfo {
-  /** The search's id, the same for all its trials, those of other processes that go on with it included. */
+  /** The search's id, the same for all its trials, including those of processes that continue it. */
   search: string;
-  /** What the search is called. */
+  /** The name of the search. */
   name: string;
   /** Counted from 0. */
   number: number;
-  /**
-   * The metrics that count, the first first, and whether each is to be `minimize`d or `maximize`d. None: a
-   * list of trials, of which none is better than another.
-   */
+  /** The objectives, most important first, each with `minimize` or `maximize`. Empty: trials are not ranked. */
   objectives: Record<string, string>;
-  /** The names of the parameters that are searched, in the order of the space. */
+  /** The names of the searched parameters, in the order of the space. */
   parameters: string[];
-  /** Those of them that are drawn from a logarithmic range. */
+  /** Those that are sampled from a logarithmic range. */
   logarithmic: string[];
-  /** Those whose value is no plain one, and stands among the run's parameters as Python shows it. */
+  /** Those whose values are not plain data, so that the run's parameters contain their `repr`. */
   in_words: string[];
-  /** How many trials the search is to have; 0 where it has no such end. */
+  /** The number of trials of the search; 0 if it is not limited. */
   most: number;
-  /** Whether more can be asked for while it runs. */
+  /** Whether more trials can be requested while it runs. */
   may_grow: boolean;
-  /** So many more than `most` somebody has asked for while this one ran. */
+  /** The number of trials beyond `most` that were requested while this one ran. */
   asked_more: number;
-  /** Somebody has asked while this one ran that the search ends. */
+  /** Whether the end of the search was requested while this one ran. */
   asked_stop: boolean;
 }
 
-/** What the program that drives a search is asked to do: to `stop` it, or to have so many `more` trials. */
+/** A request to the program that drives a search: to `stop` it, or to run this many `more` trials. */
 export interface SearchRequest {
   stop?: boolean;
   more?: number;
@@ -209,13 +206,13 @@ export interface RunInfo {
   alarms: Alarm[];
   /** The latest checkpoint; None if there is none yet. */
   checkpoint: CheckpointInfo | null;
-  /** The newest profile that was asked for; None if none was. */
+  /** The newest profile that was requested; None if none was. */
   profile: RunProfile | null;
   /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
   /** The steps of the first and the last of them; empty if there are none. */
   sparkline_steps: number[];
-  /** What a trial's program has returned for its objectives. If it returned none, `latest` is used. */
+  /** The values that a trial's program returned for its objectives. If it returned none, `latest` is used. */
   values: Record<string, number | null>;
   /** Whether a trial was ended because it was not promising. */
   pruned: boolean;
@@ -273,20 +270,20 @@ export interface ClusterPatch {
   jobs: Record<string, number>;
 }
 
-/** Where a run is to go on, and from which of its checkpoints. */
+/** On which cluster to resume a run, and from which of its checkpoints. */
 export interface ResumeRequest {
-  /** Empty: the one that it was on. */
+  /** Empty: the cluster that it ran on. */
   cluster?: string;
   /** None: the newest. */
   step?: number | null;
 }
 
-/** How many of a running run's next steps are to be traced. */
+/** The number of next steps of a running run to trace. */
 export interface RunProfileRequest {
   steps?: number;
 }
 
-/** Where an example is wanted: a folder, as the contents manager of the server calls it. */
+/** The folder to copy an example to, as a path of the server's contents manager. */
 export interface ExampleRequest {
   folder: string;
 }
@@ -297,7 +294,7 @@ export interface ExampleCopy {
 }
 
 export interface GpuInfo {
-  /** What CUDA_VISIBLE_DEVICES calls it: its UUID. */
+  /** Its name in CUDA_VISIBLE_DEVICES: the UUID. */
   id: string;
   index: number;
   name: string;
@@ -305,12 +302,12 @@ export interface GpuInfo {
   memory_used_bytes: number;
   /** 0 to 1. */
   utilization: number;
-  /** As all that follows, None where the GPU or its driver does not tell. */
+  /** Like all fields below, None if the GPU or its driver does not report it. */
   power_watts: number | null;
   temperature_celsius: number | null;
   pcie_received_bytes_per_second: number | null;
   pcie_sent_bytes_per_second: number | null;
-  /** Over all its NVLinks together. */
+  /** The total of its NVLinks. */
   nvlink_received_bytes_per_second: number | null;
   nvlink_sent_bytes_per_second: number | null;
 }
@@ -321,57 +318,57 @@ export interface HostInfo {
   address: string;
   machine: string;
   threads: number;
-  /** The Dask worker's memory limit, or the machine's memory where it has none. */
+  /** The Dask worker's memory limit, or the machine's memory if there is none. */
   memory_bytes: number;
   /** Cores in use by the host and its tasks. */
   cpu: number;
   memory_used_bytes: number;
-  /** Those that the Dask worker may use, in the order in which it takes them. */
+  /** The GPUs that the Dask worker may use, in the order in which it uses them. */
   gpus: GpuInfo[];
-  /** TensorFlow is imported and tasks start at once. */
+  /** Whether TensorFlow is imported, so that tasks start immediately. */
   warm: boolean;
-  /** Why the ports of TensorFlow's servers cannot be closed to others on this machine; empty: they are. */
+  /** Why the ports of TensorFlow's servers cannot be closed to other users on this machine; empty: they are closed. */
   unguarded: string;
-  /** How many of the tasks it takes, beside what other hosts say; 0: as many as any other. */
+  /** Its share of the tasks, relative to other hosts; 0: as many as any other. */
   slots: number;
-  /** The host of the design that it is, where the cluster was drawn. */
+  /** The host of the design that it was matched with, if any. */
   drawn: string;
-  /** What it has of other versions than its cluster, both of each; empty: the same. */
+  /** The versions that differ from those of its cluster, with both; empty: none. */
   problem: string;
 }
 
-/** A host that was asked for and is no Dask worker yet, or no longer. */
+/** A host that was requested but is not a Dask worker yet, or no longer. */
 export interface ComingHost {
   name: string;
-  /** What it is at, such as `connecting` and `starting Python`; `waiting`, until it is tried again. */
+  /** The current step, such as `connecting` and `starting Python`; `waiting` until the next attempt. */
   step: string;
-  /** Why it could not be used, in its own last words; it is tried again, unless its step is `ended`. */
+  /** Why it could not be used, from its last output; it is retried, unless its step is `ended`. */
   problem: string;
 }
 
-/** One figure of one host over time, oldest first, and how it is drawn (`HOST_FIGURES` in `metrics.py`). */
+/** One figure of one host over time, oldest first, and how to draw it (`HOST_FIGURES` in `metrics.py`). */
 export interface MachineSeries {
   host: string;
   metric: string;
-  /** The plot that it shares with other series of the host; empty: one of its own. */
+  /** The plot that it shares with other series of the host; empty: its own plot. */
   plot: string;
-  /** What it is called there. */
+  /** The name of its line there. */
   line: string;
-  /** `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or what stands behind the number. */
+  /** `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or the text after the number. */
   unit: string;
   /** Seconds since the epoch, by the host's clock. */
   time: number[];
   value: number[];
 }
 
-/** Where a task of a cluster's jobs is, in a run that asks for nothing else. */
+/** The place of a task of a cluster's jobs, in a run with default settings. */
 export interface TaskSeat {
   /** `worker:1`. */
   task: string;
   host: string;
-  /** The numbers of the host's GPUs that are its `GPU:0` and so on; empty: it computes on the CPU. */
+  /** The indices of the host's GPUs that are its `GPU:0` and so on; empty: it computes on the CPU. */
   gpus: number[];
-  /** The most it takes of each of its GPUs; 0: what it needs. */
+  /** Its memory limit on each of its GPUs; 0: none. */
   memory_bytes: number;
 }
 
@@ -382,17 +379,17 @@ export interface ClusterInfo {
   message: string;
   jobs: Record<string, number>;
   hosts: HostInfo[];
-  /** Hosts that are on their way, where the kind tells of them. */
+  /** Hosts that are starting, if the kind reports them. */
   coming: ComingHost[];
-  /** By rank; empty until the hosts are there. */
+  /** In order of rank; empty until the hosts are present. */
   tasks: TaskSeat[];
   created: number;
   active_runs: number;
-  /** What a person should know, such as more tasks than cores. */
+  /** Notes for the user, such as more tasks than cores. */
   notes: string[];
-  /** What is wrong and should be acted on, such as runs that cannot be saved. Each says what can be done. */
+  /** Problems that need action, such as runs that cannot be saved. Each says what to do. */
   warnings: string[];
-  /** Seconds since it last answered, where that is longer than usual; 0 while it answers. */
+  /** Seconds since it last responded, if that is longer than usual; 0 while it responds. */
   silent_s: number;
   /** Why this version of jupyter_dtf cannot talk to it: which protocols both speak, and what to do. Empty: it can. */
   incompatible: string;
@@ -402,18 +399,18 @@ export interface ClusterInfo {
 export interface FieldInfo {
   name: string;
   title: string;
-  /** integer, number, bytes, string, boolean, choice; list: of texts, which forms and terminals part by commas. */
+  /** integer, number, bytes, string, boolean, choice; list: of strings, separated by commas in forms and terminals. */
   type: string;
   default: unknown;
   help: string;
   minimum: number | null;
   maximum: number | null;
   choices: string[];
-  /** It is the number of the cluster's hosts: where hosts are drawn, as many as those, and nobody is asked. */
+  /** Whether it is the number of the cluster's hosts, which a design with hosts determines. */
   counts_hosts: boolean;
 }
 
-/** A kind of cluster. `lacks` says what is missing where it is not available. */
+/** A kind of cluster. `lacks` says what is missing if it is not available. */
 export interface KindInfo {
   kind: string;
   title: string;
@@ -422,28 +419,28 @@ export interface KindInfo {
   fields: FieldInfo[];
 }
 
-/** What is wrong with one field of a request. */
+/** A problem of one field of a request. */
 export interface Problem {
   field: string;
   message: string;
   level: string;
 }
 
-/** What a ClusterRequest would make. Ports are chosen at the start of each run, so they are shown as 0. */
+/** The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own. */
 export interface Preview {
   cluster_spec: Record<string, string[]>;
   /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
   tf_config: Record<string, string>;
   problems: Problem[];
-  /** Those that there would be, as far as that is known beforehand. */
+  /** The hosts that it would have, as far as they are known beforehand. */
   hosts: HostDesign[];
-  /** What is sent to a batch system for each host; empty where there is none. */
+  /** The script submitted to a batch system for each host; empty if there is none. */
   script: string;
-  /** Options that the kind has beside those of `KindInfo`, with what was given so far; such as a gateway's own. */
+  /** Options of the kind in addition to those of `KindInfo`, given the values so far; such as a gateway's own. */
   fields: FieldInfo[];
 }
 
-/** A remembered cluster request. */
+/** A saved cluster request. */
 export interface Template {
   name: string;
   request: ClusterRequest;
@@ -456,9 +453,9 @@ export interface StatusInfo {
   protocol: number;
   oldest: number;
   dask: string;
-  /** The installed version, empty where there is none. */
+  /** The installed version; empty if there is none. */
   tensorflow: string;
-  /** What a person should know of this server, such as a store of past runs that cannot be read. */
+  /** Notes about this server for the user, such as a store of past runs that cannot be read. */
   notes: string[];
 }
 
@@ -468,18 +465,18 @@ export interface DashboardInfo {
 }
 
 /**
- * A page of what a run's tasks have printed, oldest first. `events` are `log` events as JSON.
+ * A page of the output of a run's tasks, oldest first. `events` are `log` events as JSON.
  *
- * The next page is asked for with `before_time` of the first, or `after_time` of the last.
+ * The next page is requested with `before_time` of the first, or `after_time` of the last.
  */
 export interface OutputPage {
   run: string;
   events: Record<string, unknown>[];
-  /** Whether there is more before it. */
+  /** Whether there is earlier output. */
   earlier: boolean;
-  /** Whether there is more behind it by now. */
+  /** Whether there is later output by now. */
   later: boolean;
-  /** How many lines the stream has by now; of a page by line numbers. */
+  /** The number of lines of the stream so far, in a page by line numbers. */
   total: number;
 }
 
@@ -510,7 +507,7 @@ export interface CheckpointInfo {
   seconds: number;
 }
 
-/** The run took a step in its life cycle. */
+/** The run changed its state. */
 export interface RunChanged {
   type: 'run';
   time: number;
@@ -518,7 +515,7 @@ export interface RunChanged {
   message: string;
 }
 
-/** A task took a step in its life. One of a later attempt begins it anew; one of an earlier attempt is late. */
+/** A task changed its state. An event of a later attempt starts over; one of an earlier attempt is outdated. */
 export interface TaskChanged {
   type: 'task';
   time: number;
@@ -531,17 +528,17 @@ export interface TaskChanged {
   signal: string;
   message: string;
   traceback: string;
-  /** As in `TaskInfo`; empty where nothing is said of them. */
+  /** As in `TaskInfo`; empty if not stated. */
   gpus: string[];
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
 /**
- * Something a person should know: a warning, a check that passed, a failure in words.
+ * Information for the user: a warning, a passed check, the description of a failure.
  *
- * One about the values of a metric, as that they are not finite from here on, has `metric` and `step`: it is
- * marked on that metric's plot. What else is marked, on every plot, has `mark`.
+ * A note about the values of a metric, such as the first that is not finite, has `metric` and `step` and is
+ * marked on that metric's plot. Other notes with a `mark` are marked on every plot.
  */
 export interface Note {
   type: 'note';
@@ -552,22 +549,22 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
-  /** What it is marked with: `SLOW`, `PRUNED`, or another word or two. */
+  /** The text of the mark: `SLOW`, `PRUNED`, or another word or two. */
   mark: string;
-  /** What it is about, where somebody wanted to be told of that (`schema/notify.py`): `nan`, `idle`, `end`. */
+  /** The condition, if the user requested to be notified of it (`schema/notify.py`): `nan`, `idle`, `end`. */
   alarm: string;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** A checkpoint is complete, and those of the steps `removed` are gone for it. */
+/** A checkpoint is complete, and those of the steps `removed` were deleted. */
 export interface CheckpointSaved {
   type: 'checkpoint';
   time: number;
   checkpoint: CheckpointInfo;
   task: string;
   removed: number[];
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
@@ -575,9 +572,8 @@ export interface CheckpointSaved {
  * Lines of output of a task. `first` is the number, within the task and stream, of the first line; a later
  * attempt numbers its lines after those before.
  *
- * The stream of events carries no more than a person can read, and keeps the last of it: where `first` is beyond
- * the line after the last, the lines between are in the run's files only. An event without lines is one whose lines
- * are no longer kept.
+ * The stream of events carries no more output than a user can read, and keeps only the last of it: if `first`
+ * skips lines, those are in the run's files only. The lines of an event without lines are no longer kept.
  */
 export interface Logged {
   type: 'log';
@@ -586,25 +582,25 @@ export interface Logged {
   stream: string;
   first: number;
   lines: string[];
-  /** Whether the host writes it into the run's files; it cannot where it does not see them. */
+  /** Whether the host writes it to the run's files, which it must have access to. */
   kept: boolean;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** How far the run is, by the chief's count. */
+/** The progress of the run, as counted by the chief. */
 export interface Progressed {
   type: 'progress';
   time: number;
   progress: Progress;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
 /**
  * An epoch's logs, averaged over the tasks: what Keras's `History` records. `epoch` counts from 0.
  *
- * The first of a later attempt takes the place of that epoch and all after it (`last_epochs`).
+ * The first one of a later attempt replaces that epoch and all after it (`last_epochs`).
  */
 export interface EpochEnded {
   type: 'epoch';
@@ -612,7 +608,7 @@ export interface EpochEnded {
   epoch: number;
   step: number;
   logs: Record<string, number | null>;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
@@ -620,68 +616,68 @@ export interface EpochEnded {
 export interface Submitted {
   type: 'submitted';
   time: number;
-  /** As far as its source was to be had. */
+  /** The sources that could be found. */
   code: Source[];
-  /** The design that it came from, as the text of a `.dtf` file (`schema/design.py`), where it came from one. */
+  /** The design that it came from, if any, as the text of a `.dtf` file (`schema/design.py`). */
   design: Source | null;
 }
 
-/** What the program of a trial has returned, by objective; NaN for what is no number. */
+/** The values returned by the program of a trial, by objective; NaN for values that are not numbers. */
 export interface TrialValued {
   type: 'trial';
   time: number;
   values: Record<string, number | null>;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** Somebody asks the program that drives a trial's search to stop it, or to have so many more trials. */
+/** A request to the program that drives a trial's search: to stop it, or to run this many more trials. */
 export interface SearchAsked {
   type: 'search_asked';
   time: number;
   stop: boolean;
   more: number;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** How far a task is with a profile that it was asked for. */
+/** The progress of a task with a requested profile. */
 export interface TracedSteps {
   type: 'traced';
   time: number;
   task: string;
-  /** Which of the run's. */
+  /** The number of the profile in the run. */
   profile: number;
   /** `waits` for a step, has `begun` with it, has `left` its trace, or has `failed`. */
   stage: string;
-  /** Whether it has said before where a step begins. */
+  /** Whether it has reported the beginning of a step before. */
   has_steps: boolean;
   first: number;
   /** The steps of the trace that it has left. */
   last: number;
-  /** Why it has failed. */
+  /** Why it failed. */
   message: string;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** Somebody has asked for a profile of a run, or it is over. */
+/** A profile of a run was requested, or has ended. */
 export interface Profiled {
   type: 'profile';
   time: number;
   number: number;
   steps: number;
   done: boolean;
-  /** Why there is no trace, of one that is over. */
+  /** Why there is no trace, if it has ended. */
   message: string;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
 /**
- * How many of some values lay where, at a step: `counts` in as many bins of one width from `low` to `high`.
+ * A histogram of values at a step: `counts` in bins of equal width from `low` to `high`.
  *
- * Those that are not finite are in no bin. Without a finite one there are no bins, and both limits are 0.
+ * Values that are not finite are in no bin. Without finite values there are no bins, and both limits are 0.
  */
 export interface Histogram {
   type: 'histogram';
@@ -694,14 +690,14 @@ export interface Histogram {
   counts: number[];
   not_a_number: number;
   infinite: number;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
 /**
  * A picture of a step, as PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels.
  *
- * One without a `png` stands for an event that was not kept on the way: it changes nothing.
+ * One without a `png` replaces an event that was dropped, and is ignored.
  */
 export interface Picture {
   type: 'image';
@@ -713,7 +709,7 @@ export interface Picture {
   width: number;
   height: number;
   caption: string;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
@@ -725,7 +721,7 @@ export interface ReportedText {
   name: string;
   step: number;
   text: string;
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
@@ -738,7 +734,7 @@ export interface ReportedTable {
   step: number;
   columns: string[];
   rows: ((string | number | boolean | null)[])[];
-  /** How often the task had been started before: 0, and 1 once it was started again. */
+  /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
@@ -747,14 +743,14 @@ export interface MediaSeries {
   kind: string;
   name: string;
   task: string;
-  /** Of each, in the order of the steps. */
+  /** The step of each, in ascending order. */
   steps: number[];
 }
 
 /**
  * Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide.
  *
- * `metrics` are those whose series are wanted; null for all.
+ * `metrics`: those whose series to send; null: all.
  */
 export interface Subscribe {
   type: 'subscribe';
@@ -765,7 +761,7 @@ export interface Subscribe {
   metrics?: string[] | null;
 }
 
-/** From now on send the series of these metrics of a subscribed run, each from where it was left. */
+/** From now on, send the series of these metrics of a subscribed run, each from where it stopped. */
 export interface Show {
   type: 'show';
   run: string;
@@ -780,8 +776,8 @@ export interface Unsubscribe {
 /**
  * The first message: which protocols the server speaks (`schema.protocol`), and its version.
  *
- * A page says which it speaks when it opens the socket (`?protocol=1&oldest=1`). Where there is none that both
- * speak, the server says no more and closes the socket.
+ * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If none is common to both, the
+ * server sends nothing else and closes the socket.
  */
 export interface HelloMessage {
   type: 'hello';
@@ -796,7 +792,7 @@ export interface ClustersMessage {
   clusters: ClusterInfo[];
 }
 
-/** Runs that are new or have changed. The first message after connecting (`all`) holds every run known. */
+/** Runs that are new or have changed. The first message after connecting (`all`) contains all runs. */
 export interface RunsMessage {
   type: 'runs';
   runs: RunInfo[];
@@ -805,7 +801,7 @@ export interface RunsMessage {
 }
 
 /**
- * Events of a subscribed run but its points; `next_seq` is what to resume after, minus one.
+ * Events of a subscribed run except points; resume after `next_seq` - 1.
  *
  * Each event is the struct of `schema.events` as JSON, with `seq` added.
  */
@@ -823,14 +819,14 @@ export interface EventsMessage {
  */
 export interface SeriesFrame {
   metric: string;
-  /** `worker:1`; empty for the mean over the tasks by step, which is there when more than one task reports. */
+  /** `worker:1`; empty for the mean over the tasks by step, which exists if more than one task reports. */
   task: string;
   start: number;
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, where these are points of an attempt whose steps a later one has done again; empty: they led to the
-   * model. `task` names the attempt then (`worker:1, attempt 1`): for who does not know this, it is another line.
+   * The task, if these points of an attempt were replaced by a later one; empty if they led to the model. `task`
+   * then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw another line.
    */
   replaced: string;
 }
@@ -842,7 +838,7 @@ export interface SeriesMessage {
   frames: SeriesFrame[];
 }
 
-/** A message that could not be followed. */
+/** A message that could not be handled. */
 export interface SocketError {
   type: 'error';
   message: string;
@@ -887,7 +883,7 @@ export interface TraceData {
   warnings: string[];
   /** The number of operations (the shortest ones) that are left out. */
   left_out: number;
-  /** Which of the run's profiles it is of, counted from 1; 0: the steps that the run was started to trace. */
+  /** The number of the profile in the run, counted from 1; 0: the steps of `trace_steps`. */
   profile: number;
 }
 
@@ -898,58 +894,58 @@ export interface Layer {
   /** Its class, `Dense`. */
   kind: string;
   calls: number;
-  /** Of the first call, with a batch of one example. */
+  /** The shapes of its inputs in the first call, with a batch of one example. */
   input_shapes: number[][];
   output_shapes: number[][];
-  /** Numbers in its weights, trainable or not. */
+  /** The number of elements of its weights, trainable or not. */
   parameters: number;
   parameter_bytes: number;
   gradient_bytes: number;
-  /** What the optimizer keeps for its weights. */
+  /** Bytes of the optimizer's slots for its weights. */
   slot_bytes: number;
-  /** What its operations put out in a forward pass, which the backward pass may need. */
+  /** Bytes of the outputs of its operations in a forward pass, which the backward pass may need. */
   activation_bytes: number;
   /** Floating-point operations of a forward pass: a multiplication and an addition are two. */
   flops: number;
 }
 
-/** What a layer puts out is needed by another. */
+/** An output of a layer that another one needs. */
 export interface Edge {
   source: string;
   target: string;
-  /** In a forward pass; the backward pass sends as many the other way. */
+  /** Bytes in a forward pass; the backward pass sends as many in reverse. */
   bytes: number;
 }
 
-/** What goes into the model. It is no layer: it is not placed, and goes to wherever the layers are that take it. */
+/** An input of the model. It is not a layer and not placed, but sent to the devices of the layers that use it. */
 export interface Input {
-  /** The key or the name that its data goes by; where nobody named it, its place in the argument of `call`. */
+  /** The key or name of its data; without one, its position in the argument of `call`. */
   name: string;
-  /** With a batch of one example, as those of the layers. */
+  /** With a batch of one example, as for layers. */
   shape: number[];
-  /** Empty where the model does not say. */
+  /** Empty if the model does not say. */
   dtype: string;
-  /** The ids of the layers that take it, in their order. */
+  /** The ids of the layers that use it, in order. */
   targets: string[];
 }
 
 /** Why `dtf.Pipeline` would not train the model as it was compiled when it was described. */
 export interface Refusal {
-  /** Of a design: `model`, whatever is drawn; or what makes it so, such as `run.replicas`. */
+  /** The field of a design: `model` if it holds for any design, or else the cause, such as `run.replicas`. */
   field: string;
   message: string;
 }
 
-/** The layers in the order in which they are first called, and what travels between them. */
+/** The layers in the order in which they are first called, and the edges between them. */
 export interface LayerGraph {
   model: string;
   layers: Layer[];
   edges: Edge[];
   inputs: Input[];
-  /** What could not be seen. */
+  /** What could not be determined. */
   notes: string[];
   refusals: Refusal[];
-  /** Whether a pipeline of it is to take one forward pass and one backward pass in turn (`schedule="1f1b"`). */
+  /** Whether a pipeline of it alternates forward and backward passes (`schedule="1f1b"`). */
   takes_turns: boolean;
 }
 
@@ -1003,9 +999,9 @@ export interface DeviceLoad {
   memory_limit_bytes: number;
   /** The share of a step's work, from 0 to 1. */
   share: number;
-  /** Of each step. */
+  /** Seconds per step in which it is busy. */
   busy_s: number;
-  /** In each step. */
+  /** Bytes sent per step. */
   sent_bytes: number;
   received_bytes: number;
   layers: number;
@@ -1023,7 +1019,7 @@ export interface Cut {
   target: string;
   source_device: string;
   target_device: string;
-  /** In the forward pass of one microbatch. */
+  /** Bytes in the forward pass of one microbatch. */
   bytes: number;
 }
 
@@ -1096,8 +1092,8 @@ export interface Design {
   run: RunSettings;
   calibration: Calibration | null;
   /**
-   * What belongs to the picture alone: blocks of the model that are `folded` and `unfolded`, by their ids, where
-   * that is otherwise than the designer shows them at first. What else is here is kept as it is.
+   * State of the designer's view only: the ids of blocks of the model that are `folded` and `unfolded`, if not as
+   * by default. Other keys are kept unchanged.
    */
   drawing: Record<string, unknown>;
 }
@@ -1121,7 +1117,7 @@ export interface DesignReport {
   devices: Record<string, string>;
   problems: DesignProblem[];
   prediction: Prediction | null;
-  /** The design as it is written today, where the text that was sent is of an older version. */
+  /** The design in the current format, if the text that was sent is in an older one. */
   text: string;
 }
 
@@ -1143,7 +1139,7 @@ export interface LayerPlace {
   actual: string[];
 }
 
-/** How long a run's steps took that were not traced, in seconds. */
+/** The durations of a run's steps that were not traced, in seconds. */
 export interface StepTimes {
   count: number;
   /** The number of first steps that are not counted, because they build, trace and check. */
@@ -1153,7 +1149,7 @@ export interface StepTimes {
   low_s: number;
   /** A quarter of the steps took more. */
   high_s: number;
-  /** Of the run; 0 where that is not known. */
+  /** The batch size of the run; 0 if unknown. */
   batch_size: number;
 }
 
@@ -1167,7 +1163,7 @@ export interface RunPlacement {
   steps: StepTimes | null;
 }
 
-/** What a device does, by its maker's data sheet; of one example of it. */
+/** The figures of a device, from its maker's data sheet. */
 export interface DeviceFigures {
   name: string;
   title: string;
@@ -1175,20 +1171,20 @@ export interface DeviceFigures {
   flops_per_s: Record<string, number | null>;
   memory_bytes: number;
   memory_bytes_per_s: number;
-  /** What part of its peak training reaches that nobody has tuned. */
+  /** The fraction of its peak that training reaches without tuning. */
   utilisation: number;
   source: string;
 }
 
-/** What a kind of network carries, one way. */
+/** The figures of a kind of network, in one direction. */
 export interface NetworkFigures {
   name: string;
   title: string;
-  /** What is written on it. */
+  /** The nominal rate. */
   bytes_per_s: number;
-  /** What part of that a collective reaches, by transport: `tcp`, `rdma`; or `local`, within a machine. */
+  /** The fraction of that which collectives reach, by transport: `tcp`, `rdma`; or `local`, within a machine. */
   efficiency: Record<string, number | null>;
-  /** Of a small message, by transport. */
+  /** The latency of a small message, by transport. */
   latency_s: Record<string, number | null>;
   /** Whether it is within a machine. */
   is_local: boolean;
@@ -1201,45 +1197,45 @@ export interface Hardware {
   networks: NetworkFigures[];
 }
 
-/** What is to be forecast. Empty and 0 leave it to the design, its calibration, or the defaults. */
+/** What to forecast. Empty and 0: from the design, its calibration, or the defaults. */
 export interface ForecastSettings {
   /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
   strategy: string;
   /**
-   * How many tasks compute; empty: 1, 2, 4, ..., 512. A `ps` task comes on top. Of a pipeline: all of its stages
-   * and replicas.
+   * The numbers of computing tasks; empty: 1, 2, 4, ..., 512. `ps` tasks are additional. For a pipeline: all of
+   * its stages and replicas.
    */
   tasks: number[];
-  /** Examples in a step of all tasks together, the same for every number of tasks (strong scaling). */
+  /** Examples in a step over all tasks, the same for every number of tasks (strong scaling). */
   batch_size: number;
   /** Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design. */
   per_device: number;
   /**
-   * Of all-reduce: `ring`, `hierarchical` (a ring between machines, each of which sums up first), `tree`, or
-   * `auto`, what `dtf.AllReduce` would do.
+   * For all-reduce: `ring`, `hierarchical` (a ring between machines, each of which reduces first), `tree`, or
+   * `auto`, as `dtf.AllReduce` would choose.
    */
   algorithm: string;
-  /** Of gradients on their way: `none`, `fp16`, `bf16`. */
+  /** For gradients that are sent: `none`, `fp16`, `bf16`. */
   compression: string;
-  /** Of `ps`: whether all workers wait for the slowest in each step. As `dtf.ParameterServer`, not by default. */
+  /** For `ps`: whether all workers wait for the slowest in each step; off by default, as in the strategy. */
   sync: boolean;
   /** The number of `ps` tasks, which share the variables. */
   servers: number;
-  /** Of `ps` with `sync`: so many of the last gradients of each step are not waited for. */
+  /** For `ps` with `sync`: this many of the last gradients of each step are not waited for. */
   backup_workers: number;
-  /** Of a pipeline. 0: the design's. */
+  /** For a pipeline. 0: the design's. */
   microbatches: number;
-  /** Of a pipeline: devices that one copy of the model is spread over. 0: the design's, or 2. */
+  /** For a pipeline: the devices of one copy of the model. 0: the design's, or 2. */
   stages: number;
-  /** Of a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one. */
+  /** For a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one. */
   replicas: number;
   /**
-   * A device of `GET /hardware`, such as `A100`. Empty: what the calibration measured, or else one that is taken
-   * to do what the designer's do.
+   * A device of `GET /hardware`, such as `A100`. Empty: as the calibration measured, or else
+   * with the speed that the designer assumes.
    */
   device: string;
   precision: string;
-  /** What part of the device's peak a step reaches, from 0 to 1. 0: the table's. */
+  /** The fraction of the device's peak that a step reaches, from 0 to 1. 0: the table's. */
   utilisation: number;
   /**
    * Between machines: a network of `GET /hardware`, such as `25gbit`. Empty: `link`, the calibration's, or
@@ -1250,36 +1246,36 @@ export interface ForecastSettings {
   transport: string;
   /** Between the devices of one machine: a network of `GET /hardware`. Empty: `pcie3`, or `memory` for CPUs. */
   local: string;
-  /** Measured between machines, by `jupyter dtf doctor --network` for instance. It goes before `network`. */
+  /** Measured between machines, as by `jupyter dtf doctor --network`. Takes precedence over `network`. */
   link: Link | null;
   /** 0: the most that a host of the design has, or 1. */
   devices_per_machine: number;
-  /** What the input pipeline of each task yields; 0: it never holds the step up. */
+  /** The throughput of the input pipeline of each task; 0: it never delays a step. */
   input_examples_per_s: number;
   /**
-   * How much the steps of a task vary: the standard deviation of their time, as a part of their mean. 0: as
-   * measured, or a usual value.
+   * The variation of the steps of a task: the standard deviation of their time over its mean. 0: as measured, or a
+   * typical value.
    */
   straggling: number;
-  /** More tasks pay as long as they add at least this part of what as many perfect ones would. */
+  /** More tasks are worthwhile as long as they add at least this fraction of perfect scaling. */
   threshold: number;
 }
 
-/** A design that has a model, and what is to be forecast of it; for comparison several at once. */
+/** A design with a model, and the settings of one or several forecasts to compare. */
 export interface ForecastRequest {
   design: Design;
   settings: ForecastSettings[];
 }
 
-/** A step of one task, from its beginning to its end, in seconds. The parts but for `hidden_s` add up to it. */
+/** The parts of a step of one task, in seconds. All except `hidden_s` add up to the step. */
 export interface StepParts {
   /** Waiting for the next batch. */
   input_s: number;
   /** Forward and backward pass. */
   compute_s: number;
-  /** Exchanging while the backward pass goes on: this costs nothing. */
+  /** Communication during the backward pass, which costs nothing. */
   hidden_s: number;
-  /** Exchanging while nothing is computed. */
+  /** Communication while nothing is computed. */
   exposed_s: number;
   /** The optimizer. */
   update_s: number;
@@ -1287,44 +1283,44 @@ export interface StepParts {
   idle_s: number;
 }
 
-/** What so many tasks would do. */
+/** The forecast for one number of tasks. */
 export interface ForecastPoint {
-  /** That compute. */
+  /** The tasks that compute. */
   tasks: number;
-  /** `ps` tasks on top. */
+  /** Additional `ps` tasks. */
   servers: number;
-  /** That the computing tasks are on. */
+  /** The machines of the computing tasks. */
   machines: number;
-  /** Examples in a step of all tasks; of asynchronous training, of one step of each. */
+  /** Examples in a step of all tasks; in asynchronous training, in one step of each. */
   batch_size: number;
   step_seconds: number;
   parts: StepParts;
   examples_per_second: number;
-  /** Examples per second if compute and network do less than was taken. */
+  /** Examples per second if compute and network are slower than assumed. */
   low: number;
-  /** The same if they do more. */
+  /** The same if they are faster. */
   high: number;
-  /** Examples per second if every task did what one does alone. */
+  /** Examples per second if every task were as fast as a single one. */
   linear: number;
   /** `examples_per_second` over `linear`. */
   efficiency: number;
-  /** What each task gives that is more than at the point before, as a part of what one does alone. */
+  /** What each additional task adds since the previous point, as a fraction of a single task. */
   marginal: number;
-  /** Of the variables. */
+  /** Updates of the variables per second. */
   updates_per_second: number;
-  /** Updates by others between a worker's fetching the variables and its gradient's being applied; the mean. */
+  /** The mean number of updates by others between a worker fetching the variables and its gradient being applied. */
   staleness: number;
-  /** The part of the gradients that come too late (backup workers). */
+  /** The fraction of the gradients that arrive too late (backup workers). */
   dropped: number;
-  /** By each task in a step. */
+  /** Bytes sent by each task in a step. */
   sent_bytes: number;
-  /** That the fullest device needs. */
+  /** The memory needed by the device that needs the most. */
   memory_bytes: number;
-  /** That a device has; 0 where that is not known. */
+  /** The memory of a device; 0 if unknown. */
   memory_limit_bytes: number;
   /**
-   * What takes most of the time that is lost: `exchange`, `input`, `waiting`, `servers`, `update`; empty
-   * where nothing much is lost.
+   * The main cause of lost time: `exchange`, `input`, `waiting`, `servers`, `update`; empty if little is
+   * lost.
    */
   limit: string;
   /** Why it would not work: memory, more tasks than examples. */
@@ -1332,106 +1328,106 @@ export interface ForecastPoint {
 }
 
 /**
- * Examples per second over numbers of tasks, with what a step is made of and how sure that is.
+ * Examples per second by the number of tasks, with the parts of a step and their uncertainty.
  *
  * `show()` prints all of it, `frame()` is a DataFrame with a row for each number of tasks.
  */
 export interface Forecast {
   model: string;
-  /** Those that were asked for, with what was left open filled in. */
+  /** The requested settings, with all defaults filled in. */
   settings: ForecastSettings;
   /** The strategy in words: `all-reduce, ring, 25 Gbit/s Ethernet (TCP)`. */
   title: string;
-  /** Where the seconds of compute are from: `calibration`, `published`, `run` or `assumed`. */
+  /** The source of the compute time: `calibration`, `published`, `run` or `assumed`. */
   source: string;
-  /** By number of tasks. */
+  /** In order of the number of tasks. */
   points: ForecastPoint[];
-  /** The largest number of tasks of `points` up to which more of them pay; 0 if not even the first does. */
+  /** The largest number of tasks in `points` up to which more are worthwhile; 0 if not even the first is. */
   pays_until: number;
-  /** A sentence on where it stops paying, and why. */
+  /** A sentence about where more tasks stop being worthwhile, and why. */
   why: string;
-  /** What the forecast takes for granted. */
+  /** The assumptions of the forecast. */
   notes: string[];
   problems: Problem[];
 }
 
-/** What is to be reached: one of the three. */
+/** The target: exactly one of the first three. */
 export interface ScaleTarget {
   examples_per_second: number;
-  /** For `examples` in all. */
+  /** Hours in which to train on `examples`. */
   hours: number;
-  /** A budget: the fastest that `examples` can be had for so many hours of one device. */
+  /** A budget: train on `examples` as fast as possible within this many device hours. */
   device_hours: number;
-  /** In all epochs together. */
+  /** The number of examples over all epochs. */
   examples: number;
 }
 
-/** A design that has a model, the strategies that may be used, and the target. */
+/** A design with a model, the strategies that may be used, and the target. */
 export interface PlanRequest {
   design: Design;
   target: ScaleTarget;
-  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with what else is as by default. */
+  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings. */
   settings: ForecastSettings[];
 }
 
-/** The best that one strategy does for a target. */
+/** The best plan with one strategy. */
 export interface PlanOption {
   title: string;
   settings: ForecastSettings;
   reached: boolean;
-  /** The fewest tasks that reach the target, or those that come nearest to it. */
+  /** The fewest tasks that reach the target, or else the ones closest to it. */
   point: ForecastPoint;
-  /** For the target's examples; 0 where it names none. */
+  /** Hours for the target's examples; 0 if it has none. */
   hours: number;
   device_hours: number;
   problem: string;
 }
 
-/** The fewest machines that reach a target, and the strategy that does it; the others for comparison. */
+/** The fewest machines that reach a target, with their strategy, and the others for comparison. */
 export interface ScalePlan {
   target: ScaleTarget;
   reached: boolean;
   best: PlanOption;
   others: PlanOption[];
-  /** The cluster, the model, and where it is a pipeline the placement: save it, and it opens in the designer. */
+  /** The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer. */
   design: Design | null;
   why: string;
 }
 
-/** One part of a run's step beside what was forecast for it. */
+/** One part of a run's step compared with its forecast. */
 export interface PartGap {
   /**
    * `input`, `compute`, `exchange`, `update`, `idle`, `step`, which is all of these, or `checkpoint`,
-   * which is beside it.
+   * which is not part of it.
    */
   part: string;
   forecast_s: number;
-  /** None where the run has not measured it. */
+  /** None if the run has not measured it. */
   measured_s: number | null;
-  /** What it says: `the exchange is not hidden`; or why it was not measured. */
+  /** A comment, such as `the exchange is not hidden`, or why it was not measured. */
   text: string;
 }
 
-/** What a run did, laid over what was forecast for it. */
+/** The comparison of a run with its forecast. */
 export interface EfficiencyReport {
   run: string;
   title: string;
-  /** That computed. */
+  /** The tasks that computed. */
   tasks: number;
-  /** That were counted; 0: too few to say anything. */
+  /** The steps that were counted; 0: too few to be meaningful. */
   steps: number;
   examples_per_second: number;
   forecast_examples_per_second: number;
-  /** Of what as many tasks would do that did not wait for each other; None where the run does not tell. */
+  /** The fraction of the speed of as many tasks that never wait for each other; None if unknown. */
   efficiency: number | null;
   gaps: PartGap[];
-  /** The task for which the others wait, if it is always the same. */
+  /** The task that the others wait for, if it is always the same. */
   slowest: string;
-  /** Sentences, what costs most first. */
+  /** Sentences, the most costly first. */
   findings: string[];
 }
 
-/** A run by its id, and what it was called when the file was written: it may be gone from the store. */
+/** A run by its id, with its name when the file was written, as it may no longer be in the store. */
 export interface DashboardRun {
   id: string;
   name: string;
@@ -1446,11 +1442,11 @@ export interface DashboardPlot {
   log: boolean;
 }
 
-/** Runs that lie upon each other in chosen plots. */
+/** Runs that are overlaid in chosen plots. */
 export interface RunsDashboard {
   version: number;
   title: string;
-  /** What all plots are drawn over. */
+  /** The x axis of all plots. */
   x: string;
   runs: DashboardRun[];
   plots: DashboardPlot[];
@@ -1486,25 +1482,25 @@ export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stoppe
 
 export const STORY: readonly string[] = ['run', 'task', 'note', 'checkpoint'];
 
-/** How many steps a profile has unless somebody says otherwise. */
+/** The default number of steps of a profile. */
 export const PROFILE_STEPS = 3;
 
 /** Layer classes whose columns can be split over devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
 
-/** What is forecast: all-reduce, parameter servers, in-graph towers, pipelines. */
+/** The strategies that can be forecast: all-reduce, parameter servers, in-graph towers, pipelines. */
 export const FORECAST_STRATEGIES: readonly string[] = ['allreduce', 'ps', 'mirrored', 'pipeline'];
 
-/** How an all-reduce goes about it. */
+/** The algorithms of all-reduce. */
 export const FORECAST_ALGORITHMS: readonly string[] = ['auto', 'ring', 'hierarchical', 'tree'];
 
-/** What a device computes in. Not every device has all of them. */
+/** The precisions of computation. Not every device has all of them. */
 export const FORECAST_PRECISIONS: readonly string[] = ['fp32', 'tf32', 'bf16', 'fp16'];
 
-/** How tasks of several machines send. */
+/** The transports between machines. */
 export const FORECAST_TRANSPORTS: readonly string[] = ['tcp', 'rdma'];
 
-/** What gradients travel as. */
+/** The compression of gradients. */
 export const FORECAST_COMPRESSIONS: readonly string[] = ['none', 'fp16', 'bf16'];
 
 export const DESIGN_SUFFIX = '.dtf';
@@ -1512,32 +1508,32 @@ export const DESIGN_SUFFIX = '.dtf';
 export const RUNS_DASHBOARD_SUFFIX = '.dtfplots';
 
 /**
- * Metrics of a task's own processes, and their units: no model's. Its host measures what the processes use; what the
- * task sends to other machines of its run, and how much of each second it spends in exchanges with them, it tells itself.
+ * Metrics of a task's processes rather than its model, and their units. The host measures the resources that they use;
+ * the task reports what it sends to other machines of its run, and how much of each second it spends in exchanges.
  */
 export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "memory_bytes": "bytes", "network_bytes_per_second": "bytes_per_second", "network_seconds": "seconds"};
 
 /**
- * Metrics that say what a task's training steps are made of, and their units: seconds of a step, on the average since
- * they were last told, about once a second. In this order: computing, which is all that is left; waiting for the batch;
- * exchanging with other tasks; of that, waiting for them; snapshots for checkpoints. All but waiting for others add up to
- * the step. What a strategy does not measure is left out, and is computing.
+ * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
+ * about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with other
+ * tasks; the part of that spent waiting for them; snapshots for checkpoints. All except waiting for others add up to the
+ * step. Parts that a strategy does not measure are left out, and count as computing.
  */
 export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
 /**
- * How metrics begin that a task tells of another one on another machine, whose name follows, and their units: what it
- * sends to it in a step, and how long it takes to be rid of that. A slow link holds up who sends over it.
+ * The prefixes of metrics that a task reports of a task on another machine, whose name follows, and their units: what
+ * it sends to it in a step, and how long that takes. A slow link delays the sender.
  */
 export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"};
 
-/** Metrics that say how the training goes rather than how well; shown after the model's own. */
+/** Metrics of the training's speed rather than its quality; shown after the model's own. */
 export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
 
-/** What the name of a metric has in it of which less is better. A regular expression, as `MORE`; this one first. */
+/** A regular expression for the names of metrics of which less is better. Takes precedence over `MORE`. */
 export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)/;
 
-/** The same of those of which more is. */
+/** The same for metrics of which more is better. */
 export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
 
 /** What the fields are that a text leaves out. Copy before you change one. */

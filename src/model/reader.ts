@@ -81,7 +81,7 @@ function entries(value: unknown, path: JsonPath): [string, unknown][] {
 }
 
 function refuse(rule: string, value: unknown, path: JsonPath): never {
-  const where = path.length > 0 ? `${path.join('.')} is ${rule}` : `A design is ${rule}`;
+  const where = path.length > 0 ? `\`${path.join('.')}\` must be ${rule}` : `The file must be ${rule}`;
   const received = JSON.stringify(value) as string | undefined;
-  throw new ReadError(`${where}. Received: ${(received ?? 'nothing').slice(0, 200)}`, path);
+  throw new ReadError(`${where}, got ${(received ?? 'nothing').slice(0, 200)}`, path);
 }

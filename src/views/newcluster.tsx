@@ -101,7 +101,7 @@ export function NewCluster(props: {
   if (duplicate) {
     problems.push({
       field: `jobs.${duplicate.job}`,
-      message: trans.__('A job appears once. Received: %1 twice', duplicate.job),
+      message: trans.__('A job must appear once, got %1 twice', duplicate.job),
       level: 'error'
     });
   }

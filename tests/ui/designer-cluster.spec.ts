@@ -197,7 +197,7 @@ test('a broken file says where, and opens as text there', async () => {
     '{\n  "version": 1,\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}\n'
   );
   await open('broken.dtf');
-  await expect(designer().getByText('cluster.jobs.worker is a whole number. Received: "two"')).toBeVisible();
+  await expect(designer().getByText('`cluster.jobs.worker` must be a whole number, got "two"')).toBeVisible();
   await expect(designer().getByText('Line 4, column 24')).toBeVisible();
   await picture(page, 'designer-broken-light');
   await designer().getByRole('button', { name: 'Open as text at line 4' }).click();

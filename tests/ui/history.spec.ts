@@ -216,7 +216,7 @@ test('a run that is gone is named, and a file that is none is left alone', async
   await expect(view.locator('.bk-Figure')).toHaveCount(1);
   await expect(view.getByRole('button', { name: 'Undo' })).toHaveCount(0);
   await execute(page, 'docmanager:open', { path: 'broken.dtfplots' });
-  await expect(page.getByRole('alert').getByText('plots is an array. Received: 3')).toBeVisible();
+  await expect(page.getByRole('alert').getByText('`plots` must be an array, got 3')).toBeVisible();
   await page.getByRole('button', { name: 'Open as text' }).click();
   await expect(page.locator('.jp-FileEditor:visible')).toContainText('{"plots": 3}');
   expect(readFileSync(path.join(ROOT, 'broken.dtfplots'), 'utf8')).toBe('{"plots": 3}');

@@ -213,14 +213,20 @@ class Run:
         if not data.startswith(POINTS, 1):
             event = decode_event(data)
             if isinstance(event, RunChanged):
-                raise Conflict(f"A run's state is not its tasks' to change. Received: {event.state.value}")
+                raise Conflict(
+                    f"The state of a run must be set by its cluster, not by a task, got {event.state.value!r}"
+                )
             if isinstance(event, TaskChanged):
                 if event.state not in _SAID_BY_TASKS:
-                    raise Conflict(f"A task's end is told by its host. Received: {event.task} {event.state.value}")
+                    raise Conflict(
+                        f"The end of a task must be reported by its host, got {event.state.value!r} from {event.task}"
+                    )
                 self._task_changed(event)
                 return
             if isinstance(event, UnknownEvent) and event.type in _STATES:
-                raise Conflict(f"A task says of its state what its cluster knows. Received: {event.why}")
+                raise Conflict(
+                    f"A task must report a state that its cluster can read, got an event that it cannot: {event.why}"
+                )
             if isinstance(event, Note) and event.metric:
                 if not self._is_first(event):
                     return
@@ -415,7 +421,7 @@ class Run:
             IllegalTransition: If the run is not restarting.
         """
         if self.info.state is not RunState.RESTARTING:
-            raise IllegalTransition(f"Only a run that restarts begins again. Received: {self.info.state.value}")
+            raise IllegalTransition(f"A run must be restarting to begin another attempt, got {self.info.state.value!r}")
         self.attempt += 1
         self.gang_attempt = self.attempt
         self.first_failure = None

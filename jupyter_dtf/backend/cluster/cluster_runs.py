@@ -40,7 +40,7 @@ class Runs:
     def find(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
         if run_id not in self.by_id:
-            raise NotFound(f"The cluster {self._cluster} has no run of that id. Received: {run_id!r}")
+            raise NotFound(f"The cluster {self._cluster} has no run with the id {run_id!r}")
         return self.by_id[run_id]
 
     def find_active(self, run_id: str) -> Run | None:
@@ -67,7 +67,7 @@ class Runs:
         """Return the pickled return value of a task that has succeeded. Raises NotFound."""
         run = self.find(run_id)
         if task not in run.results:
-            raise NotFound(f"Only a task that succeeded has a result. Received: {run_id} {task}")
+            raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
         return run.results[task]
 
     def forget_old(self) -> None:

@@ -48,11 +48,11 @@ from .installation import NAME, Installation
 from .left_alone import LeftAlone
 from .open_ports import open_ports
 from .preemption import Preemption
-from .seating import RESTING, Seating
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
 from .streams import Viewers
 from .submission import Submission
+from .task_assignment import RESTING, TaskAssignment
 from .task_ends import TaskEnds
 
 logger = logging.getLogger(__name__)
@@ -87,9 +87,9 @@ class Controller(SchedulerPlugin):
         self.checkups = Checkups(self.watch.ask, self.watch.infos, self.versions, paths.machine_name())
         self.machines = Machines()
         self.coming = ComingHosts(lambda: {host.name for host in self.watch.infos.values()} | self.versions.refused)
-        self.seating = Seating(
+        self.assignment = TaskAssignment(
             settings.request.jobs,
-            settings.drawing,
+            settings.layout,
             self.watch.infos,
             rpc,
             are_expected=lambda: self.coming.are_expected,
@@ -103,7 +103,7 @@ class Controller(SchedulerPlugin):
         self._driver = Driver(
             settings.name,
             rpc,
-            seating=self.seating,
+            assignment=self.assignment,
             watch=self.watch,
             versions=self.versions,
             checkups=self.checkups,
@@ -111,7 +111,7 @@ class Controller(SchedulerPlugin):
             on_change=self._runs_changed,
         )
         self._preemption = Preemption(self.runs, self.watch, self._driver.move)
-        self._submission = Submission(settings, self.seating, self.runs, self.warnings, self._driver.begin)
+        self._submission = Submission(settings, self.assignment, self.runs, self.warnings, self._driver.begin)
         self._countdown = Countdown(settings.request.grace_s, self.close_cluster)
         self._alone = (
             LeftAlone(settings.token, settings.alone_s, self._abandon) if settings.abandon is not None else None
@@ -159,7 +159,7 @@ class Controller(SchedulerPlugin):
             "dtf_scale": self.scale,
             "dtf_coming": self.tell_coming,
             "dtf_rest": self.rest,
-            "dtf_spec": self.seating.spec,
+            "dtf_spec": self.assignment.spec,
             "dtf_machines": self.tell_machines,
             "dtf_dashboard": self.dashboard,
             "dtf_close": self.close_cluster,
@@ -223,8 +223,8 @@ class Controller(SchedulerPlugin):
 
     def describe(self) -> ClusterInfo:
         """Return the description of the cluster for viewers."""
-        planned, notes = self.seating.as_planned()
-        drawn = self.seating.drawn_names()
+        planned, notes = self.assignment.as_planned()
+        drawn = self.assignment.drawn_names()
         hosts = self.watch.infos.values()
         for host in hosts:
             host.drawn = drawn.get(host.address, "")
@@ -233,13 +233,13 @@ class Controller(SchedulerPlugin):
             name=self.settings.name,
             kind=self.settings.request.kind,
             state=ClusterState.STOPPING if self.closing else ClusterState.RUNNING,
-            jobs=dict(self.seating.jobs),
+            jobs=dict(self.assignment.jobs),
             hosts=sorted(hosts, key=lambda host: host.name),
             created=self.settings.created,
             active_runs=len(self.runs.working),
             coming=self.coming.hosts,
             tasks=[task.seat for task in planned],
-            notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.seating.rests)],
+            notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.assignment.rests)],
             warnings=[
                 *self.warnings.texts,
                 *self.coming.warnings,
@@ -312,8 +312,8 @@ class Controller(SchedulerPlugin):
             logger.exception("What the host %s tells of itself could not be followed", worker)
             return
         if host.warm and not (known and known.warm):
-            self._background.begin(self.seating.prepare(worker))
-        self._background.begin(self.seating.wake())
+            self._background.begin(self.assignment.prepare(worker))
+        self._background.begin(self.assignment.wake())
 
     def _refuses(self, worker: str, info: dict[str, Any], speech: object) -> bool:
         """Return whether a host's version is incompatible. Such a host is reported, and nothing runs on it."""
@@ -327,14 +327,14 @@ class Controller(SchedulerPlugin):
                     if run.info.state is RunState.PENDING:  # it may wait for this very host
                         run.note("warning", "A host cannot be used", refusal)
                 self.viewers.tell_cluster()
-        self._background.begin(self.seating.wake())  # stop waiting for it
+        self._background.begin(self.assignment.wake())  # stop waiting for it
         return True
 
     def tell_coming(self, hosts: list[dict[str, Any]]) -> None:
         """Handle the cluster process's report on hosts that are starting."""
         self.coming.take(hosts)
         self.viewers.tell_cluster()
-        self._background.begin(self.seating.wake())
+        self._background.begin(self.assignment.wake())
 
     def on_event(self, worker: str, run_id: str, data: bytes) -> None:
         """Handle an event from a task. Must not raise, because that would end the worker's stream."""
@@ -440,18 +440,18 @@ class Controller(SchedulerPlugin):
 
     def scale(self, jobs: dict[str, int]) -> dict[str, Any]:
         """Set the number of tasks per job for future runs."""
-        self.seating.scale(jobs)
+        self.assignment.scale(jobs)
         self.viewers.tell_cluster()
-        self._background.begin(self.seating.prepare())
+        self._background.begin(self.assignment.prepare())
         return dict(to_plain(self.describe()))
 
     def rest(self, rests: bool) -> bool:
         """Note that the cluster process releases idle hosts, or has requested them again. Returns whether it may."""
         if rests and self.runs.working:
             return False
-        self.seating.rests = rests
+        self.assignment.rests = rests
         self.viewers.tell_cluster()
-        self._background.begin(self.seating.wake())
+        self._background.begin(self.assignment.wake())
         return True
 
     def tell_machines(self, after: float) -> list[dict[str, Any]]:

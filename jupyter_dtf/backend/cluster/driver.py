@@ -30,7 +30,7 @@ from .profiling import Profiling
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Ready, Restarts, not_started
 from .room import Room
-from .seating import RESTING, Seating
+from .task_assignment import RESTING, TaskAssignment
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Driver:
         cluster: str,
         rpc: Callable[[str], Any],
         *,
-        seating: Seating,
+        assignment: TaskAssignment,
         watch: HostWatch,
         versions: HostVersions,
         checkups: Checkups,
@@ -60,16 +60,16 @@ class Driver:
     ) -> None:
         self._cluster = cluster
         self._rpc = rpc
-        self._seating = seating
+        self._assignment = assignment
         self._watch = watch
         self._versions = versions
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
-        self._room = Room(seating)
-        self._restarts = Restarts(rpc, seating, watch, self._start_tasks, on_change, room=self._room)
-        self._growing = Growing(seating, self._restarts, watch, self._make_ready, on_change)
-        self._rejoining = Rejoining(rpc, seating, watch, on_change)
+        self._room = Room(assignment)
+        self._restarts = Restarts(rpc, assignment, watch, self._start_tasks, on_change, room=self._room)
+        self._growing = Growing(assignment, self._restarts, watch, self._make_ready, on_change)
+        self._rejoining = Rejoining(rpc, assignment, watch, on_change)
         self._pausing = Pausing(
             rpc,
             tell_hosts=self._tell_hosts,
@@ -113,26 +113,26 @@ class Driver:
             self._on_change()
 
     async def _launch(self, run: Run, parcel: Parcel) -> None:
-        rested = self._seating.rests
+        rested = self._assignment.rests
         if rested:
             run.note("info", "Waiting for hosts", f"{RESTING}, and asks for them again")
-        elif not self._seating.has_all_hosts:
-            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._seating.present} yet")
-        if not self._seating.has_all_hosts:
+        elif not self._assignment.has_all_hosts:
+            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._assignment.present} yet")
+        if not self._assignment.has_all_hosts:
             for refusal in self._versions.refusals:
                 run.note("warning", "A host cannot be used", refusal)
-        await self._seating.all_hosts(or_until=lambda: not run.is_active)
+        await self._assignment.all_hosts(or_until=lambda: not run.is_active)
         if rested and run.is_active:
             run.note("info", "The hosts are there", f"After {duration(time.time() - run.info.created)}")
         await parcel.arrived()
         if not run.is_active:
             return
         if run.request.places:
-            planned = await self._room.seats(run)
+            planned = await self._room.acquire(run)
             if not run.is_active:
                 return
         else:
-            planned = self._seating.plan(run.info.jobs, run.request)
+            planned = self._assignment.plan(run.info.jobs, run.request)
         if crowded := crowding(planned):
             run.note("info", "More threads than cores", crowded)
         if run.request.gpus_per_task is None and (left := without_gpu(planned)):
@@ -243,7 +243,7 @@ class Driver:
     async def pause(self, run: Run) -> None:
         """Pause a run: its tasks end with a checkpoint. Raises Conflict, with the reason, if that is not possible."""
         await self._pausing.pause(run)
-        await self._seating.wake()
+        await self._assignment.wake()
         self._background.begin(self._pausing.end_late(run))
 
     async def move(self, run: Run) -> None:
@@ -264,12 +264,12 @@ class Driver:
         again = run.info.state is RunState.STOPPING
         if run.info.state is RunState.PENDING:
             run.to(RunState.STOPPED, "stopped before it started")
-            await self._seating.wake()
+            await self._assignment.wake()
         elif run.info.state is RunState.PAUSED:
             run.to(RunState.STOPPED, f"stopped while it was paused {run.info.message}")
         elif run.info.state in (RunState.LAUNCHING, RunState.RUNNING, RunState.RESTARTING, RunState.PAUSING):
             run.to(RunState.STOPPING)
-            await self._seating.wake()
+            await self._assignment.wake()
             await self._tell_hosts(run, "dtf_stop", or_end=True)
         if run.is_active and (now or again):
             await self._kill(run)

@@ -17,7 +17,7 @@ from .active_run import Run
 from .host_watch import HostWatch
 from .parcel import Parcel
 from .restarts import AGAIN_S, Ready, Restarts, names_of
-from .seating import Seating
+from .task_assignment import TaskAssignment
 
 logger = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ class Growing:
 
     def __init__(
         self,
-        seating: Seating,
+        assignment: TaskAssignment,
         restarts: Restarts,
         watch: HostWatch,
         make_ready: Callable[[Run, Parcel, list[PlannedTask]], Coroutine[Any, Any, Ready]],
         on_change: Callable[[], None],
     ) -> None:
-        self._seating = seating
+        self._assignment = assignment
         self._restarts = restarts
         self._watch = watch
         self._make_ready = make_ready
@@ -50,7 +50,7 @@ class Growing:
         """Wait until the run's work is done, successfully or not, and let it grow meanwhile if possible."""
         pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
-            await self._first(run, self._seating.until(lambda: bool(self._planned(run))))
+            await self._first(run, self._assignment.until(lambda: bool(self._planned(run))))
             if not run.work_done.is_set() and not await self._grow(run, parcel):
                 # The tasks are starting or ending, or the host is not ready yet: try again later.
                 await self._first(run, asyncio.sleep(pause_s))
@@ -74,7 +74,7 @@ class Growing:
         for name in run.missing:
             wanted = [task for task in run.gang if task.task in {*chosen, name}]
             with contextlib.suppress(GangIncomplete):
-                found = self._seating.plan_beside(wanted, going_on, crowd=False)
+                found = self._assignment.plan_beside(wanted, going_on, crowd=False)
                 chosen.add(name)
         return found
 
@@ -89,7 +89,7 @@ class Growing:
         ready = await self._ready(run, parcel, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
-        are_there = all(self._seating.is_there(task.host.address) for task in planned)
+        are_there = all(self._assignment.is_there(task.host.address) for task in planned)
         if ready is None or not (is_asked and are_there and can_go_over):
             added = {task.host.address for task in planned} - set(run.by_host)
             await self._watch.tell(added, "dtf_release", run_id=run.id)

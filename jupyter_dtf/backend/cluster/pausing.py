@@ -42,11 +42,11 @@ class Pausing:
         """Ask a run's tasks to end with a checkpoint. Does not wait for it. Raises Conflict if it cannot be paused."""
         if not run.info.goes_on:
             raise Conflict(
-                "A run is paused that goes on from checkpoints: a training, but with checkpoint=False. Received: "
+                "A run must write checkpoints to be paused, as trainings do unless checkpoint=False, got "
                 f"{run.id}, {_kind(run)}"
             )
         if run.info.state is not RunState.RUNNING:
-            raise Conflict(f"A run is paused while it is running. Received: {run.id}, {run.info.state.value}")
+            raise Conflict(f"A run must be running to be paused, got {run.id}, {run.info.state.value}")
         run.continued.clear()
         run.to(RunState.PAUSING)
         await self._tell_hosts(run, "dtf_stop", or_end=True)
@@ -60,7 +60,7 @@ class Pausing:
     def continue_(self, run: Run) -> None:
         """Continue a paused run as soon as there is room for it. Raises Conflict if it is not paused."""
         if run.info.state is not RunState.PAUSED:
-            raise Conflict(f"A run is continued that is paused. Received: {run.id}, {run.info.state.value}")
+            raise Conflict(f"A run must be paused to be continued, got {run.id}, {run.info.state.value}")
         run.continued.set()
 
     async def rest(self, run: Run, parcel: Parcel) -> bool:

@@ -23,7 +23,7 @@ from .active_run import Run
 from .gang import ask_hosts, link_of, places
 from .host_watch import HostWatch
 from .parcel import Parcel
-from .seating import Seating
+from .task_assignment import TaskAssignment
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +32,10 @@ class Rejoining:
     """``rpc(address)`` connects to a host; ``on_change()`` is called when a task has got a new place."""
 
     def __init__(
-        self, rpc: Callable[[str], Any], seating: Seating, watch: HostWatch, on_change: Callable[[], None]
+        self, rpc: Callable[[str], Any], assignment: TaskAssignment, watch: HostWatch, on_change: Callable[[], None]
     ) -> None:
         self._rpc = rpc
-        self._seating = seating
+        self._assignment = assignment
         self._watch = watch
         self._on_change = on_change
 
@@ -106,9 +106,9 @@ class Rejoining:
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Return a place for a task: its previous host if that still exists. Raises Unavailable."""
         (before,) = [each for each in run.planned if each.task == task]
-        if self._seating.is_there(before.host.address):
+        if self._assignment.is_there(before.host.address):
             return before
-        (planned,) = [each for each in self._seating.plan(run.info.jobs, run.request) if each.task == task]
+        (planned,) = [each for each in self._assignment.plan(run.info.jobs, run.request) if each.task == task]
         machines = {each.host.machine for each in run.planned}
         if len(machines) == 1 and planned.host.machine not in machines:
             raise Unavailable(

@@ -19,7 +19,7 @@ from .active_run import Run, predicate
 from .host_watch import HostWatch
 from .parcel import Parcel
 from .room import Room, check_fits
-from .seating import Seating
+from .task_assignment import TaskAssignment
 
 KILL_GRACE_S = 3.0
 """The time between SIGTERM and SIGKILL."""
@@ -56,7 +56,7 @@ class Restarts:
     def __init__(
         self,
         rpc: Callable[[str], Any],
-        seating: Seating,
+        assignment: TaskAssignment,
         watch: HostWatch,
         start: Start,
         on_change: Callable[[], None],
@@ -64,7 +64,7 @@ class Restarts:
         room: Room,
     ) -> None:
         self._rpc = rpc
-        self._seating = seating
+        self._assignment = assignment
         self._watch = watch
         self._start = start
         self._on_change = on_change
@@ -90,7 +90,7 @@ class Restarts:
         run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
         self._on_change()
-        if going_on and not planned and not self._seating.has_all_hosts:
+        if going_on and not planned and not self._assignment.has_all_hosts:
             await self._room(run, lambda: bool(self.beside(run, going_on)))
             planned = self.beside(run, going_on)
         if run.is_stopping:
@@ -115,7 +115,7 @@ class Restarts:
             found: list[str] = await asyncio.wait_for(self._rpc(address).dtf_survivors(run_id=run.id), ASK_S)
             return found
 
-        there = [address for address in run.by_host if self._seating.is_there(address)]
+        there = [address for address in run.by_host if self._assignment.is_there(address)]
         answers = await asyncio.gather(*map(ask, there), return_exceptions=True)
         named = {name for answer in answers if not isinstance(answer, BaseException) for name in answer or ()}
         return named & {task.task for task in run.planned}
@@ -129,11 +129,11 @@ class Restarts:
             return []
         least = run.request.restarts.min_workers
         may_shrink = least is not None and len(going_on) >= least
-        if not (may_shrink or self._seating.has_all_hosts):
+        if not (may_shrink or self._assignment.has_all_hosts):
             return []
         for wanted in (run.gang, run.planned):
             with contextlib.suppress(GangIncomplete):
-                return self._seating.plan_beside(wanted, going_on, crowd=not may_shrink)
+                return self._assignment.plan_beside(wanted, going_on, crowd=not may_shrink)
         return ranked([task for task in run.planned if task.task in going_on]) if may_shrink else []
 
     async def replace(
@@ -237,36 +237,36 @@ class Restarts:
 
         def is_room() -> bool:
             if run.request.places:
-                return self._seating.has_all_hosts and self._room_apart.again(run)
+                return self._assignment.has_all_hosts and self._room_apart.again(run)
             try:
-                return self._seating.has_all_hosts and bool(self._seating.plan(run.info.jobs, run.request))
+                return self._assignment.has_all_hosts and bool(self._assignment.plan(run.info.jobs, run.request))
             except DtfError:
                 return False
 
         await self._room(run, is_room)
         while run.request.places and not run.is_stopping and not is_room():
             asked = run.request
-            check_fits(self._seating, run.info.jobs, asked.places, asked.place_shares)  # raises if it never has room
+            check_fits(self._assignment, run.info.jobs, asked.places, asked.place_shares)  # raises if it never has room
             await self._room(run, is_room)
         if run.is_stopping:
             return []
         if not run.request.places:
-            return self._seating.plan(run.info.jobs, run.request)
+            return self._assignment.plan(run.info.jobs, run.request)
         if not is_room():
             raise Unavailable("no places of the cluster are free for it")
-        return self._room_apart.seats_again(run)
+        return self._room_apart.acquired_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------
 
     async def _room(self, run: Run, is_room: Callable[[], bool]) -> None:
         if not is_room():
-            run.note("info", "Waiting for hosts", f"The cluster {run.info.cluster} has {self._seating.present} left")
+            run.note("info", "Waiting for hosts", f"The cluster {run.info.cluster} has {self._assignment.present} left")
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._seating.until(lambda: run.is_stopping or is_room()), HOSTS_S)
+                await asyncio.wait_for(self._assignment.until(lambda: run.is_stopping or is_room()), HOSTS_S)
 
     async def _pause(self, run: Run) -> None:
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._seating.until(lambda: run.is_stopping), AGAIN_S)
+            await asyncio.wait_for(self._assignment.until(lambda: run.is_stopping), AGAIN_S)
 
 
 def not_started(run: Run, why: str) -> None:

@@ -6,7 +6,7 @@ from ...errors import DtfError, Unavailable
 from ..planning.launch_plan import PlannedTask, ordered_tasks
 from ..planning.take_places import Free, take
 from .active_run import Run
-from .seating import Seating
+from .task_assignment import TaskAssignment
 
 
 class Room:
@@ -15,17 +15,17 @@ class Room:
     No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.
     """
 
-    def __init__(self, seating: Seating) -> None:
-        self._seating = seating
+    def __init__(self, assignment: TaskAssignment) -> None:
+        self._assignment = assignment
         self._taken: dict[str, list[PlannedTask]] = {}
         self._places: list[PlannedTask] = []
         self._free = Free((), ())
         self._waiting: list[str] = []
         self._returning: set[str] = set()
         """Restarting runs that wait for places; they take precedence over all new runs."""
-        self._seats: dict[str, list[PlannedTask]] = {}
+        self._acquired: dict[str, list[PlannedTask]] = {}
 
-    async def seats(self, run: Run) -> list[PlannedTask]:
+    async def acquire(self, run: Run) -> list[PlannedTask]:
         """Wait for places for a run and take them. Returns an empty list if the run ends meanwhile.
 
         Raises:
@@ -33,14 +33,14 @@ class Room:
         """
         self._waiting.append(run.id)
         try:
-            await self._seating.until(lambda: not run.is_active or self._seat(run) or self._is_alone(run))
-            if run.is_active and run.id not in self._seats:
-                check_fits(self._seating, run.info.jobs, run.request.places, run.request.place_shares)
+            await self._assignment.until(lambda: not run.is_active or self._acquire(run) or self._is_alone(run))
+            if run.is_active and run.id not in self._acquired:
+                check_fits(self._assignment, run.info.jobs, run.request.places, run.request.place_shares)
                 raise Unavailable("No places of the cluster are free for it, though nobody else has one")
         finally:
             self._waiting.remove(run.id)
-            await self._seating.wake()  # there may be room for the next run as well
-        return self._seats.pop(run.id, [])
+            await self._assignment.wake()  # there may be room for the next run as well
+        return self._acquired.pop(run.id, [])
 
     def again(self, run: Run) -> bool:
         """Take places for a restarting run, ahead of the queue. Returns whether there are any."""
@@ -49,17 +49,17 @@ class Room:
         (self._returning.discard if found else self._returning.add)(run.id)
         return found
 
-    def seats_again(self, run: Run) -> list[PlannedTask]:
+    def acquired_again(self, run: Run) -> list[PlannedTask]:
         """Return the places that ``again`` has taken."""
-        return self._seats.pop(run.id)
+        return self._acquired.pop(run.id)
 
     async def leave(self, run: Run) -> None:
         """Release the places of a run that has ended."""
-        self._seats.pop(run.id, None)
+        self._acquired.pop(run.id, None)
         was_returning = run.id in self._returning
         self._returning.discard(run.id)
         if self._give_back(run) or was_returning:
-            await self._seating.wake()
+            await self._assignment.wake()
 
     def _give_back(self, run: Run) -> bool:
         """Release a run's places. Returns whether it had any."""
@@ -68,11 +68,11 @@ class Room:
             self._free.give_back(taken)
         return taken is not None
 
-    def _seat(self, run: Run) -> bool:
+    def _acquire(self, run: Run) -> bool:
         return self._is_next(run) and self._find(run)
 
     def _is_next(self, run: Run) -> bool:
-        return self._seating.has_all_hosts and self._waiting[0] == run.id and not self._returning
+        return self._assignment.has_all_hosts and self._waiting[0] == run.id and not self._returning
 
     def _is_alone(self, run: Run) -> bool:
         """Return whether it is this run's turn and no other run has a place that could become free."""
@@ -80,7 +80,7 @@ class Room:
 
     def _find(self, run: Run) -> bool:
         try:
-            places = self._seating.places()
+            places = self._assignment.places()
         except DtfError:  # a device of the design is gone
             return False
         if places is not self._places:  # hosts have come or gone
@@ -94,13 +94,13 @@ class Room:
             self._places = []
             return False
         if found is not None:
-            self._seats[run.id], self._taken[run.id] = found
+            self._acquired[run.id], self._taken[run.id] = found
         return found is not None
 
 
-def check_fits(seating: Seating, jobs: dict[str, int], each: int, shares: int) -> None:
+def check_fits(assignment: TaskAssignment, jobs: dict[str, int], each: int, shares: int) -> None:
     """Raise Unavailable if a run would not fit even on an empty cluster."""
-    places = seating.places()
+    places = assignment.places()
     tasks = ordered_tasks(jobs)
     if take(places, (), tasks, each, shares=shares) is None:
         hosts = len({place.host.address for place in places})

@@ -9,7 +9,7 @@ import msgspec
 
 from ...schema.cluster_request import ClusterRequest
 from ..machine.mark import Mark
-from ..planning.launch_plan import Drawing
+from ..planning.launch_plan import HostLayout
 from ..planning.task_defaults import TaskDefaults
 
 ALONE_S = 60.0
@@ -44,5 +44,5 @@ class ControllerSettings(msgspec.Struct):
         return self.runs.directory
 
     @property
-    def drawing(self) -> Drawing:
-        return Drawing(self.request.hosts, self.request.tasks)
+    def layout(self) -> HostLayout:
+        return HostLayout(self.request.hosts, self.request.tasks)

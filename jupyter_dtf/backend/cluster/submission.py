@@ -24,9 +24,9 @@ from .active_run import Run
 from .cluster_runs import Runs
 from .parcel import Parcel
 from .room import check_fits
-from .seating import Seating
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
+from .task_assignment import TaskAssignment
 
 
 class Submission:
@@ -35,13 +35,13 @@ class Submission:
     def __init__(
         self,
         settings: ControllerSettings,
-        seating: Seating,
+        assignment: TaskAssignment,
         runs: Runs,
         warnings: StandingWarnings,
         begin: Callable[[Run, Parcel], None],
     ) -> None:
         self._settings = settings
-        self._seating = seating
+        self._assignment = assignment
         self._runs = runs
         self._warnings = warnings
         self._begin = begin
@@ -79,13 +79,13 @@ class Submission:
     def _accept(self, request: bytes) -> Run:
         wanted = msgspec.msgpack.decode(request, type=RunRequest)
         self._settings.defaults.complete(wanted)
-        jobs = check_jobs(wanted.jobs or self._seating.jobs)
+        jobs = check_jobs(wanted.jobs or self._assignment.jobs)
         if self._is_closed:
             raise GangIncomplete("The cluster is closing")
-        if self._seating.has_all_hosts:
-            self._seating.plan(jobs, wanted)  # raises for what is missing
+        if self._assignment.has_all_hosts:
+            self._assignment.plan(jobs, wanted)  # raises for what is missing
             if wanted.places:
-                check_fits(self._seating, jobs, wanted.places, wanted.place_shares)
+                check_fits(self._assignment, jobs, wanted.places, wanted.place_shares)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         descriptor = RunDescriptor(
             id=run_id,

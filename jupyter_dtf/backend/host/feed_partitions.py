@@ -92,8 +92,8 @@ class HeldPartitions:
             missing = [key for key in collection.keys if key not in kept]
             if missing and (gone := await client.run_on_scheduler(unknown, missing)):
                 raise Unavailable(
-                    f"{request.field} is not held by the cluster's Dask scheduler any more: who has passed it has "
-                    f"ended before the tasks had it. Received: {len(gone)} of {len(collection.keys)} partitions gone"
+                    f"The partitions of `{request.field}` must stay in the cluster until the tasks have received them, "
+                    f"got {len(gone)} of {len(collection.keys)} released: the process that passed them has ended"
                 )
             for key in missing:
                 kept[key] = Future(key, client=client)

@@ -153,7 +153,7 @@ class Feeding:
             if count:
                 return described
         raise InvalidInput(
-            f"{request.field} must have at least one example. Received: {len(futures)} partitions, all of them empty",
+            f"`{request.field}` must have at least one example, got {len(futures)} partitions, all of them empty",
             field=request.field,
         )
 
@@ -213,8 +213,8 @@ class Feeding:
         count, *_ = await self.partitions.learn(future, number, request.field)
         if request.collection.lengths and request.collection.lengths[number] != count:
             raise InvalidInput(
-                f"A partition must have as many examples as its collection says. Received: {count} in partition "
-                f"{number} of {request.field}, {request.collection.lengths[number]} by its chunks",
+                f"Partition {number} of `{request.field}` must have {request.collection.lengths[number]} examples, as "
+                f"the chunks of its collection say, got {count}",
                 field=request.field,
             )
         described = pickle.dumps(request.described)

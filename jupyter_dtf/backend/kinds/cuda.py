@@ -21,7 +21,7 @@ from ...schema.machines import GpuInfo
 from ...schema.sizes import bytes_
 from ..machine import paths
 from ..machine.gpus import read_gpus
-from ..planning.gpu_grants import SHARED
+from ..planning.gpu_assignment import SHARED
 from ..planning.task_defaults import TaskDefaults
 from .local import LocalKind
 
@@ -146,8 +146,10 @@ def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
         named = [gpu for gpu in there if (str(gpu.index) == entry if entry.isdecimal() else gpu.id.startswith(entry))]
         if len(named) != 1 or named[0] in chosen:
             known = ", ".join(f"{gpu.index} ({gpu.id})" for gpu in there)
-            why = "twice" if named and named[0] in chosen else f"{entry!r:.100}"
-            raise InvalidInput(f"GPUs must be some of {known}, each once. Received: {why}", field="options.gpus")
+            again = ", which is there twice" if named and named[0] in chosen else ""
+            raise InvalidInput(
+                f"`gpus` must be some of {known}, each at most once, got {entry!r:.100}{again}", field="options.gpus"
+            )
         chosen += named
     return chosen
 
@@ -157,13 +159,13 @@ def _check_memory(options: Mapping[str, Any], gpus: list[GpuInfo]) -> None:
     for gpu in gpus:
         if gpu.memory_bytes and cap * tasks > gpu.memory_bytes:
             raise InvalidInput(
-                f"{tasks} task{'s' * (tasks > 1)} per GPU must fit into its memory. GPU {gpu.index} has "
-                f"{bytes_(gpu.memory_bytes)}. Received: {bytes_(cap)} per task",
+                f"`gpu_memory_bytes` of {tasks} task{'s' * (tasks > 1)} must fit into the memory of a GPU, "
+                f"{bytes_(gpu.memory_bytes)} for GPU {gpu.index}, got {bytes_(cap)} per task",
                 field="options.gpu_memory_bytes",
             )
         if not gpu.memory_bytes and tasks > 1:
             raise InvalidInput(
-                "Several tasks share a GPU by its size, which NVIDIA's management library tells: pip install "
-                f"nvidia-ml-py. GPU {gpu.index} is known to the driver alone. Received: {tasks} tasks per GPU",
+                f"`tasks_per_gpu` must be 1 for GPU {gpu.index}, got {tasks}: sharing a GPU needs its memory "
+                "size, which only NVIDIA's management library reports (pip install nvidia-ml-py)",
                 field="options.tasks_per_gpu",
             )

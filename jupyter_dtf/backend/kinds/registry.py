@@ -79,7 +79,7 @@ def find_kind(name: str) -> Kind:
     if not found:
         raise Unavailable(f"No kind of cluster is installed. {installed.reinstall()}")
     if name not in found:
-        raise NotFound(f"The kinds of cluster here are {', '.join(found)}. Received: {name!r}")
+        raise NotFound(f"The kind of a cluster must be one of {', '.join(found)}, got {name!r}")
     if lacking := found[name].lacks():
         raise Unavailable(f"A cluster of kind {name} cannot start here: {lacking}")
     return found[name]
@@ -97,7 +97,7 @@ def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
         return check_options(kind, request.options)
     if (wanted := request.options.get(option, drawn)) != drawn:
         raise InvalidInput(
-            f"The option {option} is as many as were drawn, {drawn}. Received: {wanted!r}", field=f"options.{option}"
+            f"`{option}` must be the number of hosts in the design, {drawn}, got {wanted!r}", field=f"options.{option}"
         )
     return check_options(kind, {**request.options, option: drawn})
 
@@ -137,7 +137,7 @@ def check_more(kind: Kind, options: Mapping[str, Any], more_fields: list[FieldIn
 def _unknown(kind: Kind, names: Iterable[str], received: str) -> InvalidInput:
     known = list(names)
     return InvalidInput(
-        f"The options of kind {kind.kind} are {', '.join(known) or 'none'}. Received: {received!r}"
+        f"The options of kind {kind.kind} must be among {', '.join(known) or 'none'}, got {received!r}"
         + _meant(received, known),
         field=f"options.{received}",
     )
@@ -162,7 +162,7 @@ def _meant(name: str, known: list[str]) -> str:
     """Return a suggestion for an unknown option, or empty if there is none."""
     for job in USUAL_JOBS:
         if name.removeprefix("n_").removeprefix("num_") in (job, f"{job}s"):
-            return f'. How many tasks of a job there are is said by jobs={{"{job}": 2}}'
+            return f'. The number of tasks of a job is set by jobs={{"{job}": 2}}'
     near = difflib.get_close_matches(name, known, n=1)
     return f". Did you mean {near[0]!r}?" if near else ""
 
@@ -178,20 +178,30 @@ TYPES: dict[str, tuple[type, ...]] = {
 }
 """The Python types of each option type."""
 
+_TYPE_NAMES = {
+    "integer": "an integer",
+    "bytes": "an integer (bytes)",
+    "number": "a number",
+    "string": "a string",
+    "choice": "a string",
+    "boolean": "True or False",
+    "list": "a list",
+}
+
 
 def _check(field: FieldInfo, value: Any) -> Any:
     where = f"options.{field.name}"
     wrong_kind = not isinstance(value, TYPES[field.type]) or (isinstance(value, bool) and field.type != "boolean")
     if wrong_kind:
-        raise InvalidInput(f"{field.title} is of type {field.type}. Received: {value!r}", field=where)
+        raise InvalidInput(f"{field.title} must be {_TYPE_NAMES[field.type]}, got {value!r}", field=where)
     if field.minimum is not None and value < field.minimum:
-        raise InvalidInput(f"{field.title} is at least {field.minimum:g}. Received: {value!r}", field=where)
+        raise InvalidInput(f"{field.title} must be at least {field.minimum:g}, got {value!r}", field=where)
     if field.maximum is not None and value > field.maximum:
-        raise InvalidInput(f"{field.title} is at most {field.maximum:g}. Received: {value!r}", field=where)
+        raise InvalidInput(f"{field.title} must be at most {field.maximum:g}, got {value!r}", field=where)
     if field.type == "list":
         return _texts(field, value)
     if field.choices and value not in field.choices:
-        raise InvalidInput(f"{field.title} is one of {', '.join(field.choices)}. Received: {value!r}", field=where)
+        raise InvalidInput(f"{field.title} must be one of {', '.join(field.choices)}, got {value!r}", field=where)
     return value
 
 
@@ -202,6 +212,6 @@ def _texts(field: FieldInfo, value: Any) -> list[str]:
     for text in texts:
         if not isinstance(text, str):
             raise InvalidInput(
-                f"{field.title} is a list of texts. Received: {text!r:.200} in it", field=f"options.{field.name}"
+                f"{field.title} must be a list of strings, got {text!r:.200} in it", field=f"options.{field.name}"
             )
     return [text.strip() for text in texts if text.strip()]

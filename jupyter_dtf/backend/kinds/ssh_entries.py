@@ -16,7 +16,7 @@ _ENTRY = re.compile(
     r"(?::(?P<port>[0-9]{1,5}))?\Z"
 )
 _GPUS = re.compile(r"[A-Za-z0-9-]+(\+[A-Za-z0-9-]+)*\Z")
-HOW = "A host is written as in alice@gpu1:2222, where user and port may be left out"
+HOW = "A host must be written as in alice@gpu1:2222, where user and port may be left out"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def parse(texts: Sequence[str]) -> list[HostEntry]:
     """Parse the hosts, in order. Raises InvalidInput."""
     entries = [_parse(text) for text in texts]
     if not entries:
-        raise InvalidInput(f"A cluster needs a host. {HOW}. Received none", field=_FIELD)
+        raise InvalidInput(f"`hosts` must have at least one host, got none. {HOW}", field=_FIELD)
     counts = Counter(entry.name for entry in entries)
     seen: Counter[str] = Counter()
     named = []
@@ -64,7 +64,7 @@ def _parse(text: str) -> HostEntry:
     where, *options = text.split()
     match = _ENTRY.match(where)
     if match is None or int(match["port"] or 1) not in range(1, 65_536) or where.startswith("-"):
-        raise InvalidInput(f"{HOW}. Received: {text!r:.200}", field=_FIELD)
+        raise InvalidInput(f"{HOW}, got {text!r:.200}", field=_FIELD)
     host = match["v6"] or match["host"]
     entry = HostEntry(host, host, match["user"] or "", int(match["port"] or 0))
     for option in options:
@@ -77,8 +77,8 @@ def _parse(text: str) -> HostEntry:
             entry = replace(entry, tasks=int(value))
         else:
             raise InvalidInput(
-                "A host is followed by tasks=N, threads=N, gpus=0+1 (gpus= for none), or by a comma and the next host. "
-                f"Received: {text!r:.200}",
+                "A host must be followed by tasks=N, threads=N, gpus=0+1 (gpus= for none), or by a comma and the next "
+                f"host, got {text!r:.200}",
                 field=_FIELD,
             )
     return entry

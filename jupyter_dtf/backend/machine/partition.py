@@ -160,8 +160,8 @@ def cut(partition: Partition, rows: Any, number: int, described: Described) -> l
     """Return the examples with the indices ``rows``. Raises InvalidInput if the description does not match."""
     if partition[1] != described:
         raise InvalidInput(
-            f"Every partition must have examples of the same types and shapes. Received: {described} in the first one "
-            f"that has some, {partition[1]} in partition {number}"
+            f"All partitions must have examples of the same dtypes and shapes, {described} as in the first nonempty "
+            f"one, got {partition[1]} in partition {number}"
         )
     return [leaf[rows] for leaf in partition[2]]
 

@@ -98,7 +98,7 @@ class Handle:
         stat = stat_of(pid)
         if stat is None or (parent and stat.parent != parent):
             self.close()
-            raise ProcessLookupError(f"There is no such process. Received: {pid}")
+            raise ProcessLookupError(f"`pid` must be the id of a running process, got {pid}")
 
     @property
     def has_ended(self) -> bool:

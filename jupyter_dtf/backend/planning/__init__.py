@@ -1,1 +1,1 @@
-"""Pure: what will run where, and what it will take."""
+"""Pure: plans where tasks and layers run, and predicts time and memory."""

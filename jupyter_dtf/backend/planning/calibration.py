@@ -33,7 +33,7 @@ def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration
 
 
 def _alike(devices: Sequence[Device]) -> list[Device]:
-    """The devices, with the mean speed of its group for each group of devices of nearly equal speed."""
+    """The devices, each with the mean speed of the group of devices that are about as fast."""
     speeds: dict[str, float] = {}
     group: list[Device] = []
 

@@ -21,12 +21,12 @@ from ...schema.origin import Source
 from ...schema.placement import Device, Placement, Prediction
 from . import design_problems
 from . import place_layers as placing
-from .launch_plan import Drawing, PlannedTask, main_device, plan, promised_slots, tf_configs
+from .launch_plan import HostLayout, PlannedTask, main_device, plan, promised_slots, tf_configs
 from .prediction import predict
 from .unused_devices import why_unused, with_reasons
 
 CPU_FLOPS_PER_S = 1e10
-"""What a device is taken to do before anybody has measured it: about one core."""
+"""The speed assumed for a device that has not been measured: about one core."""
 GPU_FLOPS_PER_S = 1e13
 
 
@@ -89,7 +89,7 @@ def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A model is placed. Received: a design without one", field="model")
+        raise InvalidInput("A design must have a model to be placed, got one without", field="model")
     cluster, graph, run, before = design.cluster, design.model.graph, design.run, design.placement
     wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
     for problem in itertools.chain(*wrong):
@@ -185,7 +185,7 @@ def hosts_of_tasks(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) 
 
 def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[PlannedTask]:
     hosts = cluster.hosts or promised or [HostDesign(name="")]
-    return plan(cluster.jobs, promised_slots(hosts), drawing=Drawing(cluster.hosts, cluster.tasks))
+    return plan(cluster.jobs, promised_slots(hosts), layout=HostLayout(cluster.hosts, cluster.tasks))
 
 
 def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]) -> list[Device]:
@@ -194,12 +194,12 @@ def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Se
     caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
     together: dict[tuple[str, int | None], list[str]] = {}
     for task in planned:
-        together.setdefault(_seat(task), []).append(task.task)
+        together.setdefault(_host_and_gpu(task), []).append(task.task)
     found = []
     for task in planned:
         if task.job in CPU_JOBS:
             continue
-        name, gpu = _seat(task)
+        name, gpu = _host_and_gpu(task)
         host = hosts.get(name)
         there = 0 if host is None else host.memory_bytes if gpu is None else host.gpus[gpu]
         others = together[name, gpu]
@@ -227,7 +227,7 @@ def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
     ]
 
 
-def _seat(task: PlannedTask) -> tuple[str, int | None]:
+def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
     """The host of a task, and the index of the GPU that it computes on there."""
     gpus = task.seat.gpus
     return task.host.name, gpus[0] if gpus else None

@@ -32,11 +32,11 @@ class Costs:
     forward: Floats
     backward: Floats
     update: Floats
-    """Of each step."""
+    """The work of the weight update, once per step."""
     memory: Floats
     """Bytes: weights, gradients, slots, and the activations of all microbatches."""
     activations: Floats
-    """Bytes: of the memory, that for the activations."""
+    """Bytes of the activations, which are part of ``memory``."""
     edges: npt.NDArray[np.int64]
     """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
     batch_size: int
@@ -126,7 +126,7 @@ def check_sizes(batch_size: int, microbatches: int) -> None:
     """Raise InvalidInput unless a batch can be divided into that many microbatches."""
     if not 1 <= microbatches <= batch_size:
         raise InvalidInput(
-            f"microbatches is from 1 to batch_size. Received: {microbatches} of {batch_size}", field="microbatches"
+            f"`microbatches` must be from 1 to batch_size, {batch_size}, got {microbatches}", field="microbatches"
         )
 
 
@@ -135,10 +135,12 @@ def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[st
     names = [device.name for device in devices]
     for layer, wanted in places.items():
         if layer not in layers:
-            raise InvalidInput(f"{what} maps layers of the model. Received: {layer!r}", field=what)
+            raise InvalidInput(f"The keys of `{what}` must be layers of the model, got {layer!r}", field=what)
         for device in wanted:
             if device not in names:
-                raise InvalidInput(f"{what} maps to one of {', '.join(names)}. Received: {device!r}", field=what)
+                raise InvalidInput(
+                    f"The devices in `{what}` must be among {', '.join(names)}, got {device!r}", field=what
+                )
 
 
 def ordered(graph: LayerGraph) -> list[Layer]:
@@ -162,5 +164,5 @@ def ordered(graph: LayerGraph) -> list[Layer]:
     if len(order) < len(graph.layers):
         around = sorted(set(range(len(graph.layers))) - set(order))
         names = ", ".join(graph.layers[index].id for index in around[:5])
-        raise InvalidInput(f"A layer does not need itself, by whatever way. Received: {names}")
+        raise InvalidInput(f"The graph of layers must have no cycles, got one through {names}")
     return [graph.layers[index] for index in order]

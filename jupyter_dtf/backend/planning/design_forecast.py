@@ -19,9 +19,9 @@ from .forecast import Machines, forecast
 def forecasts(
     design: Design, settings: Sequence[ForecastSettings], promised: Sequence[HostDesign] = ()
 ) -> list[Forecast]:
-    """One for each of the settings, in their order. ``promised``: the hosts of the design's kind, if none are drawn.
+    """Forecasts for each of the settings, in order. ``promised``: the hosts of the design's kind, if none are drawn.
 
-    Raises InvalidInput for a design without a model, for what is wrong with it, and for unknown devices and networks.
+    Raises InvalidInput for a design without a model, with errors, and for unknown devices and networks.
     """
     graph, machines = model_of(design), machines_of(design, promised)
     found = []
@@ -34,9 +34,9 @@ def forecasts(
 
 
 def model_of(design: Design) -> LayerGraph:
-    """The layers of a design's model. Raises InvalidInput for what is wrong with the design."""
+    """The layers of a design's model. Raises InvalidInput if the design has errors."""
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A forecast is of a model. Received: a design without one", field="model")
+        raise InvalidInput("A design must have a model to be forecast, got one without", field="model")
     graph = design.model.graph
     wrong = itertools.chain(
         design_problems.of_cluster(design.cluster),
@@ -49,7 +49,7 @@ def model_of(design: Design) -> LayerGraph:
 
 
 def machines_of(design: Design, promised: Sequence[HostDesign] = ()) -> Machines:
-    """What a design's cluster has."""
+    """The machines of a design's cluster."""
     found = of_cluster(design.cluster, promised)
     run = design.run
     return Machines(
@@ -62,7 +62,7 @@ def machines_of(design: Design, promised: Sequence[HostDesign] = ()) -> Machines
 
 
 def of_cluster(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> Machines:
-    """What a cluster has: tasks, how many of them a machine has at most, and the devices they compute on."""
+    """The machines of a cluster: its tasks, the most that a machine has, and the devices they compute on."""
     devices = check_design.devices(cluster, promised)
     hosts = Counter(check_design.hosts_of_tasks(cluster, promised))
     on_cpu = all(device.name.endswith("CPU:0") for device in devices)

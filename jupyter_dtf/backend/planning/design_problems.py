@@ -22,7 +22,7 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The pipeline of a step is played through on every change."""
+"""The pipeline of a step is simulated on every change."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
@@ -34,9 +34,9 @@ class Looked:
 
     design: Design
     planned: Sequence[PlannedTask] = ()
-    """Its tasks; none where the cluster cannot be planned."""
+    """Its tasks; none if the cluster cannot be planned."""
     knows_hosts: bool = False
-    """Whether the hosts are drawn, or promised by the kind."""
+    """Whether the hosts are known, from the design or from the kind of cluster."""
     prediction: Prediction | None = None
 
     @property
@@ -86,7 +86,8 @@ def of_sharing(looked: Looked) -> Iterator[DesignProblem]:
             for number in numbers:
                 yield _error(
                     f"cluster.tasks[{number}].memory_bytes",
-                    f"The caps of {tasks} are at most what {device} of {name} has, {there} bytes. Received: {caps}",
+                    f"The memory limits of {tasks} must add up to at most the {there} bytes of {device} of {name}, "
+                    f"got {caps}",
                 )
         elif gpu is not None and len(places) > 1:
             for number in numbers:
@@ -103,20 +104,22 @@ def of_model(graph: LayerGraph) -> Iterator[DesignProblem]:
     for number, layer in enumerate(graph.layers):
         where = f"model.graph.layers[{number}]"
         if not layer.id or layer.id in seen:
-            yield _error(f"{where}.id", f"A layer has an id of its own. Received: {layer.id!r:.100}")
+            yield _error(f"{where}.id", f"`id` must be unique and not empty, got {layer.id!r:.100}")
         seen.add(layer.id)
         for field in _COUNTS:
             if not 0 <= getattr(layer, field) <= MAX_WHOLE:
-                yield _error(f"{where}.{field}", f"{field} is from 0 to {MAX_WHOLE}. Received: {getattr(layer, field)}")
+                yield _error(
+                    f"{where}.{field}", f"`{field}` must be from 0 to {MAX_WHOLE}, got {getattr(layer, field)}"
+                )
     loose = False
     for number, edge in enumerate(graph.edges):
         where = f"model.graph.edges[{number}]"
         for field, layer_id in (("source", edge.source), ("target", edge.target)):
             if layer_id not in seen:
                 loose = True
-                yield _error(f"{where}.{field}", f"An edge goes between layers. Received: {layer_id!r:.100}")
+                yield _error(f"{where}.{field}", f"`{field}` must be the id of a layer, got {layer_id!r:.100}")
         if not 0 <= edge.bytes <= MAX_WHOLE:
-            yield _error(f"{where}.bytes", f"bytes is from 0 to {MAX_WHOLE}. Received: {edge.bytes}")
+            yield _error(f"{where}.bytes", f"`bytes` must be from 0 to {MAX_WHOLE}, got {edge.bytes}")
     if not loose and len(seen) == len(graph.layers):
         try:
             ordered(graph)
@@ -131,19 +134,21 @@ def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
     """Errors of the run's settings."""
     tasks = sum(count for job, count in cluster.jobs.items() if job not in CPU_JOBS)
     if not 1 <= run.batch_size <= MAX_WHOLE:
-        yield _error("run.batch_size", f"batch_size is a whole number from 1. Received: {run.batch_size}")
+        yield _error("run.batch_size", f"`batch_size` must be an integer from 1 to {MAX_WHOLE}, got {run.batch_size}")
     elif not 1 <= run.replicas <= min(run.batch_size, max(1, tasks)):
         yield _error(
-            "run.replicas", f"replicas is from 1 to the number of tasks that compute, {tasks}. Received: {run.replicas}"
+            "run.replicas",
+            f"`replicas` must be from 1 to {min(run.batch_size, max(1, tasks))}, at most the batch size and the number "
+            f"of tasks that compute, got {run.replicas}",
         )
     elif not 1 <= run.microbatches <= min(MAX_MICROBATCHES, run.batch_size // run.replicas):
         yield _error(
             "run.microbatches",
-            f"microbatches is from 1 to {MAX_MICROBATCHES}, and at most the {run.batch_size // run.replicas} examples "
-            f"that a replica gets of a batch. Received: {run.microbatches}",
+            f"`microbatches` must be from 1 to {MAX_MICROBATCHES}, and at most the {run.batch_size // run.replicas} "
+            f"examples that each replica gets of a batch, got {run.microbatches}",
         )
     if run.epochs < 1:
-        yield _error("run.epochs", f"epochs is a whole number from 1. Received: {run.epochs}")
+        yield _error("run.epochs", f"`epochs` must be an integer >= 1, got {run.epochs}")
 
 
 def of_crowding(looked: Looked) -> Iterator[DesignProblem]:
@@ -163,19 +168,19 @@ def of_placement(looked: Looked) -> Iterator[DesignProblem]:
     for layer, device in placement.devices.items():
         where = f"placement.devices.{layer}"
         if layer not in kinds and layer not in containers:
-            yield _error(where, f"A layer of the model is placed. Received: {layer!r:.100}, which it has not got")
+            yield _error(where, f"A placed layer must be one of the model's, got {layer!r:.100}")
         if wrong := _wrong_device(device, places, knows_hosts):
             yield _error(where, wrong)
     for layer, devices in placement.splits.items():
         where = f"placement.splits.{layer}"
         if layer not in kinds:
-            yield _error(where, f"A layer of the model is split. Received: {layer!r:.100}, which it has not got")
+            yield _error(where, f"A split layer must be one of the model's, got {layer!r:.100}")
         elif kinds[layer] not in SPLITTABLE:
-            yield _error(where, f"A layer that is split is a {' or '.join(SPLITTABLE)}. Received: a {kinds[layer]}")
+            yield _error(where, f"A split layer must be of type {' or '.join(SPLITTABLE)}, got {kinds[layer]!r}")
         if len(devices) < 2 or len(set(devices)) < len(devices):
-            yield _error(where, f"A layer is split over two devices or more, each once. Received: {devices}")
+            yield _error(where, f"A layer must be split over at least two different devices, got {devices}")
         if layer in placement.devices:
-            yield _error(where, f"A layer is placed or split. Received: both for {layer}")
+            yield _error(where, f"A layer must be either placed or split, got both for {layer!r:.100}")
         for device in devices:
             if wrong := _wrong_device(device, places, knows_hosts):
                 yield _error(where, wrong)
@@ -187,13 +192,13 @@ def of_placement(looked: Looked) -> Iterator[DesignProblem]:
 def _wrong_device(device: str, places: dict[str, PlannedTask], knows_hosts: bool) -> str:
     match = DEVICE.match(device)
     if match is None:
-        return f"A device is as /job:worker/task:1/device:CPU:0. Received: {device!r:.100}"
+        return f"A device must be written as in /job:worker/task:1/device:CPU:0, got {device!r:.100}"
     task = places.get(f"{match['job']}:{int(match['index'])}")
     if task is None or task.job in CPU_JOBS:
         named = [name for name, there in places.items() if there.job not in CPU_JOBS]
-        return f"Layers are on the tasks {_few(named)}. Received: {device}"
+        return f"Layers must be on one of the tasks {_few(named)}, got {device!r}"
     if knows_hosts and device not in task.devices:
-        return f"The devices of {task.task} are {', '.join(task.devices)}. Received: {device}"
+        return f"The device must be one of {task.task}'s, {', '.join(task.devices)}, got {device!r}"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""What devices do, by their makers' data sheets. Pure.
+"""The figures of devices, from their makers' data sheets. Pure.
 
-Peaks are those without sparsity, of the part in the best usual form (SXM where there is one). What a training reaches
-of them is ``UTILISATION``, one number for each kind of arithmetic, unless a device or a person says otherwise.
+Peaks are without sparsity, for the fastest common form factor (SXM if there is one). Training reaches the fraction
+``UTILISATION`` of them, one number per precision, unless a device or the user overrides it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from ...errors import InvalidInput
 from ...schema.hardware import DeviceFigures
 
 UTILISATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
-"""Of the peak, by precision, where arithmetic is what a layer waits for. ``fp32`` was fitted to what TensorFlow
-published for one K80 and one P100 (docs/forecast.md); the others are what is commonly reached with tensor cores."""
+"""The fraction of the peak that compute-bound layers reach, by precision. ``fp32`` was fitted to TensorFlow's published
+benchmarks of one K80 and one P100 (docs/forecast.md); the others are commonly reached with tensor cores."""
 MEMORY_UTILISATION = 0.55
-"""Of the memory's bandwidth, where that is what a layer waits for."""
+"""The fraction of the memory bandwidth that memory-bound layers reach."""
 LAUNCH_S = 8e-6
-"""To start one pass of one layer on a GPU, whatever it computes."""
+"""Seconds to launch one pass of one layer on a GPU, independent of its work."""
 
 _G, _T = 1e9, 1e12
 _GIB = 1 << 30
@@ -87,8 +87,8 @@ def device(name: str, precision: str) -> DeviceFigures:
     """The figures of a device that computes in this precision. Raises InvalidInput."""
     found = DEVICES.get(name)
     if found is None:
-        raise InvalidInput(f"device is one of {', '.join(DEVICES)}. Received: {name!r:.100}", field="device")
+        raise InvalidInput(f"`device` must be one of {', '.join(DEVICES)}, got {name!r:.100}", field="device")
     if precision not in found.flops_per_s:
         known = ", ".join(found.flops_per_s)
-        raise InvalidInput(f"precision of {name} is one of {known}. Received: {precision!r}", field="precision")
+        raise InvalidInput(f"`precision` must be one of {known} for {name}, got {precision!r}", field="precision")
     return found

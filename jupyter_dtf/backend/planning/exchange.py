@@ -1,7 +1,7 @@
-"""How long all-reduces take, and how much of that the backward pass hides. Pure.
+"""The duration of all-reduces, and how much of it overlaps with the backward pass. Pure.
 
-Of S bytes over n tasks by links of B bytes a second and a latency of a seconds (the model of Hockney, with the costs
-of Thakur, Rabenseifner and Gropp 2005):
+For S bytes, n tasks, and links with a bandwidth of B bytes per second and a latency of a seconds (Hockney's model,
+with the costs of Thakur, Rabenseifner and Gropp 2005):
 
 * ring: each task sends 2 (n - 1) / n S, in 2 (n - 1) pieces: 2 (n - 1) / n S / B + 2 (n - 1) a
 * tree: up and down a tree of pieces that follow each other: 2 S / B + 2 log2(n) a
@@ -20,16 +20,17 @@ from .costs import Floats
 from .networks import Fabric
 
 BUCKET_BYTES = 4 << 20
-"""How much travels at a time between machines while the rest is computed, as ``dtf.AllReduce`` does."""
+"""The size of the buckets in which gradients are sent between machines during the backward pass, as in
+``dtf.AllReduce``."""
 LOCAL_BUCKET_BYTES = 64 << 20
 """The same within a machine."""
 RING_PIPELINE = 8
-"""So many buckets are on the way round a ring at once: the latency of its links is waited for once in as many."""
+"""The number of buckets in flight in a ring at once, which share the latency of its links."""
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One step's exchange of gradients, as a task sees it."""
+    """The gradient exchange of one step, from the point of view of a task."""
 
     hidden_s: float
     exposed_s: float
@@ -37,21 +38,21 @@ class Exchange:
 
 
 def ring_s(size: float, count: int, link: Link) -> float:
-    """An all-reduce round a ring."""
+    """Seconds of a ring all-reduce."""
     if count < 2:
         return 0.0
     return 2 * (count - 1) / count * size / link.bytes_per_s + 2 * (count - 1) * link.latency_s
 
 
 def tree_s(size: float, count: int, link: Link) -> float:
-    """An all-reduce up and down a tree."""
+    """Seconds of a tree all-reduce."""
     if count < 2:
         return 0.0
     return 2 * size / link.bytes_per_s + 2 * math.ceil(math.log2(count)) * link.latency_s
 
 
 def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> float:
-    """Of ``size`` bytes over so many tasks. ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``."""
+    """Seconds of an all-reduce of ``size`` bytes. ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``."""
     machines, local = fabric.machines(tasks), min(tasks, fabric.per_machine)
     if machines == 1:
         return tree_s(size, tasks, fabric.within) if algorithm == "tree" else ring_s(size, tasks, fabric.within)
@@ -66,7 +67,7 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """What each task sends, whatever the way: all algorithms here send as much but for the tree's root."""
+    """Bytes that each task sends; the same for all algorithms here, except for the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 
@@ -80,10 +81,10 @@ def overlapped(
     share: float = 1.0,
     overlaps: bool = True,
 ) -> Exchange:
-    """The exchange of a step's gradients, in buckets, the last layers' first, one after the other.
+    """The gradient exchange of a step, in consecutive buckets, starting with the last layers.
 
-    ``ready_s``: when each layer's gradients are there. ``share``: of their bytes that travel (compression). Where the
-    device cannot exchange and compute at once, all of it comes after the backward pass.
+    ``ready_s``: when the gradients of each layer are ready. ``share``: the fraction of their bytes that is sent
+    (compression). If the device cannot exchange and compute at once, the whole exchange follows the backward pass.
     """
     size = float(gradient_bytes.sum()) * share
     if tasks < 2 or not size:
@@ -99,9 +100,9 @@ def overlapped(
 
 
 def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
-    """Seconds in which tensors travel, one after the other in buckets, and those that are left after the last is there.
+    """Seconds of sending the tensors in consecutive buckets, and how many of them remain after the last is ready.
 
-    ``ready_s``: when each of them is there, in this order.
+    ``ready_s``: when each of them is ready, in this order.
     """
     free = busy = 0.0
     for bucket, there in zip(*_buckets(sizes, ready_s, limit), strict=True):
@@ -114,7 +115,7 @@ def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limi
 
 
 def _buckets(sizes: Floats, ready: Floats, limit: float) -> tuple[list[float], list[float]]:
-    """Tensors put together until there are ``limit`` bytes: the bytes of each bucket, and when it is full. 0: alone."""
+    """Group tensors into buckets of ``limit`` bytes (0: one each): the bytes of each bucket, and when it is full."""
     if not sizes.size:
         return [], []
     if limit:

@@ -1,4 +1,4 @@
-"""A design as a script in plain TensorFlow, which needs nothing of this package. Pure."""
+"""A design as a script in plain TensorFlow, which does not need this package. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_PORT = 2222
 def script(design: Design) -> str:
     """The program that trains a design's model as it is placed: start it once for each task of the cluster.
 
-    Its tasks are on the hosts that the design puts them on, by name, else on this machine. Raises InvalidInput for a
+    Tasks run on the hosts that the design assigns them to, by name, or else on this machine. Raises InvalidInput for a
     design without placed layers, or with copies that its tasks cannot share.
     """
     placement = design.placement
@@ -32,7 +32,10 @@ def script(design: Design) -> str:
     cluster = _cluster(design)
     client = ("chief" if "chief" in cluster else "worker", 0)
     if client[0] not in cluster:
-        raise InvalidInput(f"The client is a task of chief or worker. Received: {list(cluster)}", field="cluster.jobs")
+        raise InvalidInput(
+            f"`jobs` must include chief or worker, whose first task is the client, got {list(cluster)}",
+            field="cluster.jobs",
+        )
     run = design.run
     filled = {
         "TITLE": re.sub(r"[^\w .-]", "_", design.model.graph.model if design.model else "pipeline"),
@@ -52,7 +55,7 @@ def script(design: Design) -> str:
 
 
 def _cluster(design: Design) -> dict[str, list[str]]:
-    """The address of each task. Ports count up on each host."""
+    """The address of each task. On each host, ports are consecutive."""
     hosts = {(place.job, place.index): place.host for place in design.cluster.tasks}
     taken: dict[str, int] = {}
     cluster: dict[str, list[str]] = {}

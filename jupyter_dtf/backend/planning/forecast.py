@@ -1,4 +1,4 @@
-"""Examples per second over numbers of tasks, with what a step is made of, and how sure that is. Pure."""
+"""Forecasts examples per second by the number of tasks, the parts of a step, and their uncertainty. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .workload import Workload
 
 USUAL_TASKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 UNSURE = {"calibration": 0.07, "run": 0.07, "published": 0.25, "assumed": 0.5}
-"""What compute may be off by, either way, by where its seconds are from."""
+"""The relative error of compute time, by the source of its seconds."""
 UNSURE_NETWORK = 0.25
-"""What the network's bandwidth may be off by."""
+"""The relative error of the network's bandwidth."""
 STRAGGLING = 0.03
-"""How much steps vary from task to task where nobody has measured it."""
+"""The variation of steps between tasks if it has not been measured."""
 _MUCH = 0.02
-"""A part of the step that is lost and worth a word."""
+"""The fraction of a step that must be lost to be mentioned."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Basis:
     work: Workload
     fabric: Fabric
     settings: ForecastSettings
-    """With what was left open filled in."""
+    """The settings, with all defaults filled in."""
     memory_limit_bytes: int = 0
     graph: LayerGraph | None = None
     notes: tuple[str, ...] = ()
@@ -45,17 +45,17 @@ class Basis:
 
 @dataclass(frozen=True)
 class Machines:
-    """What there is, as far as it is known: of a design, a cluster, or nothing."""
+    """The machines of a design or cluster, as far as they are known."""
 
     tasks: int = 1
-    """That compute."""
+    """The tasks that compute."""
     servers: int = 0
     per_machine: int = 1
     on_cpu: bool = True
     flops_per_s: float = 1e10
     memory_bytes: int = 0
     batch_size: int = 64
-    """Of a step of all tasks."""
+    """Examples in a step, over all tasks."""
     microbatches: int = 8
     replicas: int = 1
 
@@ -73,9 +73,9 @@ def forecast(
 def basis(
     graph: LayerGraph, settings: ForecastSettings, machines: Machines, calibration: Calibration | None = None
 ) -> Basis:
-    """What a model's forecast is made from. Raises InvalidInput for devices and networks that are not known."""
+    """The basis of a model's forecast. Raises InvalidInput for unknown devices and networks."""
     if not graph.layers:
-        raise InvalidInput("A forecast is of a model. Received: a graph without layers", field="model")
+        raise InvalidInput("`graph` must have at least one layer, got none", field="model")
     on_cpu = settings.device == "CPU" if settings.device else machines.on_cpu
     limit, notes = machines.memory_bytes, []
     if settings.device:
@@ -108,7 +108,7 @@ def _fabric(settings: ForecastSettings, machines: Machines, measured: Link | Non
 
 
 def complete(found: Basis, machines: Machines) -> Basis:
-    """The basis with the settings that were left open filled in."""
+    """The basis with default settings filled in."""
     settings = found.settings
     open_: dict[str, object] = {"devices_per_machine": found.fabric.per_machine}
     if not settings.tasks:
@@ -128,7 +128,7 @@ def complete(found: Basis, machines: Machines) -> Basis:
 
 
 def of_basis(found: Basis) -> Forecast:
-    """The forecast that a basis gives. Raises InvalidInput."""
+    """The forecast for a basis. Raises InvalidInput."""
     settings = found.settings
     usual = Situation(found.work, found.fabric, settings, found.graph)
     unsure = UNSURE[found.work.source]
@@ -206,9 +206,9 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
 
 
 def _alone(usual: Situation) -> Callable[[int], float]:
-    """What one task does alone in a second, with as many examples in its step as it has with so many others.
+    """Examples per second of a single task, with as many examples per step as it has among this many tasks.
 
-    Where the batch of all tasks is what stays the same, that is the whole of it.
+    If the global batch size is fixed, a single task computes all of it.
     """
     return lambda tasks: step_of(usual, 1).examples_per_s
 
@@ -245,7 +245,7 @@ def _where_it_pays(points: Sequence[ForecastPoint], threshold: float) -> tuple[i
 
 
 def _limit(step: Step, settings: ForecastSettings) -> str:
-    """What most of the time goes to that is neither forward nor backward pass; nothing where that is little."""
+    """The largest part of a step besides the forward and backward passes; empty if it is small."""
     exchange = "servers" if settings.strategy == "ps" else "exchange"
     waiting = "servers" if settings.strategy == "ps" and not settings.sync else "waiting"
     lost = {"input": step.input_s, exchange: step.exposed_s, "update": step.update_s}

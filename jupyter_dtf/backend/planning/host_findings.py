@@ -13,14 +13,14 @@ from ...schema.sizes import bytes_, seconds_
 FULL_BYTES = 1 << 20
 LITTLE_BYTES = 256 << 20
 LITTLE_MEMORY_BYTES = 32 << 20
-"""Of ``/dev/shm``, which containers have 64 MiB of."""
+"""The least free space in ``/dev/shm``, of which containers have 64 MiB."""
 CLOCK_S = 1.0
-"""So far apart clocks may be: plots by time and the order of events are wrong beyond it."""
+"""The largest tolerated clock offset: beyond it, plots over time and the order of events are wrong."""
 _CPU_ONLY = "tensorflow-cpu"
 
 
 def of_rooms(rooms: Iterable[Room]) -> list[Finding]:
-    """A finding for each directory that something is written to."""
+    """A finding for each directory that is written to."""
     return [_of_room(room) for room in rooms]
 
 
@@ -34,7 +34,7 @@ def _of_room(room: Room) -> Finding:
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
     """Findings about the GPUs that are ``there``, by name.
 
-    ``visible``: what CUDA_VISIBLE_DEVICES asks for, if it is set. ``distribution``: as what TensorFlow is installed.
+    ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package that installed TensorFlow.
     """
     asked = [entry.strip() for entry in (visible or "").split(",") if entry.strip()]
     if asked[:1] in (["-1"], ["NoDevFiles"]):
@@ -55,7 +55,7 @@ def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> lis
 
 
 def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: bool) -> list[Finding]:
-    """Of TensorFlow and Keras; ``failure`` is why TensorFlow could not be imported, unless it ``is_imported``."""
+    """Findings about TensorFlow and Keras. ``failure``: why TensorFlow was not imported, unless it ``is_imported``."""
     missing = [package for package in ("TensorFlow", "Keras") if not versions.get(package)]
     if failure and not missing:
         return [Finding(about="TensorFlow", text=failure, level=ERROR)]
@@ -69,7 +69,7 @@ def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: boo
 
 
 def of_clock(ahead_s: float, within_s: float) -> Finding:
-    """Of a host's clock, which is so far ahead of the cluster's (behind, where negative), give or take ``within_s``."""
+    """Findings about a host's clock: its offset from the cluster's (positive: ahead), to within ``within_s``."""
     apart = abs(ahead_s) - within_s
     if apart <= CLOCK_S:
         return Finding(about="clock", text=f"within {seconds_(max(abs(ahead_s), within_s))} of the cluster's")
@@ -79,14 +79,14 @@ def of_clock(ahead_s: float, within_s: float) -> Finding:
 
 
 def worse(findings: Iterable[Finding]) -> list[Finding]:
-    """Those of which a person should know."""
+    """The findings that the user should see."""
     return [finding for finding in findings if finding.level != OK]
 
 
 def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
-    """Which of so many hosts try which others: all of them up to ``most``, beyond it those 1, 2, 4... places on.
+    """Which hosts connect to which: all pairs up to ``most`` hosts, beyond that those 1, 2, 4... positions apart.
 
-    So every host tries others and is tried, and a thousand hosts make ten thousand connections instead of a million.
+    Every host is the source and the target of some; a thousand hosts make ten thousand connections, not a million.
     """
     if count <= most:
         return [(source, target) for source in range(count) for target in range(count) if source != target]
@@ -96,14 +96,16 @@ def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
 
 
 def rounds(count: int) -> list[list[tuple[int, int]]]:
-    """Every ordered pair of so many hosts, in rounds in which each host is in one pair at most."""
-    seats: list[int | None] = [*range(count), *([None] if count % 2 else [])]
+    """All ordered pairs of hosts, in rounds in which each host is in at most one pair."""
+    players: list[int | None] = [*range(count), *([None] if count % 2 else [])]
     found: list[list[tuple[int, int]]] = []
-    for _ in range(len(seats) - 1):
-        half = len(seats) // 2
+    for _ in range(len(players) - 1):
+        half = len(players) // 2
         met = [
-            (a, b) for a, b in zip(seats[:half], reversed(seats[half:]), strict=True) if a is not None and b is not None
+            (a, b)
+            for a, b in zip(players[:half], reversed(players[half:]), strict=True)
+            if a is not None and b is not None
         ]
         found += [met, [(b, a) for a, b in met]]
-        seats = [seats[0], seats[-1], *seats[1:-1]]
+        players = [players[0], players[-1], *players[1:-1]]
     return [each for each in found if each]

@@ -13,10 +13,10 @@ from ...schema.api import TaskSeat
 from ...schema.cluster import CPU_JOBS, FIRST_JOBS
 from ...schema.hosts import HostDesign, TaskPlace
 from ...schema.machines import HostInfo
-from .gpu_grants import NO_GPU, Gpu, GpuRequest, Grant, Seat, Wish, grant_gpus
+from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
-"""Each holds the endpoints of all tasks: of thousands they would be gigabytes."""
+"""Each contains the endpoints of all tasks, so those of thousands of tasks would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class HostSlot:
     threads: int
     gpus: tuple[Gpu, ...] = ()
     slots: int = 1
-    """Of so many tasks, as many as it has slots among those of all hosts."""
+    """Its weight: tasks are spread over the slots of all hosts."""
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """What a person drew of a cluster: its hosts, and the tasks that were put on them."""
+class HostLayout:
+    """The hosts of a design, and the tasks that were assigned to them."""
 
     hosts: Sequence[HostDesign] = ()
     tasks: Sequence[TaskPlace] = ()
 
 
-NOT_DRAWN = Drawing()
+NO_LAYOUT = HostLayout()
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class PlannedTask:
     threads: int
     local_rank: int
     local_size: int
-    gpus: Grant = NO_GPU
+    gpus: GpuAssignment = NO_GPU
     was_put: bool = False
-    """Whether a person put it where it is."""
+    """Whether the user assigned it to its place."""
     share: int = 1
-    """Of a place that is taken for a trial: it is one of so many that have the place together."""
+    """The number of trials that share its place; 1 if it is not shared."""
 
     @property
     def task(self) -> str:
@@ -71,7 +71,7 @@ class PlannedTask:
 
     @property
     def seat(self) -> TaskSeat:
-        """The same as viewers are told."""
+        """Its place, as reported to viewers."""
         numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
         return TaskSeat(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
 
@@ -144,41 +144,41 @@ def plan(
     hosts: Sequence[HostSlot],
     threads_per_task: int = 0,
     gpus: GpuRequest | None = None,
-    drawing: Drawing = NOT_DRAWN,
+    layout: HostLayout = NO_LAYOUT,
 ) -> list[PlannedTask]:
-    """Which task runs where, in order of rank.
+    """Plan which task runs where, in order of rank.
 
-    Tasks are on the hosts and devices where they were drawn. The others are spread evenly over the hosts' slots,
-    neighbours in rank on neighbouring hosts, or, next to drawn ones, where there are fewest for the host's threads.
+    Tasks of the design stay on its hosts and devices. The others are spread evenly over the hosts' slots, with
+    consecutive ranks on the same or the next host, or, beside tasks of the design, where there are fewest per thread.
 
-    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; so does ``gpus`` None with
-    the GPUs. Raises GangIncomplete if there is no host, or one that was drawn is missing, and Unavailable if one has
-    not got the GPUs that are asked for.
+    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; ``gpus`` None divides
+    the GPUs in the same way. Raises GangIncomplete if there is no host or one of the design is missing, and Unavailable
+    if a host does not have the requested GPUs.
     """
     tasks = ordered_tasks(jobs)
     if not hosts:
-        raise GangIncomplete(f"A run needs a host for its {len(tasks)} tasks. There is none")
+        raise GangIncomplete(f"There must be at least one host for the {len(tasks)} tasks of the run, got none")
     hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
-    places = {place.task: place for place in drawing.tasks}
-    drawn = match_hosts(drawing.hosts, hosts)
+    places = {place.task: place for place in layout.tasks}
+    drawn = match_hosts(layout.hosts, hosts)
     names = {host.address: name for name, host in drawn.items()}
     chosen = _choose(tasks, hosts, places, drawn)
     on_host = Counter(host.address for host in chosen)
     on_machine = Counter(host.machine for host in chosen)
-    seats = []
+    hosted_tasks = []
     for (job, index), host in zip(tasks, chosen, strict=True):
         place = places.get(f"{job}:{index}")
-        wish = Wish(place.gpu, place.memory_bytes) if place else None
+        chosen_device = ChosenDevice(place.gpu, place.memory_bytes) if place else None
         called = names.get(host.address, host.name)
-        seats.append(Seat(f"{job}:{index}", job, called, host.machine, host.gpus, wish))
-    granted = grant_gpus(seats, gpus or GpuRequest())
+        hosted_tasks.append(HostedTask(f"{job}:{index}", job, called, host.machine, host.gpus, chosen_device))
+    assigned = assign_gpus(hosted_tasks, gpus or GpuRequest())
     seen: Counter[str] = Counter()
     planned = []
     for rank, ((job, index), host) in enumerate(zip(tasks, chosen, strict=True)):
         threads = threads_per_task or max(1, host.threads // on_host[host.address])
         local = seen[host.machine], on_machine[host.machine]
         name = f"{job}:{index}"
-        planned.append(PlannedTask(job, index, rank, host, threads, *local, granted[name], name in places))
+        planned.append(PlannedTask(job, index, rank, host, threads, *local, assigned[name], name in places))
         seen[host.machine] += 1
     return planned
 
@@ -186,11 +186,11 @@ def plan(
 def plan_beside(
     planned: Sequence[PlannedTask], going_on: Collection[str], hosts: Sequence[HostSlot], *, crowd: bool
 ) -> list[PlannedTask]:
-    """The tasks of a gang when those of ``going_on`` stay where they are and the others are started again.
+    """Plan a gang whose tasks in ``going_on`` stay where they are while the others are restarted.
 
-    A lost one comes to where it was, if its host is there, and otherwise to the one with the most threads left.
-    Raises GangIncomplete if there is no room: on no host, on none that leaves it its threads if tasks shall not
-    ``crowd``, or on another one for a task with GPUs of its own or one that a person has put where it was.
+    A lost task returns to its host if that still exists, and otherwise goes to the host with the most free threads.
+    Raises GangIncomplete if there is no room: no host, none with enough free threads unless tasks may ``crowd``, or
+    if a task with its own GPUs, or one that the user assigned, has lost its host.
     """
     there = {host.address: host for host in hosts}
     placed: dict[str, PlannedTask] = {task.task: task for task in planned if task.task in going_on}
@@ -202,10 +202,10 @@ def plan_beside(
             continue
         if (host := there.get(task.host.address)) is None:
             if task.gpus.gpus or task.was_put or not hosts:
-                raise GangIncomplete(f"{task.task} was on host {task.host.name}, which is not there")
+                raise GangIncomplete(f"{task.task} must return to host {task.host.name}, which no longer exists")
             host = max(hosts, key=lambda each: each.threads - used[each.address])
             if not crowd and used[host.address] + task.threads > host.threads:
-                raise GangIncomplete(f"No host has {task.threads} threads left for {task.task}")
+                raise GangIncomplete(f"No host has {task.threads} free threads for {task.task}")
         used[host.address] += task.threads
         placed[task.task] = replace(task, host=host)
     return ranked([placed[task.task] for task in planned])
@@ -235,11 +235,13 @@ def _choose(
         if place := places.get(f"{job}:{index}"):
             if place.host not in drawn:
                 there = ", ".join(drawn) or "none"
-                raise GangIncomplete(f"{place.task} was put on host {place.host}. The hosts that were drawn: {there}")
+                raise GangIncomplete(
+                    f"{place.task} must be on one of the hosts of the design, {there}, got {place.host!r}"
+                )
             put[rank] = drawn[place.host]
     if not put:
-        seats = [host for host in hosts for _ in range(host.slots)]
-        return [seats[rank * len(seats) // len(tasks)] for rank in range(len(tasks))]
+        by_slot = [host for host in hosts for _ in range(host.slots)]
+        return [by_slot[rank * len(by_slot) // len(tasks)] for rank in range(len(tasks))]
     on_host = Counter(put.values())
     for rank in range(len(tasks)):
         if rank not in put:
@@ -249,7 +251,7 @@ def _choose(
 
 
 def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
-    """Match each drawn host with a real one: by host name, then by machine name, then any that is left.
+    """Match each host of the design with a real one: by host name, then by machine name, then any remaining one.
 
     Raises GangIncomplete, naming the missing ones, if there are too few.
     """
@@ -263,7 +265,7 @@ def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[
                 left.remove(match)
     if missing := [design.name for design in drawn if design.name not in found]:
         raise GangIncomplete(
-            f"{len(drawn)} hosts were drawn, and {len(hosts)} {'are' if len(hosts) != 1 else 'is'} there. Missing: "
+            f"The cluster must have the {len(drawn)} hosts of the design, got {len(hosts)}. Missing: "
             f"{', '.join(missing)}"
         )
     return {design.name: found[design.name] for design in drawn}

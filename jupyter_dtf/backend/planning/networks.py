@@ -1,4 +1,4 @@
-"""What networks carry, between machines and within one, and between whom a training's tasks exchange. Pure."""
+"""The bandwidth of networks between and within machines, and which tasks exchange over which. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...schema.hardware import NetworkFigures
 from ...schema.placement import Link
 
 TCP_EFFICIENCY = 0.55
-"""What part of the rate that is written on a network a collective gets by TCP, which costs processors time."""
+"""The fraction of a network's nominal rate that collectives reach over TCP, which takes CPU time."""
 RDMA_EFFICIENCY = 0.8
-"""The same by RDMA: what is left are headers, and the pieces that wait for each other."""
+"""The same for RDMA, which loses only headers and the time in which pieces wait for each other."""
 LOCAL_EFFICIENCY = 0.7
-"""What part of PCI Express or NVLink a collective gets."""
+"""The fraction of the nominal rate of PCI Express or NVLink that collectives reach."""
 TCP_LATENCY_S = 30e-6
 RDMA_LATENCY_S = 5e-6
 
@@ -63,27 +63,27 @@ NETWORKS = {
         _within("nvlink4", "NVLink of H100 and H200", 450.0, 5e-6, "NVIDIA H100 data sheet"),
     )
 }
-"""Bytes a second are those of one direction."""
+"""Bytes per second are per direction."""
 USUAL = "10gbit"
 
 
 @dataclass(frozen=True)
 class Fabric:
-    """Between whom tasks exchange: ``per_machine`` on each machine, by ``within``; machines by ``between``."""
+    """The links between tasks: ``within`` for the ``per_machine`` tasks of a machine, ``between`` for machines."""
 
     within: Link
     between: Link
     per_machine: int
     title: str
     is_assumed: bool = False
-    """Whether nobody has said what the network between machines is."""
+    """Whether the network between machines is unknown."""
 
     def machines(self, tasks: int) -> int:
         return -(-tasks // self.per_machine)
 
 
 def fabric(settings: ForecastSettings, per_machine: int, measured: Link | None, on_cpu: bool) -> Fabric:
-    """What settings say, and where they say nothing what was ``measured``. Raises InvalidInput."""
+    """The links from the settings or, where they are not set, from what was ``measured``. Raises InvalidInput."""
     local = _named(settings.local or ("memory" if on_cpu else "pcie3"), "local", is_local=True)
     between, title, is_assumed = settings.link, "a network as measured", False
     if between is None and not settings.network and measured is not None:
@@ -97,7 +97,7 @@ def fabric(settings: ForecastSettings, per_machine: int, measured: Link | None, 
 
 
 def link(network: NetworkFigures, transport: str) -> Link:
-    """What collectives get of a network."""
+    """The bandwidth and latency that collectives reach on a network."""
     return Link(bytes_per_s=network.bytes_per_s * network.efficiency[transport], latency_s=network.latency_s[transport])
 
 
@@ -105,5 +105,5 @@ def _named(name: str, field: str, *, is_local: bool) -> NetworkFigures:
     found = NETWORKS.get(name)
     if found is None or found.is_local != is_local:
         known = ", ".join(each.name for each in NETWORKS.values() if each.is_local == is_local)
-        raise InvalidInput(f"{field} is one of {known}. Received: {name!r:.100}", field=field)
+        raise InvalidInput(f"`{field}` must be one of {known}, got {name!r:.100}", field=field)
     return found

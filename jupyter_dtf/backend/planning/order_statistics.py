@@ -1,7 +1,7 @@
-"""How long several wait for the slowest of them, or for all but the slowest. Pure.
+"""The expected time until the slowest of several tasks, or all but the slowest, have finished. Pure.
 
-The time of a step varies from task to task and from step to step. It is taken to be lognormal: never below 0, with a
-longer tail above than below.
+The time of a step varies from task to task and from step to step. It is modelled as lognormal: never below 0, and
+skewed to the right.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BLOM = 0.375
 def expected(rank: int, count: int, variation: float) -> float:
     """The mean of the ``rank``-th shortest of ``count`` times whose mean is 1 and standard deviation ``variation``.
 
-    By Blom's approximation of normal order statistics (1958): off by less than 1 % of a standard deviation.
+    Uses Blom's approximation of normal order statistics (1958), with an error below 1 % of a standard deviation.
     """
     if count < 2 or variation <= 0:
         return 1.0

@@ -1,6 +1,7 @@
-"""Pipelines of equal devices, with and without replicas: stages that are as equal as cuts allow, played through. Pure.
+"""Simulates pipelines of equal devices, with and without replicas, with the most even stages possible. Pure.
 
-``place_layers.place`` finds better placements, and takes longer. The step is ``schedule.play``'s, as in a prediction.
+``place_layers.place`` finds better placements, but takes longer. A step is simulated by ``schedule.play``, as in a
+prediction.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ from .spread import OF_INPUTS
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""Passes of microbatches through segments that are played through one by one. Of more, the first microbatch goes
-through all stages, and the slowest stage is waited for by each one more."""
+"""The most passes of microbatches that are simulated one by one. Beyond that, a step is the first microbatch through
+all stages, plus the slowest stage for each further one."""
 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A step of one device, the mean over the stages of a replica."""
+    """A step of a device, averaged over the stages of a replica."""
 
     step_s: float
     compute_s: float
     exposed_s: float
-    """Of the exchange with other replicas, by the device that takes longest."""
+    """Seconds of exchange with other replicas that are not hidden, on the slowest device."""
     update_s: float
     sent_bytes: float
     memory_bytes: float
-    """Of the fullest device."""
+    """The memory needed by the device that needs the most."""
 
 
 class Layered:
@@ -57,7 +58,7 @@ class Layered:
 
 
 class Staged:
-    """A model in so many stages. What is asked of it is linear in the examples, so it is cut once."""
+    """A model cut into stages. All its costs are linear in the number of examples, so it is cut only once."""
 
     def __init__(self, layered: Layered, stages: int, microbatches: int) -> None:
         work = layered.work
@@ -78,7 +79,7 @@ class Staged:
         return sums
 
     def _sent(self) -> list[dict[int, float]]:
-        """Bytes of an example that each stage sends to others: what several layers there need of one, once."""
+        """Bytes per example that each stage sends; an output that several layers of a stage need is sent there once."""
         sources, targets, sizes = self._layered.edges.T
         crosses = self.stage_of[sources] != self.stage_of[targets]
         messages: dict[tuple[int, int], float] = {}
@@ -104,7 +105,7 @@ class Staged:
         )
 
     def step(self, examples: float, replicas: int, fabric: Fabric, slower: float = 1.0) -> PipelineStep:
-        """Of ``examples`` examples of one replica, on devices that take so many times as long."""
+        """A step of ``examples`` examples of one replica, on devices that take this many times as long."""
         each = examples / self.microbatches
         within = self.stages * replicas <= fabric.per_machine or self.stages <= fabric.per_machine
         link = fabric.within if within else fabric.between
@@ -135,7 +136,7 @@ class Staged:
         return limited if self._layered.takes_turns else np.ones(self.stages)
 
     def _played(self, segments: list[Segment], updates: dict[int, float], link: Link) -> tuple[float, float]:
-        """Seconds of a step, and those in which a device computes, the mean over them."""
+        """Seconds of a step, and the mean seconds in which a device computes."""
         if len(segments) * self.microbatches <= _MOST_PLAYED:
             busy = play(segments, updates, self.microbatches, link, takes_turns=self._layered.takes_turns)
             end = max((one.start_s + one.duration_s for one in busy), default=0.0)
@@ -147,7 +148,7 @@ class Staged:
         return end, sum(work) * self.microbatches / self.stages
 
     def _segments(self, examples: float, slower: float, copying: float) -> list[Segment]:
-        """Of microbatches of so many examples, a segment for each stage. ``copying``: seconds of a byte, of a core."""
+        """A segment for each stage, for microbatches of this many examples. ``copying``: CPU seconds per byte."""
         moved = [0.0] * self.stages
         for stage, own in enumerate(self._sends):
             for target, size in own.items():
@@ -169,9 +170,9 @@ class Staged:
 
 
 def _even(together: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The stage of each layer: contiguous, no stage empty, the slowest as fast as cuts by even shares make it.
+    """The stage of each layer: contiguous and nonempty stages that minimise the slowest.
 
-    ``together``: the seconds of each layer and all before it.
+    ``together``: the cumulative seconds of the layers.
     """
     count = together.size
     total = float(together[-1]) if count else 0.0
@@ -196,7 +197,7 @@ def _even(together: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.i
 
 
 def _needed(together: Floats, limit: float) -> int:
-    """How many stages it takes, none of which is longer than ``limit``."""
+    """The number of stages needed if none may take longer than ``limit``."""
     stages, first, count = 0, 0, together.size
     while first < count:
         before = float(together[first - 1]) if first else 0.0

@@ -1,7 +1,7 @@
 """Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
 
 The layers are sorted topologically and cut into stages (``stages.py``), once counting transfers as work and once not.
-Other candidates are the simple placements that anybody would try (``simple_ways.py``) and the one already drawn. The
+Other candidates are the obvious simple placements (``simple_ways.py``) and the existing one. The
 candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
 (``judging.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
@@ -26,7 +26,7 @@ from .unused_devices import MOST_LAYERS, ways_with
 
 _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 _FULL = 1
-"""``memory_bytes`` of a device that has no room left: 0 would be as much as is wanted."""
+"""``memory_bytes`` of a device without free memory: 0 would mean no limit."""
 
 
 def place(
@@ -228,13 +228,13 @@ def _does_not_fit(
         for index, layer in enumerate(every.layers):
             if every.memory[index] > max(limits) and index not in too_large and layer.id not in splits:
                 return InvalidInput(
-                    f"Each layer fits into a device, or is split if it is a {' or '.join(SPLITTABLE)} that is not "
-                    f"pinned. Received: {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
+                    f"Each layer must fit on one device, or be an unpinned {' or '.join(SPLITTABLE)}, which can be "
+                    f"split, got {layer.id} ({layer.kind}) of {bytes_(every.memory[index])} for {there}",
                     field="devices",
                 )
     return InvalidInput(
-        f"The layers fit into the devices in their order, each where it is pinned. Received: "
-        f"{bytes_(every.memory.sum())} for {there}, {len(pinned) + len(splits)} layers pinned",
+        f"The layers must fit on the devices in order, with pinned layers where they are, got "
+        f"{bytes_(every.memory.sum())} for {there}, with {len(pinned) + len(splits)} layers pinned",
         field="devices",
     )
 
@@ -244,14 +244,13 @@ def _check(
 ) -> None:
     if not graph.layers or not devices:
         raise InvalidInput(
-            f"Layers are placed on devices, one of each at least. Received: {len(graph.layers)} layers, "
-            f"{len(devices)} devices"
+            f"There must be at least one layer and one device, got {len(graph.layers)} layers, {len(devices)} devices"
         )
     names = [device.name for device in devices]
     if len(set(names)) < len(names):
-        raise InvalidInput(f"Each device is there once. Received: {', '.join(names)}", field="devices")
+        raise InvalidInput(f"`devices` must be different devices, got {', '.join(names)}", field="devices")
     layers = {layer.id for layer in graph.layers}
     check_places(layers, devices, {layer: [device] for layer, device in pinned.items()}, "pinned")
     check_places(layers, devices, splits, "splits")
     if both := sorted(set(pinned) & set(splits)):
-        raise InvalidInput(f"A layer is pinned to a device or split. Received both: {both[0]}", field="splits")
+        raise InvalidInput(f"A layer must be either pinned or split, got both for {both[0]!r}", field="splits")

@@ -1,7 +1,7 @@
-"""What a step of a placed model would take: seconds, memory, traffic. Pure.
+"""Predicts the time, memory and traffic of a step of a placed model. Pure.
 
-Any placement will do: stages, layers that go back and forth, layers whose columns are split, replicas. What the devices
-do without waiting for each other is put together (``spread.py``), and the step is played through (``schedule.py``).
+Any placement can be predicted: stages, layers that go back and forth, layers with split columns, replicas. What a
+device computes without waiting for others is merged (``spread.py``), and the step is simulated (``schedule.py``).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .schedule import Busy, play
 from .spread import Spread
 
 COPYING_BYTES_PER_S = 2e9
-"""What a core copies of a tensor that it sends or receives, at least, where the link is not what holds it up."""
+"""The rate at which a core copies a tensor that it sends or receives, if the link is not the bottleneck."""
 _RESOLUTION = 1_000
-"""What is shorter than one of so many parts of a step is not seen in the timeline."""
+"""The timeline omits what is shorter than this fraction of a step (one part in 1,000)."""
 _MOST_NAMED = 5
 _TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
 
@@ -40,14 +40,14 @@ def predict(
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> Prediction:
-    """What a step of ``batch_size`` examples takes. ``link``: by default the calibration's, if there is one.
+    """Predict a step of ``batch_size`` examples. ``link``: by default the calibration's, if there is one.
 
-    A layer without weights and without a place is where the largest of its inputs is. A placement may be unfinished:
-    other layers without a place are named in ``problems`` and cost nothing, and what it says of layers and devices that
-    are not there counts for nothing. Raises InvalidInput for a graph with a cycle and for numbers that cannot be.
+    A layer without weights that is not placed is on the device of its largest input. A placement may be incomplete:
+    other layers that are not placed are named in ``problems`` and cost nothing, and entries for unknown layers and
+    devices are ignored. Raises InvalidInput for a graph with a cycle and for invalid numbers.
     """
     if not 1 <= replicas <= batch_size:
-        raise InvalidInput(f"replicas is from 1 to batch_size. Received: {replicas} of {batch_size}", field="replicas")
+        raise InvalidInput(f"`replicas` must be from 1 to batch_size, {batch_size}, got {replicas}", field="replicas")
     every = costs(graph, batch_size // replicas, microbatches, calibration)
     devices = measured(devices, calibration)
     link = link or (calibration.link if calibration is not None else Link())
@@ -76,9 +76,9 @@ def predict(
 def seconds_if_it_fits(
     every: Costs, placement: Placement, devices: Sequence[Device], replicas: int, link: Link
 ) -> tuple[bool, float]:
-    """Whether each layer has a device and each device the memory, and the seconds of a step but for its overhead.
+    """The seconds of a step without its overhead, and whether all layers are placed and fit into memory.
 
-    What ``predict`` says of the same; for many placements of one graph.
+    The same as in ``predict``, but faster for many placements of one graph.
     """
     spread = Spread(every, placement, devices)
     limits = [device.memory_bytes for device in devices]
@@ -95,9 +95,9 @@ def _played(spread: Spread, replicas: int, link: Link) -> list[Busy]:
 
 
 def copying_s(link: Link) -> float:
-    """Of each byte, for which the core that sends it computes nothing, and so the one that receives it.
+    """Seconds per byte during which the sending core, and likewise the receiving one, cannot compute.
 
-    A transfer within a machine is copying, half of it by either side; a network that is slower takes no more of them.
+    A transfer within a machine is a copy, half of it on each side; a slower network takes no more CPU time.
     """
     return min(0.5 / link.bytes_per_s, 1 / COPYING_BYTES_PER_S)
 
@@ -107,9 +107,9 @@ def _end(busy: Sequence[Busy]) -> float:
 
 
 def _needed(spread: Spread, *, filled: bool = False) -> list[int]:
-    """The memory that each device needs, bytes, with what it receives of the microbatches that it holds.
+    """Bytes of memory that each device needs, including the inputs of the microbatches that it holds.
 
-    ``filled``: as many as if all microbatches went forward before one goes back.
+    ``filled``: as if all microbatches went forward before the first goes back.
     """
     every = spread.costs
     memory = np.zeros(len(spread.devices))
@@ -126,7 +126,7 @@ def _needed(spread: Spread, *, filled: bool = False) -> list[int]:
 
 
 def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:
-    """Of every device, in their order. The first replica has the weights; the others read them."""
+    """The load of every device, in order. The first replica holds the weights; the others read them."""
     every = spread.costs
     count = len(spread.devices)
     memory = _needed(spread)
@@ -169,9 +169,9 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
 
 
 def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
-    """For each replica its copy of each device that the first one uses, and what is not there.
+    """For each replica, its counterpart of each device that the first one uses; and problems for missing ones.
 
-    Copy k of a task is k times (tasks / replicas) ranks further on; a chief has rank 0.
+    The counterpart of a task in replica k is k times (tasks / replicas) ranks further; a chief has rank 0.
     """
     numbers = {device.name: number for number, device in enumerate(spread.devices)}
     matches = [_TASK.match(device.name) for device in spread.devices]
@@ -193,7 +193,7 @@ def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[P
         copies.append(there)
     if not missing:
         return copies, []
-    message = f"Each replica has tasks of its own, as many as the first. Received: {replicas} replicas, none at "
+    message = f"Each replica must have as many tasks as the first, got {replicas} replicas and no tasks at "
     return copies, [Problem(field="run.replicas", message=message + _few(missing))]
 
 
@@ -201,11 +201,11 @@ def _unplaced(spread: Spread) -> list[Problem]:
     names = [name for name, parts in zip(spread.costs.names, spread.of_layer, strict=True) if not parts]
     if not names:
         return []
-    return [Problem(field="placement.devices", message=f"Each layer has a device. Without one: {_few(names)}")]
+    return [Problem(field="placement.devices", message=f"Each layer must have a device. Without one: {_few(names)}")]
 
 
 def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence[Mapping[int, int]]) -> list[Slot]:
-    """What is seen of it: parts of one pass that follow each other are one, and so are those too short to be seen."""
+    """The visible timeline: consecutive parts of one pass are merged, and so are those too short to be seen."""
     slots: dict[int, list[Slot]] = {}
     seen = end / _RESOLUTION
     for each in busy:

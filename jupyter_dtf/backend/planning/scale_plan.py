@@ -1,4 +1,4 @@
-"""The fewest machines that reach a target, and the strategy that does it, as a design. Pure."""
+"""Finds the fewest machines, and the strategy, that reach a target, as a design. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULTS = (
 _MOST_TASKS = 1024
 _HOUR_S = 3600.0
 _MOST_DRAWN = 256
-"""Machines that are drawn in the design."""
+"""The most machines that a design contains."""
 
 
 def plan(
@@ -38,7 +38,7 @@ def plan(
 ) -> ScalePlan:
     """The plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
 
-    Their ``tasks`` are the numbers that may be chosen; empty: any up to 1,024. Raises InvalidInput.
+    Their ``tasks`` are the allowed numbers of tasks; empty: any up to 1,024. Raises InvalidInput.
     """
     graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, promised)
     found = []
@@ -61,7 +61,7 @@ def plan(
 
 
 def _rank(option: PlanOption, target: ScaleTarget) -> tuple[bool, float, float, float]:
-    """What is better comes first: of a budget the fastest, otherwise the fewest machines, then tasks."""
+    """Sort key, best first: the fastest within a budget, otherwise the fewest machines, then tasks."""
     point = option.point
     rate = -point.examples_per_second
     if target.device_hours or not option.reached:
@@ -162,7 +162,7 @@ def _count(value: float, what: str) -> str:
 
 
 def _drawn(design: Design, best: PlanOption, ground: Basis) -> Design:
-    """The design with the cluster and the run of an option; of a pipeline, placed."""
+    """The design with the cluster and the run of an option, and the placement of a pipeline."""
     settings, point = best.settings, best.point
     jobs = _jobs(design, point)
     hosts, tasks = list(_hosts(point, ground)), list(_places(jobs, point, ground))
@@ -184,7 +184,7 @@ def _drawn(design: Design, best: PlanOption, ground: Basis) -> Design:
 
 
 def _jobs(design: Design, point: ForecastPoint) -> dict[str, int]:
-    """A chief stays if there was one; jobs that do not compute stay, and ``ps`` are what the option needs."""
+    """The jobs of an option: a chief and jobs that do not compute are kept; ``ps`` are as many as the option needs."""
     before = design.cluster.jobs
     jobs = {"chief": 1} if before.get("chief") else {}
     if workers := point.tasks - sum(jobs.values()):

@@ -1,4 +1,4 @@
-"""One step of a training at one number of tasks, by its strategy. Pure."""
+"""Models one training step for a number of tasks, by strategy. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .pipeline_law import Layered, Staged
 from .workload import Workload
 
 _SHARE = {"none": 1.0, "fp16": 0.5, "bf16": 0.5}
-"""Of the bytes of a float32 that travel, by compression."""
+"""The fraction of a float32 that is sent, by compression."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Step:
     """Seconds are those of one task; all but ``hidden_s`` add up to ``step_s``."""
 
     examples: float
-    """Of a step of all tasks; of asynchronous training, of one step of each."""
+    """Examples per step of all tasks; in asynchronous training, of one step of each task."""
     step_s: float
     examples_per_s: float
     updates_per_s: float
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Situation:
-    """What is trained how on what. ``settings`` have nothing left open."""
+    """What is trained, how, and on which machines. ``settings`` are complete."""
 
     work: Workload
     fabric: Fabric
@@ -54,17 +54,17 @@ class Situation:
     slower: float = 1.0
     _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
-    """Shared with the situations made of this one: cuts do not depend on how fast all devices are."""
+    """Shared with situations derived from this one: cuts do not depend on the speed of all devices."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
-        """The same with compute that takes so many times as long, and links so many times as fast."""
+        """The same with compute that takes this many times as long, and links that are this many times as fast."""
         fabric = replace(
             self.fabric, within=_faster(self.fabric.within, network), between=_faster(self.fabric.between, network)
         )
         return replace(self, work=self.work.scaled(compute), fabric=fabric, slower=self.slower * compute)
 
     def staged(self, stages: int) -> Staged:
-        """The model cut into so many stages, for devices as fast as those of the first situation."""
+        """The model cut into this many stages, for devices as fast as in the first situation."""
         assert self.graph is not None
         if not self._layered:
             self._layered.append(Layered(self.graph, self.work.scaled(1 / self.slower)))
@@ -74,7 +74,7 @@ class Situation:
 
 
 def step_of(situation: Situation, tasks: int) -> Step:
-    """A step of so many tasks."""
+    """A step of this many tasks."""
     settings = situation.settings
     per_task = float(settings.per_device) or settings.batch_size / tasks
     found = _STRATEGIES[settings.strategy](situation, tasks, per_task)
@@ -222,7 +222,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
 
 
 def _with_input(step: Step, examples_per_s: float, per_task: float) -> Step:
-    """Input is read ahead: only what it takes longer than all else is waited for."""
+    """The step with its input, which is read ahead: only the time beyond the rest of the step is waited for."""
     wait = per_task / examples_per_s - step.step_s if examples_per_s else 0.0
     if wait <= 0 or not step.examples_per_s:
         return step

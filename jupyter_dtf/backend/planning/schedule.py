@@ -1,12 +1,12 @@
-"""A step of a pipeline, played through: which device is busy when. Pure.
+"""Simulates a step of a pipeline: which device is busy when. Pure.
 
-One forward, one backward: every device does its passes in the order of their turns (``schema/turns.py``).
+One forward, one backward: every device runs its passes in the order of their turns (``schema/turns.py``).
 
-Fill and drain: every segment of layers runs the forward passes of its microbatches in their order, and when all of its
-device's have ended, the backward passes in the same order; then the device updates its weights. A device does one thing
-at a time; of what it could do, a forward pass first, and of the earliest microbatch. What is sent from one device to
-another goes there one after the other, while both compute. A backward pass computes what other devices wait for, the
-derivatives of what they have given, before those of its own weights.
+Fill and drain: every segment of layers runs the forward passes of its microbatches in order, and after all those of its
+device the backward passes in the same order; then the device updates its weights. A device does one thing at a time,
+preferring forward passes and earlier microbatches. Transfers from one device to another are sequential and overlap with
+computation. A backward pass computes the derivatives of its inputs, which other devices wait for, before those of its
+own weights.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Segment:
     forward_s: float = 0.0
     backward_s: float = 0.0
     inputs_s: float = 0.0
-    """The part of ``backward_s`` after which the derivatives of what it was given are there."""
+    """The part of ``backward_s`` after which the derivatives of its inputs are ready."""
     sends: dict[int, float] = field(default_factory=dict)
-    """Bytes of a microbatch by the segment that needs them, forward; the backward pass sends as many the other way."""
+    """Bytes per microbatch sent forward, by receiving segment; the backward pass sends as many in reverse."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """A device at work."""
+    """An interval in which a device is busy."""
 
     device: int
     microbatch: int
@@ -54,9 +54,9 @@ def play(
     *,
     takes_turns: bool = False,
 ) -> list[Busy]:
-    """All that the devices do in a step, in the order in which it begins. ``updates_s``: by device, after its passes.
+    """Everything that the devices do in a step, by start time. ``updates_s``: seconds of the update, by device.
 
-    What a segment sends goes to segments that do not lead back to it. ``takes_turns``: one forward, one backward.
+    Segments must form no cycle. ``takes_turns``: one forward, one backward.
     """
     if takes_turns:
         found = _play_by_turns(segments, microbatches, link)
@@ -77,24 +77,24 @@ def play(
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of segments, forward and on the way back."""
+    """The levels of segments in the forward and the backward pass."""
 
     forward: list[int]
     backward: list[int]
     order: list[int]
-    """The segments, each after those that it is sent something by."""
+    """The segments in topological order."""
 
     @property
     def turns(self) -> Turns:
         return Turns(max(self.forward, default=0), max(self.backward, default=0))
 
     def held(self, segment: int, microbatches: int) -> int:
-        """Of how many microbatches a segment holds the activations at most."""
+        """The most microbatches whose activations a segment holds at once."""
         return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
 
 
 def levels(segments: Sequence[Segment]) -> Levels:
-    """How many changes of device lie before each segment."""
+    """The number of device changes before each segment."""
     waits = Counter(target for segment in segments for target in segment.sends)
     order = [index for index in range(len(segments)) if not waits[index]]
     forward, backward = [0] * len(segments), [0] * len(segments)
@@ -131,7 +131,7 @@ def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -
                 passes.append((turns.inputs(microbatch, back), _INPUTS, microbatch, -place, index))
             passes.append((turns.weights(microbatch, back), _WEIGHTS, microbatch, -place, index))
     ready: dict[tuple[int, int, int], float] = {}
-    """When what a pass of a microbatch through a segment needs is there."""
+    """When the inputs of a microbatch's pass through a segment are ready."""
     device_free: dict[int, float] = {}
     link_free: dict[tuple[int, int], float] = {}
     found = []
@@ -161,7 +161,7 @@ def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -
 
 
 _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
-"""What happens to a task. At one time, what ends comes first."""
+"""Events of a task. At equal times, ends come first."""
 
 
 class _Play:
@@ -185,7 +185,7 @@ class _Play:
         self._ready_at = [0.0] * (2 * self._passes)
         self._link_free: dict[tuple[int, int], float] = {}
         self._events: list[tuple[float, int, int]] = []
-        """(time, what happens, the number of the task)."""
+        """(time, event, number of the task)."""
         self._of_device: dict[int, list[int]] = {}
         for index, segment in enumerate(segments):
             self._of_device.setdefault(segment.device, []).append(index)
@@ -243,7 +243,7 @@ class _Play:
                     self._met(self._passes + mine, now)
 
     def _send(self, task: int, others: Sequence[tuple[int, float]], now: float, elsewhere: bool) -> None:
-        """Hand on what a task has made: (segment, bytes) to other devices, or to other segments of its own."""
+        """Pass on the results of a task: (segment, bytes), to other devices or to other segments of its own."""
         index = task % len(self._segments)
         device = self._segments[index].device
         for other, size in others:
@@ -252,14 +252,14 @@ class _Play:
                 self._met(task - index + other, self._sent(device, target, size, now) if elsewhere else now)
 
     def _sent(self, source: int, target: int, size: float, now: float) -> float:
-        """When it is there."""
+        """Return when it arrives."""
         begin = max(now, self._link_free.get((source, target), 0.0))
         end = begin + size / self._link.bytes_per_s
         self._link_free[source, target] = end
         return end + self._link.latency_s
 
     def _met(self, task: int, when: float) -> None:
-        """One of the things that a task waits for is there."""
+        """Record that one of the inputs of a task is ready."""
         self._ready_at[task] = max(self._ready_at[task], when)
         self._waits[task] -= 1
         if not self._waits[task]:

@@ -1,6 +1,6 @@
-"""What parameter servers do to a step, synchronous and asynchronous, and what one client with towers does. Pure.
+"""Models steps with synchronous and asynchronous parameter servers, and with one client and towers. Pure.
 
-Variables and gradients of S bytes are parted among p servers. A worker's own link carries S each way; a server's link
+Variables and gradients of S bytes are divided among p servers. A worker's link carries S each way; a server's link
 carries S / p each way for every worker, and its processor applies as much.
 """
 
@@ -22,16 +22,16 @@ class ServerStep:
     """One step of a worker."""
 
     compute_s: float
-    """Shorter than on average where slow workers are not waited for."""
+    """Below the average if slow workers are not waited for."""
     exchange_s: float
-    """On the way, with nobody in the way but those of the same step."""
+    """Seconds of transfers, competing only with those of the same step."""
     update_s: float
     idle_s: float
     """Waiting for slower workers, or for a server that is busy with others."""
     steps_per_s: float
-    """Of each worker."""
+    """Steps per second of each worker."""
     dropped: float = 0.0
-    """The part of the gradients that come too late."""
+    """The fraction of the gradients that arrive too late."""
 
 
 def synchronous(
@@ -45,9 +45,9 @@ def synchronous(
     variation: float,
     backup: int,
 ) -> ServerStep:
-    """All workers of a step send, their mean is applied once, all fetch. ``size``: bytes one way, of all variables.
+    """All workers send gradients, the mean is applied once, all fetch. ``size``: bytes of all variables.
 
-    With ``backup`` workers the step ends when the others' gradients are there; the late ones travel all the same.
+    With ``backup`` workers, the step ends without the last ``backup`` gradients, which are still sent.
     """
     counted = workers - backup
     last = expected(counted, workers, variation) if backup else slowest(workers, variation)
@@ -60,11 +60,10 @@ def synchronous(
 
 
 def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: float) -> tuple[float, float]:
-    """What is left of sending gradients and fetching variables where tensors travel one by one while others compute.
+    """Seconds of sending gradients and fetching variables, hidden and not, if single tensors overlap with compute.
 
-    TensorFlow's own parameter servers go about it so; this project's send all gradients at once when all are there.
-    ``per_byte_s``: of each byte on the busiest link. Returns the seconds of both that are hidden, and those that are
-    not.
+    TensorFlow's parameter servers work like this; those of this project send all gradients at once when all are
+    ready. ``per_byte_s``: seconds per byte on the busiest link.
     """
     ends = work.backward_ends_s(examples)
     sending, late = hidden(work.gradient_bytes[::-1], ends[::-1], per_byte_s, latency_s, 0.0)
@@ -77,10 +76,10 @@ def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: fl
 def asynchronous(
     compute_s: float, size: float, workers: int, servers: int, link: Link, *, update_s: float
 ) -> ServerStep:
-    """Each worker at its own pace: a closed queue, in which the servers serve one worker after the other.
+    """Each worker at its own pace: a closed queueing network in which the servers serve one worker at a time.
 
-    Mean value analysis, in Schweitzer's approximation (1979), of workers that think while they compute and send, and
-    of the servers as one station: a gradient goes to all of them at once. A link carries both ways at once.
+    Mean value analysis with Schweitzer's approximation (1979): computing and sending is think time, and the servers
+    are one station, because a gradient goes to all of them at once. Links are full duplex.
     """
     own = 2 * size / link.bytes_per_s + 2 * link.latency_s
     served = size / servers / link.bytes_per_s
@@ -94,5 +93,5 @@ def asynchronous(
 
 
 def one_client(size: float, towers: int, link: Link) -> float:
-    """Seconds in which towers get the variables from one device, and give it their gradients, one after the other."""
+    """Seconds in which towers fetch the variables from one device and return their gradients, one after the other."""
     return 0.0 if towers < 2 else 2 * (towers - 1) * size / link.bytes_per_s + 2 * link.latency_s

@@ -1,4 +1,4 @@
-"""The placements anybody would try: everything on one device, or a chain of layers cut into equal parts. Pure."""
+"""The obvious placements: everything on one device, or a chain of layers cut into equal parts. Pure."""
 
 from __future__ import annotations
 

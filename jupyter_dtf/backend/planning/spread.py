@@ -1,4 +1,4 @@
-"""The layers of a graph on the devices of a placement: parts, segments, what crosses. Pure."""
+"""The layers of a graph on the devices of a placement: parts, segments, transfers. Pure."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .costs import Costs
 from .schedule import Segment, levels
 
 _CPU = re.compile(r"/device:CPU:\d+\Z")
-"""A device whose cores copy what it sends and receives. A GPU computes meanwhile."""
+"""Matches devices whose cores copy what they send and receive. A GPU can compute meanwhile."""
 OF_INPUTS = 0.5
-"""The part of a layer's backward pass that is for what the layer was given; the rest is for its weights."""
+"""The fraction of a layer's backward pass that computes the gradients of its inputs; the rest is for its weights."""
 
 
 class Part(NamedTuple):
-    """A layer on a device, or the part of its columns that is there, or where such parts are put together."""
+    """A layer on a device, some of its columns there, or the place where such columns are joined."""
 
     layer: int
     device: int
     fraction: float
-    """Of the layer's work and memory; 0 where parts are put together."""
+    """The fraction of the layer's work and memory; 0 where columns are joined."""
 
 
 class _Flow(NamedTuple):
-    """What one part puts out is needed by another; bytes of an example."""
+    """An output of one part that another needs, in bytes per example."""
 
     source: Part
     target: Part
@@ -38,7 +38,7 @@ class _Flow(NamedTuple):
 
     @property
     def message(self) -> tuple[Part, int]:
-        """It is sent once, whatever needs it there."""
+        """The key of the message: an output is sent to a device once, however many parts need it there."""
         return self.source, self.target.device
 
 
@@ -52,7 +52,7 @@ class Spread:
         self.parts: list[Part] = []
         self.of_layer: list[list[Part]] = []
         self._whole: list[Part | None] = []
-        """By layer, where its output is as a whole: with the first part of one that is split."""
+        """By layer, the part that has its whole output: for a split layer, the first."""
         largest = largest_source(every)
         for index, layer in enumerate(every.layers):
             names = placement.devices_of(layer.id)
@@ -75,7 +75,7 @@ class Spread:
         return float(work / self.devices[device].flops_per_s)
 
     def exchanged(self, device: int) -> tuple[float, float]:
-        """Bytes of the weights that a replica reads from the first one, and of the gradients that it gives back."""
+        """Bytes of the weights that a replica reads from the first one, and of the gradients that it returns."""
         layers = [(self.costs.layers[part.layer], part.fraction) for part in self.on(device)]
         return (
             sum(layer.parameter_bytes * fraction for layer, fraction in layers),
@@ -83,26 +83,26 @@ class Spread:
         )
 
     def exchange_s(self, device: int, replicas: int, link: Link) -> float:
-        """Of a step, for what the other replicas read and give back, one after the other."""
+        """Seconds per step in which the other replicas read weights and return gradients, one after the other."""
         if replicas == 1:
             return 0.0
         return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self, copying_s: float = 0.0) -> list[Segment]:
-        """Parts of one device run together if on the longest way to them as many parts send something.
+        """Parts of one device are merged if the longest paths to them have equally many transfers.
 
-        ``copying_s``: of each byte that goes to or comes from another device, for the core that computes there.
+        ``copying_s``: CPU seconds per byte that is sent to or received from another device.
         """
         return self._segments(copying_s)[0]
 
     def held(self) -> dict[Part, int]:
-        """Of how many microbatches the activations of each part are there at once, one forward, one backward."""
+        """The number of microbatches whose activations each part holds at once, with one forward, one backward."""
         segments, at = self._segments(0.0)
         known = levels(segments)
         return {part: known.held(at[part], self.costs.microbatches) for part in self.parts}
 
     def _segments(self, copying_s: float) -> tuple[list[Segment], dict[Part, int]]:
-        """The segments, and in which one each part is."""
+        """The segments, and the segment of each part."""
         senders = {flow.source for flow in self._flows if flow.crosses}
         sources: dict[Part, list[Part]] = {}
         for flow in self._flows:
@@ -141,7 +141,7 @@ class Spread:
         return segments, at
 
     def traffic(self) -> tuple[list[float], list[float]]:
-        """Bytes of an example that each device gives away and takes in a forward pass."""
+        """Bytes per example that each device sends and receives in a forward pass."""
         messages: dict[tuple[Part, int], float] = {}
         for flow in self._flows:
             if flow.crosses:
@@ -153,7 +153,7 @@ class Spread:
         return given, taken
 
     def cuts(self) -> list[Cut]:
-        """The edges that cross, and of a split layer those between its own parts."""
+        """The edges between devices, including those between the parts of a split layer."""
         names = self.costs.names
         return [
             Cut(
@@ -168,7 +168,7 @@ class Spread:
         ]
 
     def _in_order(self) -> list[Part]:
-        """All parts, each after those it needs."""
+        """All parts in topological order."""
         found = []
         for parts, whole in zip(self.of_layer, self._whole, strict=True):
             found += parts if whole is None or whole in parts else [*parts, whole]
@@ -188,7 +188,7 @@ class Spread:
 
 
 def largest_source(every: Costs) -> dict[int, int]:
-    """Of each layer that needs others, the one that it takes most of."""
+    """For each layer with inputs, the layer of its largest input."""
     largest: dict[int, tuple[int, int]] = {}
     for source, target, size in every.edges.tolist():
         if target not in largest or size > largest[target][1]:

@@ -19,9 +19,9 @@ from ...schema.placement import Device, Link
 from .costs import Costs, Floats
 
 _MOST_CUTS = 1_200
-"""Between how many places of a long row the stages may be cut."""
+"""The most positions at which a long chain may be cut."""
 _MOST_STATES = 5_000
-"""Of the search over which devices are in use: 8 devices that all differ have 256."""
+"""The most sets of used devices that are searched: 8 different devices have 256."""
 _BLOCK = 64
 _ROUNDING = 1 + 1e-9
 
@@ -37,7 +37,7 @@ class Stage:
     device: str
     layers: list[str]
     seconds: float
-    """Forward and backward, with what it sends and receives, and its part of the update."""
+    """Seconds of both passes, including transfers and its share of the update."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Assigns the places of a cluster to the trials of a search. Pure: plain values in, plain values out.
 
-A place is what one compute task of the cluster has when all of them run: its threads on a host, and its GPUs.
+A place is the resources of one compute task of the cluster when all of them run: threads of a host, and GPUs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import replace
 from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
 from ...schema.run import MOST_SHARES
-from .gpu_grants import SHARED, Grant
+from .gpu_assignment import SHARED, GpuAssignment
 from .launch_plan import PlannedTask, ranked
 
 _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
-"""A place in units of which each share is a whole number: three thirds of a place are one, in whatever order."""
+"""The units of a place, chosen so that every share is an integer and three thirds add up to exactly one place."""
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
@@ -44,7 +44,7 @@ def take(
 
 
 class Free:
-    """The free ones among ``places``. The cost of taking and giving back does not grow with the number taken.
+    """The free ones among ``places``. Taking and releasing cost the same however many are taken.
 
     ``taken`` are places as they were when they were taken: if hosts have joined or left since, a host has as many free
     places as it has beyond those taken on it.
@@ -62,12 +62,12 @@ class Free:
     def take(
         self, tasks: Sequence[tuple[str, int]], each: int, *, threads_per_task: int = 0, shares: int = 1
     ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-        """The ``tasks`` (job, index) of a run, ``each`` places for every one; and the places that it takes.
+        """Plan the ``tasks`` (job, index) of a run, with ``each`` places per task; and return the places taken.
 
-        The places of one task are on one host, where the fewest that suffice are left. With ``shares`` a task has that
-        part of one place, beside others that have parts of it: its part of the threads, at least one, and of the GPUs'
-        memory. None where there is no room. ``threads_per_task`` 0: those of its places. Raises Unavailable for a share
-        of a GPU whose size is not known.
+        The places of a task are on one host: the one with the fewest free places that suffice. With ``shares``, a task
+        gets that fraction of a place: of its threads, at least one, and of its GPU memory. ``threads_per_task`` 0: the
+        threads of its places. Returns None if there is no room. Raises Unavailable for a share of a GPU of unknown
+        size.
         """
         planned: list[PlannedTask] = []
         mine: list[PlannedTask] = []
@@ -99,7 +99,7 @@ class _Host:
         self.left: list[int] = []
         self.free = 0
         self._at: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-        """Of which places those parts are that have been taken: places may be alike, and what is left of them not."""
+        """The places that taken shares belong to: equal places may have different remainders."""
 
     def add(self, place: PlannedTask) -> None:
         self.places.append(place)
@@ -111,14 +111,14 @@ class _Host:
         return self.free >= each * size and sum(left >= size for left in self.left) >= each
 
     def take(self, shares: int) -> PlannedTask:
-        """One of its places, that has so much left: where the least is, so that whole ones are left for others."""
+        """Take a share of the place with the smallest sufficient remainder, so that whole places stay free."""
         size = _WHOLE // shares
         at = min((left, number) for number, left in enumerate(self.left) if left >= size)[1]
         self._take(at, _key(self.places[at], shares), size)
         return self.places[at]
 
     def count_where_it_was(self, taken: PlannedTask) -> bool:
-        """A place of it is another's, or a share of one: the one of the same name, if there is one with room for it."""
+        """Count a place, or a share of one, as taken: of the place with the same name, if that has room."""
         size = _WHOLE // taken.share
         for at in self._alike(taken):
             if self.places[at].task == taken.task and self.left[at] >= size:
@@ -127,13 +127,13 @@ class _Host:
         return False
 
     def count(self, taken: PlannedTask) -> None:
-        """The same of one whose name another place has now: one with the same GPUs, if there is one."""
+        """Count a share whose place now has another name: of a place with the same GPUs, if there is one."""
         size = _WHOLE // taken.share
         alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size]
         self._take(min(alike)[1] if alike else -1, _key(taken, taken.share), size)
 
     def give_back(self, taken: PlannedTask) -> None:
-        """The other way, to the place that it is a part of."""
+        """Return a share to the place that it belongs to."""
         self._change(self._at[_key(taken, taken.share)].pop(), _WHOLE // taken.share)
 
     def _alike(self, taken: PlannedTask) -> list[int]:
@@ -164,15 +164,16 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
         whole = place.gpus.memory_bytes or int(min(sizes, default=0) * SHARED)
         if not whole:
             raise Unavailable(
-                f"A share of a GPU needs its size, which NVML (nvidia-ml-py) tells. Host {place.host.name} lacks it"
+                f"A share of a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
+                "(pip install nvidia-ml-py)"
             )
         memory = whole // shares
     gpus = replace(place.gpus, memory_bytes=memory)
     return replace(place, threads=max(1, place.threads // shares), gpus=gpus, share=shares)
 
 
-def _together(parts: Sequence[PlannedTask]) -> Grant:
+def _together(parts: Sequence[PlannedTask]) -> GpuAssignment:
     """The GPUs of several places, merged as those of one task."""
     gpus = tuple(dict.fromkeys(gpu for part in parts for gpu in part.gpus.gpus))
     caps = [part.gpus.memory_bytes for part in parts if part.gpus.gpus]
-    return Grant(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))
+    return GpuAssignment(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...schema.run import RunRequest
-from .gpu_grants import GpuRequest
+from .gpu_assignment import GpuRequest
 
 
 class TaskDefaults(msgspec.Struct):

@@ -1,7 +1,7 @@
-"""What one task computes in a step, layer by layer, in seconds of its device. Pure.
+"""The compute time of one task in a step, by layer. Pure.
 
-The seconds are a calibration's where there is one. Otherwise each pass of a layer takes as long as its arithmetic, or
-as moving its tensors through the device's memory, whichever is longer, and the device's time to start it.
+The seconds come from a calibration if there is one. Otherwise each pass of a layer takes as long as its arithmetic or
+as moving its tensors through the device's memory, whichever is longer, plus the launch time of the device.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ FAST_KERNELS = (3, 5)
 """The sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
 Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, of larger ones, by transforms as good."""
 TILE = 128
-"""A GPU computes the channels that a convolution puts out in tiles of so many: a part of one costs a whole one."""
+"""Convolutions compute their output channels in tiles of this size; a partial tile costs as much as a full one."""
 _ELEMENT = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
-"""Bytes of a number of an activation."""
+"""Bytes per element of an activation."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Arrays are over the layers, in an order in which each comes after those it needs."""
+    """Arrays are over the layers in topological order."""
 
     forward_s: Floats
     """Of one example."""
     backward_s: Floats
     start_s: Floats
-    """Of each step, whatever the examples: both passes."""
+    """Seconds per step, independent of the examples, of both passes."""
     update_s: float
-    """Of each step, of all variables."""
+    """Seconds per step to update all variables."""
     overhead_s: float
-    """Of each step, beside the layers."""
+    """Seconds per step besides the layers."""
     gradient_bytes: Floats
     parameter_bytes: float
     slot_bytes: float
     activation_bytes: float
     """Of one example."""
     overlaps: bool
-    """Whether the device computes while it exchanges: a GPU does, a core does one thing at a time."""
+    """Whether the device computes while it communicates: a GPU does, a CPU core does not."""
     source: str
 
     @property
@@ -54,12 +54,12 @@ class Workload:
         return float(self.gradient_bytes.sum())
 
     def compute_s(self, examples: float) -> float:
-        """Both passes of so many examples, and what comes with each step."""
+        """Seconds of both passes of this many examples, including the fixed cost of a step."""
         work = float(self.forward_s.sum() + self.backward_s.sum()) * examples
         return work + float(self.start_s.sum()) + self.overhead_s
 
     def backward_ends_s(self, examples: float) -> Floats:
-        """When the gradients of each layer are there, from the step's beginning; the last layer's first."""
+        """When the gradients of each layer are ready, from the start of the step; the last layer's are first."""
         share = 2 / 3  # of what is started are the backward passes
         forward = float(self.forward_s.sum()) * examples + float(self.start_s.sum()) * (1 - share) + self.overhead_s
         backward = self.backward_s * examples + self.start_s * share
@@ -67,11 +67,11 @@ class Workload:
         return ends
 
     def memory_bytes(self, examples: float) -> float:
-        """What a device needs that has all of the model."""
+        """Bytes that a device with the whole model needs."""
         return self.parameter_bytes + self.gradients + self.slot_bytes + self.activation_bytes * examples
 
     def scaled(self, factor: float) -> Workload:
-        """The same on a device so many times slower."""
+        """The same on a device this many times slower."""
         return replace(
             self,
             forward_s=self.forward_s * factor,
@@ -83,7 +83,7 @@ class Workload:
 
 
 def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> Workload:
-    """By what a run on the real devices has measured; layers that it has not are as fast as the device is."""
+    """From measurements on the real devices; layers that were not measured run at the speed of the device."""
     layers = ordered(graph)
     rate = calibration.devices[0].flops_per_s
     passes = np.zeros((len(layers), 3))
@@ -107,7 +107,7 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
 
 
 def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
-    """By a device's data sheet. ``utilisation``: 0 for the usual one."""
+    """From a device's data sheet. ``utilisation``: 0 for the default."""
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
     rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
@@ -136,7 +136,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
 
 
 def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
-    """By nothing but the operations a second that a device is taken to do."""
+    """From the assumed operations per second of a device alone."""
     layers = ordered(graph)
     forward = np.array([layer.flops / flops_per_s for layer in layers], float)
     return _workload(
@@ -152,9 +152,9 @@ def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
 
 
 def of_a_run(compute_s: float, update_s: float, batch_size: int, weights: int, *, overlaps: bool) -> Workload:
-    """By what a run's own steps took: ``compute_s`` for ``batch_size`` examples of one task, of so many parameters.
+    """From the steps of a run: ``compute_s`` for ``batch_size`` examples of a task, with this many parameters.
 
-    Nothing is known of its layers: gradients are taken to come evenly over the backward pass.
+    Its layers are unknown: gradients are assumed to become ready evenly over the backward pass.
     """
     parts = 32
     third = np.full(parts, compute_s / max(batch_size, 1) / 3 / parts)
@@ -193,7 +193,7 @@ def _numbers(shape: list[int]) -> float:
 
 
 def _arithmetic(layer: Layer, precision: str) -> float:
-    """Operations that a GPU does for a layer's forward pass, as far as the layer's shapes tell."""
+    """Operations that a GPU executes for a layer's forward pass, estimated from the layer's shapes."""
     if layer.kind != "Conv2D" or not layer.input_shapes or not layer.output_shapes:
         return float(layer.flops)
     before, after = layer.input_shapes[0], layer.output_shapes[0]
@@ -204,7 +204,7 @@ def _arithmetic(layer: Layer, precision: str) -> float:
 
 
 def _saved(kernel: int, before: list[int], after: list[int], precision: str) -> float:
-    """How many times fewer multiplications a fast algorithm needs: 2.25 times with 3 x 3, 2.78 times with 5 x 5."""
+    """The factor by which a fast algorithm reduces multiplications: 2.25 for 3 x 3, 2.78 for 5 x 5."""
     size = math.isqrt(kernel)
     same = all(before[axis] - after[axis] in (0, size - 1) for axis in (1, 2))
     if precision != "fp32" or size * size != kernel or size not in FAST_KERNELS or not same:

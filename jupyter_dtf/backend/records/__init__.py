@@ -1,1 +1,1 @@
-"""What is known about runs, from their events and from the files they leave."""
+"""Records of runs, built from their events and from the files that they leave."""

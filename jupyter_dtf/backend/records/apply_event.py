@@ -28,13 +28,13 @@ from ...schema.run import RunDescriptor, RunInfo, RunProfile, RunState, TaskInfo
 from ...schema.sizes import bytes_
 
 BYTES = "byte"
-"""The unit of a progress that is that of the program on its way."""
+"""The unit of a progress note about sending the program."""
 
 
 def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
     """Update ``info`` with one event. Points, output, most notes and unknown events leave it unchanged.
 
-    ``task`` is the one of ``info`` that the event is of, from who knows where it is; it is looked for without.
+    ``task``: the event's task in ``info``, if the caller knows it; otherwise it is looked up.
     """
     if isinstance(event, Note) and event.alarm:
         told = Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
@@ -79,8 +79,8 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
 
 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
-    """What these summaries of one run know together: the one of the higher ``next_seq``, and of what only points tell
-    that of the higher ``points_seq``. Shares nothing with them.
+    """Merge summaries of one run: the one with the highest ``next_seq``, with the fields that only points set from the
+    one with the highest ``points_seq``. Returns a deep copy.
     """
     known = [summary, *(other for other in others if other is not None)]
     found = copy_of(max(known, key=lambda info: (info.next_seq, info.points_seq)))
@@ -99,12 +99,12 @@ def objectives_of(run: RunDescriptor) -> list[str]:
 
 
 def copy_of(info: RunInfo) -> RunInfo:
-    """A copy that shares nothing with the original."""
+    """A deep copy."""
     return msgspec.convert(msgspec.to_builtins(info), RunInfo)
 
 
 def _sent(info: RunInfo, event: Progressed) -> str:
-    """What a run says while its program is on its way; empty when that has come."""
+    """The message of a run while its program is being sent; empty after that."""
     done, total = event.progress.done, event.progress.total
     if event.progress.unit != BYTES or info.state not in (RunState.PENDING, RunState.LAUNCHING):
         return ""

@@ -21,10 +21,10 @@ from .store import Store
 
 WRITE_EVERY_S = 0.25
 AT_ONCE_BYTES = 8 << 20
-"""In one transaction: where there is room for some of it, that much is saved."""
+"""The size of a transaction: on a nearly full disk, as many of these as fit are saved."""
 _RETRY_S = (0.5, 1.0, 2.0)
 _KEPT_SUMMARIES = 100
-"""Of runs that have ended: more than the controller keeps, so that what it still says of one finds its summary."""
+"""Ended runs whose summaries are kept: more than the controller keeps, so that late events find them."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.infos: dict[str, bytes | RunInfo] = {}
-        """The summaries that have changed; as bytes once they are on their way."""
+        """The changed summaries, encoded once the batch is being written."""
         self.events: list[Event] = []
         self.emptied: list[Event] = []
         self.ended: dict[str, None] = {}
@@ -53,7 +53,7 @@ class _Batch:
         self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
 
     def put_before(self, later: _Batch) -> None:
-        """Add what came after it."""
+        """Add the batch that follows this one."""
         self.infos |= later.infos
         self.events += later.events
         self.emptied += later.emptied
@@ -94,12 +94,12 @@ class Archive:
         """``store`` is the store, or opens it when there is something to write."""
         self.error = ""
         self.unsaved: set[str] = set()
-        """The runs of which something could not be written."""
+        """The runs that could not be written completely."""
         self._store = store if isinstance(store, Store) else None
         self._open = store
         self.on_change: Callable[[], None] = lambda: None
         self.on_end: Callable[[RunInfo], None] = lambda info: None
-        """Told of a run that has ended."""
+        """Called with each run that has ended."""
         self._batch = _Batch()
         self._summaries: dict[str, RunInfo] = {}
         self._tails: dict[str, OutputTail] = {}
@@ -118,7 +118,7 @@ class Archive:
     def append(self, run_id: str, seq: int, data: bytes) -> None:
         """Append the run's next event, encoded; the end of a run is written at once.
 
-        Of output the store keeps what memory does: the last of it.
+        The store keeps as much output as memory does: the last lines.
         """
         self._batch.events.append((run_id, seq, data))
         with contextlib.suppress(msgspec.MsgspecError):  # it is stored, and whoever reads it says so
@@ -130,7 +130,7 @@ class Archive:
         self._start()
 
     def _apply(self, info: RunInfo, seq: int, event: AnyEvent | UnknownEvent) -> None:
-        """Bring a run's summary up to date, and have it written."""
+        """Update a run's summary and schedule writing it."""
         apply_event(info, event)
         info.next_seq = seq + 1
         self._batch.infos[info.id] = info
@@ -148,7 +148,7 @@ class Archive:
             del self._summaries[run_id]
 
     async def flush(self) -> None:
-        """Wait until everything given so far is in the file. Raises Unavailable if it cannot be written now."""
+        """Wait until everything added so far is in the file. Raises Unavailable if it cannot be written now."""
         await self._write()
 
     async def close(self) -> None:
@@ -170,8 +170,7 @@ class Archive:
     async def save_to(self, path: Path, logs: Mapping[str, Sequence[bytes]], runs: Iterable[RunDescriptor]) -> None:
         """Write the unsaved runs to a separate store at ``path``. Raises Unavailable.
 
-        ``logs`` and ``runs`` have all events of a run, also those that the store has, as far as they are still to be
-        had.
+        ``logs`` and ``runs`` contain all events of a run that still exist, including those in the store.
         """
         self._batch.seal()
 
@@ -192,7 +191,7 @@ class Archive:
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def open(self) -> None:
-        """Try to open the store now, so that ``error`` says at once if that fails."""
+        """Try to open the store now, so that ``error`` is set immediately if that fails."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._opened)
         except Unavailable as error:

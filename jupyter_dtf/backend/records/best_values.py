@@ -13,7 +13,7 @@ from ...schema.run import Best
 from .series import Series
 
 MOST = 16
-"""So many metrics have one, the losses among them."""
+"""The most metrics with best values, including the losses."""
 _FIRST = ("loss", VALIDATION + "loss")
 
 
@@ -25,7 +25,7 @@ class BestValues:
         self._attempt = 0
 
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
-        """Update after an epoch. ``events``: all so far, including it; of a repeated epoch the last one counts."""
+        """Update after an epoch. ``events``: all so far, including it; the last one of a repeated epoch counts."""
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}
             for event in last_epochs(events):
@@ -35,7 +35,7 @@ class BestValues:
         return dict(self._found)
 
     def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
-        """At the end: ``headline`` says which metrics a person looks at, and the one that is the value of each."""
+        """Update at the end of a run. ``headline``: the metrics to show first, each with that of its value."""
         found = dict(self._found)
         for name, metric in headline.items():
             if name in found or not (sign := direction(name)):

@@ -122,9 +122,9 @@ class SeriesCursor:
 def check_view(width: int, x: str) -> None:
     """Raise InvalidInput unless these are the width in pixels and the x axis of a plot."""
     if not MIN_WIDTH <= width <= MAX_WIDTH:
-        raise InvalidInput(f"width is {MIN_WIDTH} to {MAX_WIDTH} pixels. Received: {width}", field="width")
+        raise InvalidInput(f"`width` must be from {MIN_WIDTH} to {MAX_WIDTH} pixels, got {width}", field="width")
     if x not in ("step", "time"):
-        raise InvalidInput(f"x is step or time. Received: {x!r:.100}", field="x")
+        raise InvalidInput(f"`x` must be step or time, got {x!r:.100}", field="x")
 
 
 def plain(values: Floats) -> list[float | None]:

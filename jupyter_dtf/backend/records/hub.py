@@ -56,8 +56,9 @@ class Hub:
     # -- from links --------------------------------------------------------------------------------------------------
 
     def add_run(self, run: RunDescriptor) -> None:
-        """A run that a link will bring every event of, from the first. One that is known is left as it is, be it that
-        the store has it: then its record begins with what is there.
+        """Add a run of which a link will deliver every event, from the first. A known run is left unchanged.
+
+        If the store has it, its record begins with the stored events.
         """
         stored = None
         with contextlib.suppress(Unavailable):  # live runs can be seen without the store
@@ -71,7 +72,7 @@ class Hub:
         self._tell(run.id)
 
     def add_summary(self, info: RunInfo) -> None:
-        """How a run is whose events up to there are on their way: what is shown of it until they have come."""
+        """Add the summary of a run whose events have not all arrived; it is shown until they have."""
         with self._lock:
             record = self._records.get(info.id)
             if record is not None and record.next_seq >= info.next_seq:
@@ -82,7 +83,7 @@ class Hub:
     def next_seq(self, run_id: str) -> int:
         """The sequence number of the first event not known here, from memory or store; a link asks for it.
 
-        A run that is under way is read from the store, which can take a while, so that its next event finds it here.
+        An active run is loaded from the store, which can take a while, so that its next event finds it here.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -120,7 +121,7 @@ class Hub:
             try:
                 self._mark_stored(self.store, record, message)
             except Unavailable as error:  # a full disk: here it is said all the same
-                _log.warning("The run %s is lost, which cannot be written: %s", run_id, error)
+                _log.warning("The run %s is lost, but that cannot be saved: %s", run_id, error)
         with self._lock:
             if not record.info.state.is_final:
                 lost = RunChanged(time=time.time(), state=RunState.LOST, message=_with_checkpoint(message, record))
@@ -131,7 +132,7 @@ class Hub:
     # -- for viewers -------------------------------------------------------------------------------------------------
 
     def record(self, run_id: str) -> RunRecord:
-        """The record of a run, read from the store where it is not in memory. Raises NotFound.
+        """The record of a run, loaded from the store if it is not in memory. Raises NotFound.
 
         The record goes on changing; its ``events`` and the arrays of its series may be read in any thread, the rest
         under ``locked`` or in the thread that links deliver in.
@@ -191,9 +192,9 @@ class Hub:
             self._tell(run_id)
 
     def mark(self, run_id: str, patch: RunPatch) -> RunInfo:
-        """Say something of a run: its name, tags, a note; put it aside, or delete it so that it can be had back.
+        """Change the marks of a run: its name, tags or note; archive it, or delete it so that it can be restored.
 
-        Raises NotFound, Conflict for one under way that is to be deleted, Unavailable if it cannot be written.
+        Raises NotFound, Conflict for deleting an active run, Unavailable if the marks cannot be written.
         """
         info = self.info(run_id)
         if patch.deleted:
@@ -203,17 +204,17 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """(seq, event) of a run after ``after``, but its points (RunRecord.events). Raises NotFound."""
+        """(seq, event) of a run after ``after``, without its points (RunRecord.events). Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return record.events(after, limit)
 
     def output(self, run_id: str, task: str = "") -> OutputReader:
-        """What the tasks of a run, or one of them, have printed, from its files. Raises NotFound."""
+        """The output of the tasks of a run, or of one of them, from its files. Raises NotFound."""
         return OutputReader(Path(self.info(run_id).run_dir), task)
 
     def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
-        """What the plots of these metrics of a run show, of all without any (RunRecord.lines). Raises NotFound."""
+        """The lines of the plots of these metrics of a run, by default all (RunRecord.lines). Raises NotFound."""
         record = self.record(run_id)
         for metric in record.metrics if metrics is None else metrics:
             while self._advance_mean(record, metric):  # lets go of the lock in between: links need it
@@ -222,13 +223,13 @@ class Hub:
             return record.lines(metrics)
 
     def replaced(self, run_id: str, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
-        """What was done twice of these metrics, as it was before (see RunRecord). Raises NotFound."""
+        """The points of these metrics that later attempts replaced (see RunRecord). Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return record.replaced(metrics)
 
     def media(self, run_id: str, read: Callable[[KeptMedia], Found]) -> Found:
-        """What ``read`` finds among the histograms and pictures of a run. Raises NotFound."""
+        """Return the result of ``read`` for the histograms and pictures of a run. Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return read(record.media)
@@ -240,7 +241,7 @@ class Hub:
     def delete(self, run_id: str) -> None:
         """Forget a run that has ended, here and in the store, with its output.
 
-        Raises NotFound, and Conflict while it is under way.
+        Raises NotFound, and Conflict while it is active.
         """
         info = self.info(run_id)
         _check_ended(info)
@@ -339,8 +340,8 @@ def _with_checkpoint(message: str, record: RunRecord) -> str:
 
 def _check_ended(info: RunInfo) -> None:
     if not info.state.is_final:
-        raise Conflict(f"A run is deleted after it has ended; stop it first. Received: {info.id}, {info.state.value}")
+        raise Conflict(f"A run must have ended to be deleted, got {info.id}, {info.state.value}: stop it first")
 
 
 def _no_run(run_id: str) -> NotFound:
-    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
+    return NotFound(f"There is no run with the id {run_id!r:.100}")

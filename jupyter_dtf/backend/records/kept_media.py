@@ -11,22 +11,22 @@ from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, Repo
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
-"""Of all of a run that are kept in memory, where a viewer may have a dozen runs; the run's log has them all."""
+"""The most that is kept in memory for a run, of which a viewer may have a dozen; the run's log has everything."""
 MOST_OF_ONE = 400
-"""Of one name of a task: as many as a plot has columns for."""
+"""The most items per name of a task: as many as a plot has columns."""
 _BYTES = 400
-"""What one takes beside its contents."""
+"""The overhead of an item besides its contents."""
 
 _WORDS = {"image": "picture"}
 
 One = TypeVar("One", Picture, ReportedText, ReportedTable)
 
 Key = tuple[str, str, str]
-"""The kind, the name, the task."""
+"""Kind, name, task."""
 
 
 class _Kept:
-    """What is kept for one name of one task: every nth of all that arrived, evenly spaced, and the newest."""
+    """The items kept for one name of one task: every nth of those that arrived, and the newest."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -69,11 +69,11 @@ class _Kept:
 
 
 class KeptMedia:
-    """By kind, name and task. Where there are too many, every second of those that take most goes, the newest never.
-    Where there are so many names that each has no more than two, the older of two goes, then the whole name: those
-    first that were reported longest ago.
+    """The kept items by kind, name and task.
 
-    What a later attempt reports takes the place of all from its first step on, as with points.
+    If there is too much, every second item of the largest series is dropped, but never the newest. If there are so
+    many names that each has at most two items, the older ones are dropped, then whole names, least recently reported
+    first. Items of a later attempt replace all from its first step on, as with points.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One viewer's copy of the marks that people have put on runs, reread when somebody changes the store."""
+"""A viewer's copy of the marks that users set on runs, reread when the store changes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...schema.run_marks import RunMarks, RunPatch
 from .store import Store
 
 LOOK_S = 1.0
-"""Between two looks whether another process has changed something, where nobody asks for the newest."""
+"""Seconds between two checks for changes by other processes, unless the newest are requested."""
 
 
 class Marked:
-    """The marks of all runs; thread-safe. Without a store they live in this process alone."""
+    """The marks of all runs; thread-safe. Without a store they exist in this process only."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
@@ -60,9 +60,9 @@ class Marked:
             self._marks = {key: marks for key, marks in self._marks.items() if key != run_id}
 
     def onto(self, info: RunInfo) -> RunInfo:
-        """The same summary, with what is said of its run.
+        """Return the summary with the marks of its run.
 
-        One under way is not deleted: it was taken for lost when it was, and its cluster lives after all.
+        An active run counts as not deleted: it was presumed lost when it was deleted, but its cluster still exists.
         """
         if (marks := self._marks.get(info.id)) is not None:
             is_alive = marks.deleted is not None and not info.state.is_final

@@ -1,4 +1,4 @@
-"""The table of what people have said of their runs (``schema/run_marks.py``), in the store's file."""
+"""The table of the marks that users set on runs (``schema/run_marks.py``), in the store's file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
 BURIED_S = 90 * 86_400
-"""Longer than a cluster lives: one that still has a deleted run would else bring it back into the lists."""
+"""Longer than any cluster exists, because a cluster that still has a deleted run would list it again."""
 _VERSION = "marks"
-"""The row of the table ``about`` with a number that each change counts up: who has read them asks for no more."""
+"""The row of the table ``about`` with a number that each change increments: readers skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:
@@ -37,7 +37,7 @@ def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
 
 
 def change(db: sqlite3.Connection, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
-    """Replace a run's marks by ``how(marks)`` and return the result. Fields that only a newer version knows stay."""
+    """Replace a run's marks by ``how(marks)`` and return the result. Fields of newer versions are kept."""
     row = db.execute("SELECT data FROM marks WHERE run_id = ?", (run_id,)).fetchone()
     try:
         raw = msgspec.msgpack.decode(row[0]) if row is not None else {}
@@ -59,12 +59,12 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 
 def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
-    """The runs that a person deleted before ``when``, seconds since the epoch."""
+    """The runs that were deleted before ``when``, seconds since the epoch."""
     return {run_id for run_id, marks in read(db).items() if marks.deleted is not None and marks.deleted < when}
 
 
 def bury(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Record that these runs are gone. That they were deleted is remembered for ``BURIED_S``."""
+    """Remove the marks of deleted runs, but remember for ``BURIED_S`` that they were deleted."""
     deleted = deleted_before(db, math.inf)
     run_ids = set(run_ids)
     for run_id in run_ids & deleted:

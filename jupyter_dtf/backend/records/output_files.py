@@ -20,9 +20,9 @@ from typing import NamedTuple
 DIRECTORY = "task-output"
 STREAMS = ("stdout", "stderr")
 RETRY_S = 2.0
-"""Between two attempts to write to a disk that refused."""
+"""Seconds between two attempts to write after an error of the disk."""
 MOST_WAITING_BYTES = 1 << 20
-"""Of each stream, kept in memory while its file cannot be written."""
+"""The most output per stream that is kept in memory while its file cannot be written."""
 
 _ENTRY = struct.Struct("<QQQQd")
 
@@ -87,11 +87,11 @@ class Clock:
 
 
 class OutputWriter:
-    """Writes one stream of a task to its files, which are made with the first line.
+    """Writes one stream of a task to its files, which are created with the first line.
 
-    What the disk refuses is kept in memory, up to ``MOST_WAITING_BYTES``, and written when there is room again;
-    ``error`` says why in the meantime, ``lost`` counts the lines that could not be kept. ``goes_on``: after what an
-    earlier attempt of the task has left there, of which ``last`` is the last block.
+    Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later; meanwhile
+    ``error`` says why, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of an
+    earlier attempt of the task, whose last block is ``last``.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:
@@ -117,7 +117,7 @@ class OutputWriter:
             self.lost += entry.lines
 
     def _find_end(self) -> Entry | None:
-        """The last block whose lines are all there: a host that was killed may have left half of one behind it."""
+        """The last complete block: a host that was killed may have left a partial one behind it."""
         try:
             index = index_file(self._path).read_bytes()
             size = self._path.stat().st_size
@@ -131,7 +131,7 @@ class OutputWriter:
         return None
 
     def close(self) -> None:
-        """Write what is left if that is possible now, and let go of the files."""
+        """Write the rest if that is possible now, and close the files."""
         if self._waiting:
             self._write_waiting()
         self.lost += sum(entry.lines for entry, _ in self._waiting)
@@ -155,7 +155,7 @@ class OutputWriter:
             self.error = None
 
     def _append(self, entry: Entry, block: bytes) -> None:
-        """Both or neither: an index that names what is there, and nothing behind that."""
+        """Append lines and index entry, both or neither: the index describes all that is in the file."""
         if self._index < 0:
             self._open()
         try:

@@ -1,4 +1,4 @@
-"""Reading what a run's tasks have printed, by pages: no more of it is in memory than is asked for."""
+"""Reads the output of a run's tasks by pages; only the requested pages are in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...schema.events import Logged
 from .output_files import DIRECTORY, ENTRY_BYTES, Entry, index_file, source_of
 
 PAGE_BYTES = 256 << 10
-"""Of text in one page, or one block where that is longer."""
+"""The most text in a page, unless a single block is longer."""
 PAGE_LINES = 5000
 
 
 class _Index(Sequence[Entry]):
-    """The entries of one index file, read one at a time as they are asked for. Close it."""
+    """The entries of one index file, read one at a time on demand. Must be closed."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -71,13 +71,13 @@ class _Source:
 
 
 class OutputReader:
-    """The output of a run, as far as it has been written by now. A context manager: it holds files open."""
+    """The output of a run that has been written so far. A context manager, because it keeps files open."""
 
     def __init__(self, run_dir: Path, task: str = "") -> None:
-        """``task``: only the output of this one. Without files of output it is empty. Raises Unavailable."""
+        """``task``: read only the output of this task. Empty if there are no output files. Raises Unavailable."""
         directory = run_dir / DIRECTORY
         self.found = bool(run_dir.name) and directory.is_dir()
-        """Whether there are files at all."""
+        """Whether there are output files."""
         self._sources: list[_Source] = []
         try:
             for index in sorted(directory.glob("*.index")) if self.found else ():
@@ -98,7 +98,7 @@ class OutputReader:
             source.close()
 
     def before(self, time: float | None = None) -> tuple[list[Logged], bool]:
-        """The last blocks that came before ``time`` (None: the end), oldest first, and whether there are earlier ones.
+        """The last blocks written before ``time`` (None: the end), oldest first, and whether there are earlier ones.
 
         About ``PAGE_BYTES`` of text and ``PAGE_LINES`` lines, in whole blocks.
         """
@@ -126,7 +126,7 @@ class OutputReader:
         return page[::-1], bool(ends)
 
     def after(self, time: float) -> tuple[list[Logged], bool]:
-        """The first blocks that came after ``time``, oldest first, and whether there are later ones by now."""
+        """The first blocks written after ``time``, oldest first, and whether there are later ones by now."""
         page: list[Logged] = []
         size = lines = 0
 
@@ -141,9 +141,9 @@ class OutputReader:
         return page, False
 
     def blocks(self, places: dict[tuple[str, str], int]) -> Iterator[Logged]:
-        """Every block from ``places`` on, how many of each task and stream have been read; it is kept up to date.
+        """Iterate over blocks, oldest first by the clocks of their hosts.
 
-        Oldest first by the clocks of their hosts, read as they are asked for.
+        ``places``: the number of blocks read of each task and stream, where to continue; it is kept up to date.
         """
         for _, source, place in self._from(lambda source: places.get((source.task, source.stream), 0)):
             block = source.block(place)
@@ -153,8 +153,8 @@ class OutputReader:
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
         """Lines of one stream from number ``first`` (negative: from the end), at most ``count`` and ``PAGE_BYTES``.
 
-        The reader must be of one task. None where that stream has printed nothing. Fewer lines, or later ones, come
-        where the next page is to begin, or where lines could not be saved.
+        The reader must be of one task. None if the stream is empty. There may be fewer lines, at the end of a page, or
+        later ones, if lines could not be saved.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
         if source is None or not len(source.index):
@@ -186,7 +186,7 @@ class OutputReader:
         return found
 
     def total(self, stream: str) -> int:
-        """How many lines a stream has by now. The reader must be of one task."""
+        """The number of lines of a stream so far. The reader must be of one task."""
         for source in self._sources:
             if source.stream == stream and len(source.index):
                 return source.index[-1].first + source.index[-1].lines

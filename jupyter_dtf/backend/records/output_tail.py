@@ -1,4 +1,4 @@
-"""What is kept in memory of a run's output: the last lines of every stream, within a bound for the whole run. Pure."""
+"""Decides which output of a run stays in memory: the last lines of every stream, bounded for the whole run. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from ...schema.events import Logged, encode_event
 
 MOST_BYTES = 2 << 20
-"""Of output, for each run. The rest is in its files."""
+"""The most output per run. The rest is in its files."""
 ENDED_BYTES = 256 << 10
 """The same for a run that has ended."""
 
@@ -32,7 +32,7 @@ def log_source(data: bytes) -> Source:
 
 
 class OutputTail:
-    """Decides which events with output go when new ones come: the oldest of the stream that has most."""
+    """Decides which events with output are dropped when new ones arrive: the oldest of the largest stream."""
 
     def __init__(self) -> None:
         self._events: dict[Source, deque[tuple[int, int]]] = {}  # (seq, bytes), oldest first
@@ -40,14 +40,14 @@ class OutputTail:
         self._total = 0
 
     def add(self, seq: int, source: Source, size: int) -> list[tuple[int, Source]]:
-        """Note an event; returns those that are not to be kept any more."""
+        """Add an event; returns those to drop."""
         self._events.setdefault(source, deque()).append((seq, size))
         self._bytes[source] = self._bytes.get(source, 0) + size
         self._total += size
         return self.shrink(MOST_BYTES)
 
     def shrink(self, most_bytes: int) -> list[tuple[int, Source]]:
-        """Keep no more than so many bytes, and the newest event of every stream; returns those that go."""
+        """Return the events to drop to stay within this many bytes; the newest event of every stream is kept."""
         gone = []
         while self._total > most_bytes:
             source = max((source for source in self._events if len(self._events[source]) > 1),
@@ -62,7 +62,7 @@ class OutputTail:
 
 
 class EmptiedEvents:
-    """What stands in the place of an event whose lines are not kept, so that numbers have no gaps. One for a stream."""
+    """Replaces events whose lines are dropped, so that sequence numbers have no gaps. One per stream."""
 
     def __init__(self) -> None:
         self._encoded: dict[Source, bytes] = {}

@@ -1,4 +1,4 @@
-"""What is known of machines over time: the last hour as it was told, a day before it in means of a minute. Pure."""
+"""Figures of machines over time: the last hour as reported, the day before as means of a minute. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ...schema.machines import MachineSeries
 from ...schema.metrics import host_figure
 
 FINE = 1800
-"""Values as they were told: an hour, at one in two seconds."""
+"""The number of values kept as reported: an hour, at one every two seconds."""
 COARSE_S = 60.0
 COARSE = 1440
-"""Means of a minute each, of what is older: a day."""
+"""The number of means of a minute kept of older values: a day."""
 MOST_HOSTS = 256
-"""Beyond it, the host that has been silent for longest is forgotten for a new one."""
+"""Beyond it, a new host replaces the one that has been silent the longest."""
 SILENT_S = 60.0
-"""While all have been heard of since, there is no room for another."""
+"""A host is replaced only if it has been silent for this long."""
 
 
 class Ring:
-    """One figure of one host, oldest first. Bounded, whatever comes."""
+    """One figure of one host, oldest first, of bounded length."""
 
     def __init__(self) -> None:
         self._fine: deque[tuple[float, float]] = deque()
@@ -28,7 +28,7 @@ class Ring:
         self._minute: list[tuple[float, float]] = []  # on their way from fine to coarse
 
     def add(self, time: float, value: float) -> None:
-        """Add a value at ``time`` (seconds since the epoch). One that is no newer than the last is left out."""
+        """Add a value at ``time`` (seconds since the epoch). It is ignored unless it is newer than the last."""
         if self._fine and time <= self._fine[-1][0]:
             return
         self._fine.append((time, value))
@@ -40,7 +40,7 @@ class Ring:
             self._minute.append(old)
 
     def after(self, time: float) -> list[tuple[float, float]]:
-        """(time, value) of what is newer than ``time``, oldest first."""
+        """(time, value) of the values after ``time``, oldest first."""
         last = [_mean(self._minute)] if self._minute else []
         return [point for part in (self._coarse, last, self._fine) for point in part if point[0] > time]
 
@@ -51,14 +51,14 @@ def _mean(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 class Machines:
-    """The figures of a cluster's hosts. A host that has gone is kept, so that a plot shows how it was."""
+    """The figures of a cluster's hosts, including those that have left, so that plots show them."""
 
     def __init__(self) -> None:
         self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, the one last heard of last
         self._heard: dict[str, float] = {}
 
     def add(self, host: str, time: float, figures: Mapping[str, float]) -> None:
-        """What a host has told of itself at ``time``."""
+        """Add the figures that a host reported at ``time``."""
         if host not in self._rings and len(self._rings) >= MOST_HOSTS:
             longest = next(iter(self._rings))
             if time - self._heard[longest] < SILENT_S:

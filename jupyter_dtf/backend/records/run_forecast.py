@@ -1,4 +1,4 @@
-"""How a run would scale by what its own steps took, and what it made of what it had. Pure."""
+"""Forecasts how a run would scale from its measured steps, and analyses its efficiency. Pure."""
 
 from __future__ import annotations
 
@@ -35,40 +35,40 @@ _SAID = {
 }
 _SAID_OF_ALL = "Computing, with reading the input and updating, is slower than forecast"
 _FEWEST = 8
-"""Steps of a task that say something."""
+"""The fewest steps of a task that are meaningful."""
 _SLOWER = 0.1
-"""A task is slower than the others if its own part of a step is longer by this part."""
+"""A task is slower than the others if its own part of a step is longer by this fraction."""
 _APART = 0.15
-"""What differs from the forecast by less than this part of the step is as forecast."""
+"""A part agrees with the forecast if it differs by less than this fraction of the step."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run's tasks have told of their steps, medians; seconds of a step."""
+    """Medians of what a run's tasks have reported of their steps, in seconds per step."""
 
     steps: int
     step_s: float
     low_s: float
     exchange_s: float | None
-    """Spent in exchanges, waiting for slower tasks among it; None where nobody told."""
+    """Seconds in exchanges, including waiting for slower tasks; None if no task reported it."""
     variation: float
     examples_per_s: float
     own_s: dict[str, float]
-    """Of each task, without what it spent in exchanges; empty where nobody told."""
+    """Seconds of each task without its exchanges; empty if no task reported them."""
     within_machines: bool
-    """Whether exchanges within one machine are among those that were measured."""
+    """Whether the measured exchanges include those within a machine."""
     input_s: float | None
-    """In which steps waited for their batches, on the task that the others wait for most; None where nobody told."""
+    """Seconds of waiting for batches, on the task that the others wait for most; None if no task reported it."""
     waiting_s: float | None
-    """Of the exchange of the same task, for which it waited for others."""
+    """Seconds of that task's exchange in which it waited for others."""
     checkpoint_s: float | None
-    """Spent in snapshots for checkpoints, on the average of all steps; beside ``step_s``."""
+    """Seconds of snapshots for checkpoints, averaged over all steps; in addition to ``step_s``."""
     waits_for_input_s: dict[str, float]
-    """Of each task that told."""
+    """Seconds of waiting for batches, of each task that reported them."""
 
 
 def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
-    """None of a run of too few steps."""
+    """The medians of a run; None if it has too few steps."""
     steps = {task: _values(part) for (metric, task), part in series.items() if metric == "step_seconds"}
     steps = {task: values for task, values in steps.items() if values.size >= _FEWEST}
     if not steps:
@@ -116,22 +116,22 @@ def _of_step(parts: TaskParts | None, metric: str, step_s: float) -> float | Non
 
 
 def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
-    """The forecast of a run. Its strategy and its sizes are the run's where the settings leave them open.
+    """The forecast of a run. Strategy and sizes default to the run's.
 
-    Raises Conflict for a run that is none of a training by a known strategy, or that has taken too few steps.
+    Raises Conflict unless the run is a training with a supported strategy that has taken enough steps.
     """
     info, found = record.info, measured(dict(record.series))
     strategy, computing = _strategy(info), _computing(info)
     if found is None or not strategy:
         raise Conflict(
-            f"A run is forecast that trains by {', '.join(_STRATEGIES)} and has taken {_FEWEST} steps and more beside "
-            f"the first {LEFT_OUT}. Received: {info.name}, {info.strategy or info.kind}"
+            f"A run must train with one of {', '.join(_STRATEGIES)} and have taken at least {_FEWEST} steps after the "
+            f"first {LEFT_OUT} to be forecast, got {info.name}, {info.strategy or info.kind}"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
 
 def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: int, left_out_s: float = 0.0) -> Basis:
-    """``left_out_s``: of a step, which is no computing."""
+    """``left_out_s``: seconds of a step that are not computation."""
     weights = info.origin.weights or 0
     batch = _batch_size(info, found)
     on_gpu = any(task.gpus for task in info.tasks)
@@ -157,10 +157,10 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 
 
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
-    """What the run's steps were made of, beside the forecast for as many tasks. What was not measured is named so.
+    """Compare the parts of the run's steps with the forecast for as many tasks. What was not measured is marked.
 
-    Without a ``forecast`` it is made of what the run's own steps took for computing, so that only the exchange and the
-    waiting can differ from it. Raises InvalidInput for a forecast that does not have as many tasks.
+    ``forecast`` defaults to one made from the compute time of the run's own steps, so that only exchange and waiting
+    can differ from it. Raises InvalidInput for a forecast without this number of tasks.
     """
     info, found = record.info, measured(dict(record.series))
     tasks, strategy = _computing(info), _strategy(info)
@@ -194,7 +194,7 @@ def efficiency(record: RunRecord, forecast: Forecast | None = None) -> Efficienc
 
 
 def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
-    """A step and its parts beside the forecast; ``own`` is said of what the forecast has from the run itself."""
+    """A step and its parts compared with the forecast; ``own``: the label of what the forecast takes from the run."""
     parts = point.parts
     knows_input, exchange = found.input_s is not None, found.exchange_s
     among = "update among it" if knows_input else "input and update among it"
@@ -228,7 +228,7 @@ def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
 
 
 def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, list[str]]:
-    """The task that the others wait for, if they do (``waits``), and sentences on it and on what differs from the
+    """The task that the others wait for, if they do (``waits``), and sentences about it and about differences from the
     forecast.
     """
     slowest, said = "", []
@@ -255,7 +255,7 @@ def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, l
 
 
 def _why_slow(found: Measured, task: str, longer_s: float) -> str:
-    """A sentence where it is its input that makes a task slower than the others, by so much."""
+    """A sentence if a task is slower than the others, by this much, because of its input."""
     waits = found.waits_for_input_s
     others = [seconds for other, seconds in waits.items() if other != task]
     if task not in waits or not others or waits[task] - statistics.median(others) < longer_s / 2:
@@ -265,7 +265,7 @@ def _why_slow(found: Measured, task: str, longer_s: float) -> str:
 
 
 def _values(part: Series) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Those of the steps that count."""
+    """The values of the steps that count."""
     value, step = part.value, part.step
     size = min(len(value), len(step))
     kept: np.ndarray[tuple[int], np.dtype[np.float64]] = value[:size][
@@ -287,7 +287,7 @@ def _computing(info: RunInfo) -> int:
 
 
 def _per_machine(info: RunInfo) -> int:
-    """Tasks that compute on the same host; hosts of one machine are taken for machines of their own."""
+    """The number of tasks that compute on the same host; every host is assumed to be a machine of its own."""
     hosts: dict[str, int] = {}
     for task in info.tasks:
         if task.task.partition(":")[0] not in CPU_JOBS:

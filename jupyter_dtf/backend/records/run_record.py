@@ -33,7 +33,7 @@ from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
 
 _EVENT_BYTES, _LINE_BYTES = 256, 64
-"""What an event with output and each of its lines take beside their characters."""
+"""The overhead of an event with output, and of each of its lines, besides the characters."""
 
 
 class RunRecord:
@@ -45,13 +45,13 @@ class RunRecord:
     ``lost``    ``{task: points}`` that were numbered by the task and never arrived; empty when all is well
     ``skipped`` ``{type: events}`` that this version cannot read, which a newer one has written
 
-    A task that is started again continues its series. From the step on with which it does, its points take the place of
-    those before: a plot shows the way that led to the model. The machine's metrics are of a time, not of a step of the
-    training: all of them stay, and their steps (seconds) go on from the last one.
+    A restarted task continues its series. From its first step on, its points replace the earlier ones, so that a plot
+    shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of them are
+    kept, and their steps (seconds) continue from the last one.
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """Make a record without events. ``run`` may be a summary from any time: events override what they tell."""
+        """Make a record without events. ``run`` may be a summary from any time: events override its fields."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()
@@ -96,8 +96,8 @@ class RunRecord:
         """
         if seq != self.info.next_seq:
             raise Conflict(
-                f"The events of a run are applied in order, without gaps: the next of {self.info.id} is "
-                f"{self.info.next_seq}. Received: {seq}"
+                f"The events of a run must be applied in order, without gaps: `seq` must be {self.info.next_seq} for "
+                f"{self.info.id}, got {seq}"
             )
         try:
             self._follow(seq, event)
@@ -126,10 +126,10 @@ class RunRecord:
                 self.info.best = self._best.of_points(self._headline_of, self._tasks_of)
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """(seq, event) of the events after sequence number ``after`` but the points, oldest first, at most ``limit``.
+        """(seq, event) of the events after sequence number ``after`` except points, oldest first, at most ``limit``.
         Histograms and pictures are in ``media``.
 
-        Of output there is what a record keeps, the last of it (``OutputTail``); the run's files have all.
+        Only the last output is kept (``OutputTail``); the run's files have all of it.
         """
         start = bisect.bisect_right(self._seqs, after)
         end = len(self._seqs) if limit is None else start + limit
@@ -265,8 +265,8 @@ class RunRecord:
         self.info.headline = {name: names[metric] for name, metric in self._headline_of.items()}
 
     def _update_sparkline(self) -> None:
-        """A trial's objective, else the loss of the first task that reports one, or the first metric of the headline
-        while there is neither.
+        """Use a trial's objective, else the loss of the first task that reports one, else the first metric of the
+        headline.
         """
         best = [*objectives_of(self.info)[:1], "loss"]
         if self._sparkline_of is None or self._sparkline_of[0] != best[0]:

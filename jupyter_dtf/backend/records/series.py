@@ -25,10 +25,10 @@ class Series:
     """The points of one metric of one task, oldest first.
 
     ``step``, ``time`` (seconds since the epoch), ``value`` and ``seq`` (the point's number within its task) are
-    read-only arrays of shape ``[len(series)]``. They show the points there were when they were asked for and stay as
-    they are while the series grows, so another thread may go on reading them.
+    read-only arrays of shape ``[len(series)]``. They are snapshots that do not change while the series grows, so
+    another thread may keep reading them.
 
-    A task that is started again continues its series: ``attempt`` says whose each point is.
+    A restarted task continues its series: ``attempt`` is the attempt of each point.
     """
 
     __slots__ = ("_begins", "_columns", "_seq", "_size")
@@ -128,9 +128,9 @@ class MeanSeries:
     """The mean of one metric over the tasks that report it, by step, every task weighted equally.
 
     A step is averaged once all tasks that still report have reached it, over those that reported it; its time is that
-    of the last of them. A step that is reported again later, below one already averaged, is left out. When a task
-    reports for the first time, or is started again, all begins anew in another ``series``: so the first steps have it
-    too, and those that are repeated as they became.
+    of the last of them. A step that is reported later, below one already averaged, is ignored. When a task reports for
+    the first time or is restarted, the mean is recomputed in a new ``series``, so that it includes all steps of that
+    task, and repeated steps as they were last.
     """
 
     AT_ONCE = 5000

@@ -17,19 +17,19 @@ from .hub import Hub
 from .series import Series
 
 FRESH_S = 0.08
-"""Who asks so soon after another gets the same."""
+"""Seconds for which a result is reused for other viewers."""
 _KEPT = 50
-"""Versions back to which a viewer is sent what has changed; one that is further behind is sent all."""
+"""Viewers at most this many versions behind are sent the changes; others are sent everything."""
 
 _MOST_POINTS = 40_000
-"""So many points, about, a metric's lines of tasks have together: of 512 tasks a plot shows the mean and the range."""
+"""The approximate number of points of all tasks' lines of a metric: with 512 tasks a plot shows mean and range."""
 
 _Line = tuple[str, str, int | None]
-"""Metric, task, and the attempt that a later one has taken the place of."""
+"""Metric, task, and the attempt, if it was replaced by a later one."""
 
 
 class Plot:
-    """What plots of one metric of a run show that have one width and x axis, in versions. For any thread."""
+    """The versioned contents of the plots of one metric of a run with one width and x axis. Thread-safe."""
 
     def __init__(self, hub: Hub, run: str, metric: str, width: int, x: str) -> None:
         """Raises InvalidInput."""
@@ -47,8 +47,8 @@ class Plot:
         self._encoded: dict[int, list[bytes]] = {}  # by the version that they are for
 
     def since(self, version: int) -> tuple[int, list[bytes], bool]:
-        """A newer version, the encoded frames that lead to it from ``version`` (0: nothing is known), and whether it
-        is the newest there is: if not, it is to be asked again.
+        """A newer version, the encoded frames that lead to it from ``version`` (0: from nothing), and whether it is the
+        newest; if not, call again.
         """
         with self._lock:
             if time.monotonic() - self._made >= FRESH_S or version == self._version:
@@ -110,7 +110,7 @@ class Plot:
 
 
 def width_of_each(width: int, tasks: int) -> int:
-    """How wide the line of one of so many tasks is drawn where their mean is drawn ``width`` pixels wide."""
+    """The width in pixels for which the line of each task is decimated if that of their mean is ``width``."""
     return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
 
 

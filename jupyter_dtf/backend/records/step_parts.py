@@ -1,4 +1,4 @@
-"""What the tasks of a run have told of the parts of their steps. Pure."""
+"""The parts of the steps that the tasks of a run have reported. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...schema.metrics import STEP_COMPUTE, STEP_EXCHANGE, STEP_INPUT, STEP_PART
 from .series import Series
 
 _WHOLE = (STEP_COMPUTE, STEP_INPUT, STEP_EXCHANGE)
-"""What adds up to a usual step, which writes no checkpoint."""
+"""The parts that add up to a step without a checkpoint."""
 
 
 @dataclass(frozen=True)
 class TaskParts:
-    """Means over what a task has told, seconds of a step."""
+    """Means of what a task has reported, in seconds per step."""
 
     seconds: Mapping[str, float]
 
     def mean(self, metric: str) -> float:
-        """0 of a part that is not measured."""
+        """The mean of a part; 0 if it was not measured."""
         return self.seconds.get(metric, 0.0)
 
     def share(self, metric: str) -> float | None:
-        """Of a usual step, 0 to 1; None of a part that is not measured."""
+        """The fraction of a step without a checkpoint, from 0 to 1; None for a part that was not measured."""
         whole = sum(self.mean(part) for part in _WHOLE)
         if metric not in self.seconds:
             return None
@@ -33,7 +33,7 @@ class TaskParts:
 
 
 def step_parts(series: Mapping[tuple[str, str], Series], tasks: Collection[str]) -> dict[str, TaskParts]:
-    """Those of ``tasks`` that have told."""
+    """The parts of those of ``tasks`` that have reported any."""
     found: dict[str, dict[str, float]] = {}
     for (metric, task), part in series.items():
         if metric in STEP_PARTS and task in tasks:

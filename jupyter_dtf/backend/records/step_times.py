@@ -11,7 +11,7 @@ from ...schema.design import StepTimes
 from .series import Series
 
 LEFT_OUT = 4
-"""Steps at the beginning that do more than those after them: the graph is built, two are traced, one is checked."""
+"""Steps to skip at the beginning, which include building the graph, tracing and the check of the first step."""
 _METRIC = "step_seconds"
 
 

@@ -1,8 +1,8 @@
-"""The runs of the past, in SQLite. One process writes a run (its cluster's); many read.
+"""The store of runs, in SQLite. One process writes a run (its cluster's); many read.
 
-A ``Store`` may be used from several threads. A damaged file is moved aside and a new one started; one that is newer
-is used as far as it allows (``store_file``), and otherwise left alone and refused. Parts of a row that this version
-cannot read stay in it.
+A ``Store`` may be used from several threads. A damaged file is moved aside and a new one created; a file of a
+newer version is used as far as it allows (``store_file``), and otherwise left unchanged and rejected. Parts of a row
+that this version cannot read are kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # what this process has 
 
 class Store:
     """Runs and their events. ``moved_aside`` is where a damaged file went when this store was opened, if one did;
-    ``refusal`` says why the file is not written to, where a newer version has made it one that this may only read.
+    ``refusal`` says why the file is not written to if a newer version has made it read-only for this one.
 
     Every method raises Unavailable when the file cannot be read or written.
     """
@@ -52,7 +52,7 @@ class Store:
     def __init__(self, path: str | Path | None = None) -> None:
         """Open or make the file (mode 0600), by default ``paths.store_path()``.
 
-        Raises Unavailable if it cannot be opened, or if a newer version has made it which this one cannot read.
+        Raises Unavailable if it cannot be opened, or is of a newer version and cannot be read by this one.
         """
         self.path = Path(path) if path is not None else paths.store_path()
         self.moved_aside: Path | None = None
@@ -72,7 +72,7 @@ class Store:
             if room.is_full(self.path.parent):
                 raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
             raise Unavailable(
-                f"The store of runs must be a file that can be read and written: {error}. Received: {self.path}"
+                f"The store of runs must be a file that can be read and written, got {self.path}: {error}"
             ) from error
         self.refusal = "" if now.is_writable else now.refusal(self.path)
         self._tables = self._version_of_tables()
@@ -101,12 +101,12 @@ class Store:
             db.executemany("INSERT OR IGNORE INTO events (run_id, seq, data) VALUES (?, ?, ?)", events)
 
     def put_run(self, info: RunInfo) -> None:
-        """Write the description of a run, replacing an older one. Fields that only a newer version knows stay."""
+        """Write the description of a run, replacing an older one. Fields of newer versions are kept."""
         with self._transaction() as db:
             self._put(db, info)
 
     def append(self, run_id: str, events: Iterable[tuple[int, bytes]]) -> None:
-        """Write events of a run; events already in the store stay as they are."""
+        """Write events of a run; events already in the store are not changed."""
         self.write([], ((run_id, seq, data) for seq, data in events))
 
     def replace(self, events: Iterable[tuple[str, int, bytes]]) -> None:
@@ -120,9 +120,9 @@ class Store:
     def mark_lost(
         self, run_id: str, message: str, when: float | None = None, *, known: RunDescriptor | None = None
     ) -> RunInfo:
-        """End a run whose cluster is gone: an event of its own says so. A run that has ended stays as it is.
+        """Mark a run whose cluster is gone as lost, with an event. A run that has ended is not changed.
 
-        ``known``: what to write of one whose cluster had come to write nothing. Raises NotFound without it.
+        ``known``: the description to write if the cluster has not written one; without it, raises NotFound.
         """
         with self._transaction() as db:
             try:
@@ -162,9 +162,9 @@ class Store:
         max_runs: int | None = None,
         deleted_s: float | None = None,
     ) -> list[str]:
-        """Forget ended runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those that a
-        person deleted longer ago than ``deleted_s``. Returns their ids. One that was taken for lost when it was
-        deleted, and lives, stays.
+        """Remove ended runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those that were
+        deleted longer ago than ``deleted_s``. Returns their ids. A run that was presumed lost when it was deleted but
+        is still active is kept.
         """
         final = tuple(state.value for state in RunState if state.is_final)
         ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
@@ -327,7 +327,7 @@ def _decoded(run_id: object, data: object) -> RunInfo:
 
 
 def _no_run(run_id: str) -> NotFound:
-    return NotFound(f"A run is named by its id. Received: {run_id!r:.100}, which no run has")
+    return NotFound(f"There is no run with the id {run_id!r:.100}")
 
 
 def _column(db: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[str]:

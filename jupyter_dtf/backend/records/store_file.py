@@ -1,13 +1,13 @@
 """Creates, opens and migrates the store's file; leaves files of newer versions alone.
 
-A file says by itself who may use it. SQLite's ``user_version`` is the oldest schema whose code can read it; the table
-``about`` has the file's own schema, and the oldest whose code may write to it (``writers``). Code of before that table
-looks at ``user_version`` alone.
+A file states which versions may use it. SQLite's ``user_version`` is the oldest schema whose code can read it; the
+table ``about`` has the file's own schema, and the oldest whose code may write to it (``writers``). Versions older than
+that table check ``user_version`` only.
 
-* ``SCHEMA_VERSION`` is raised by any change of the tables, with a step that brings a file of the one before to it.
-* ``READERS`` and ``WRITERS`` are raised to it by a change that older code would misread, or would spoil by writing.
+* ``SCHEMA_VERSION`` is raised by any change of the tables, with a step that migrates a file of the previous schema.
+* ``READERS`` and ``WRITERS`` are raised to it by a change that older code would misread, or would damage by writing.
 
-What a row holds (``RunInfo``, events) is no matter of the schema: ``schema.protocol`` says how that may grow.
+The contents of rows (``RunInfo``, events) are not part of the schema: ``schema.protocol`` says how they may grow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA_VERSION = 3
 READERS = 1
 """The oldest schema whose code can read a file of this one."""
 WRITERS = 1
-"""The oldest whose code may write to it."""
+"""The oldest schema whose code may write to a file of this one."""
 _APPLICATION_ID = 0x44544652  # "DTFR": tells our file from another program's
 
 # Infos are msgpack, not JSON: a diverged loss is NaN, which JSON cannot say.
@@ -101,10 +101,10 @@ def _number(text: str | None, otherwise: int) -> int:
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
-    """Open the file, made or brought to this version's schema if need be; for reading only where it says so.
+    """Open the file, created or migrated to this version's schema if necessary; read-only if it says so.
 
-    Raises Unavailable for a file that only newer code can read, which is left as it is, sqlite3.DatabaseError for one
-    that is damaged or none of ours, and sqlite3.OperationalError where it cannot be used now.
+    Raises Unavailable for a file that only newer versions can read, which is left unchanged, sqlite3.DatabaseError for
+    one that is damaged or not ours, and sqlite3.OperationalError if it cannot be used now.
     """
     if not path.exists():
         private.open_file(path, 0).close()  # before SQLite makes it readable to others
@@ -148,7 +148,7 @@ def _migrate(db: sqlite3.Connection, path: Path, now: Standing) -> None:
     try:
         if any(step.destroys for step in steps):
             _log.warning(
-                "%s goes from schema %d to %d; as it was, it is kept in %s",
+                "%s is migrated from schema %d to %d; a copy of the old file is in %s",
                 path,
                 now.schema,
                 SCHEMA_VERSION,
@@ -161,8 +161,8 @@ def _migrate(db: sqlite3.Connection, path: Path, now: Standing) -> None:
         if type(error) is sqlite3.DatabaseError:  # it is damaged
             raise
         raise Unavailable(
-            f"The store of runs at {path} is of schema {now.schema} and cannot be brought to {SCHEMA_VERSION}: {error}"
-            ". It is as it was; set JUPYTER_DTF_DATA_DIR to another folder to begin a new one"
+            f"The store of runs at {path} is of schema {now.schema} and cannot be migrated to {SCHEMA_VERSION}: "
+            f"{error}. It was not changed; set JUPYTER_DTF_DATA_DIR to another folder to start a new one"
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Keeps a run's submission in its directory: the program with model and data, and the request.
 
 ``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest. That
-is written last: without it there is nothing. The process that submits the run writes them, and whoever is to go on with
-it reads them. They are their owner's alone, for reading a program runs what is in it.
+is written last and marks them as complete. The process that submits the run writes them, and the one that resumes it
+reads them. Only their owner may read or write them, because unpickling a program runs code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ...schema.run import RunInfo, RunRequest
 
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
-"""Of a program, with the model and the data. Of a larger one the data are left out."""
+"""The largest program, with model and data, that is kept whole. Of a larger one the data are left out."""
 ROOM = 4
-"""So many times what is kept has to be free: it is checkpoints that the room is for."""
+"""This many times the size of what is kept must be free, because checkpoints need the space more."""
 FORMAT = 1
 _PROGRAM, _SUBMISSION = "program", "submission.json"
 _WRITTEN_BYTES = 4 << 20
@@ -39,16 +39,15 @@ class Submission(PeerStruct):
     format: int
     request: RunRequest
     bytes: int
-    """Of the program."""
+    """The size of the program."""
     left_out_bytes: int = 0
-    """The size of the whole program, where its data were left out for it. 0: it is whole."""
+    """The size of the whole program if its data were left out because of it; 0 if it is whole."""
 
 
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
-    """Keep what a run is submitted with; of a program above ``MOST_BYTES`` that ``without_data``, if that is not.
+    """Keep a run's submission; ``without_data`` instead of a program larger than ``MOST_BYTES``, if it is smaller.
 
-    Where that would take more than a part of the room that is left, or ``run_dir`` is not to be had, nothing is kept,
-    and the log says so.
+    If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
     """
     kept, left_out_bytes = program, 0
     if program.size > MOST_BYTES:
@@ -64,14 +63,14 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
                 file.write(chunk)
         _describe(directory, Submission(format=FORMAT, request=request, bytes=kept.size, left_out_bytes=left_out_bytes))
     except OSError as error:
-        _log.warning("What the run in %s was submitted with is not kept: %s", run_dir, error)
+        _log.warning("The submission of the run in %s is not kept: %s", run_dir, error)
         remove(run_dir)
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Keep the program of the run in ``of`` for one that goes on from it as well: the same file, as long as it can be.
+    """Keep the program of the run in ``of`` for a run that continues it as well, as a hard link if possible.
 
-    ``found`` is what ``read`` has found there.
+    ``found`` is the result of ``read`` there.
     """
     directory = run_dir / DIRECTORY
     try:
@@ -92,7 +91,7 @@ def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) 
 def read(run_dir: Path) -> tuple[Submission, Packed]:
     """Read a run's submission; the program is memory-mapped, not read.
 
-    Raises NotFound where it is not kept, InvalidInput for what is not this user's own, or this version cannot read.
+    Raises NotFound if it was not kept, InvalidInput if it belongs to another user or this version cannot read it.
     """
     directory = run_dir / DIRECTORY
     try:
@@ -101,21 +100,21 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
             found = os.fstat(file.fileno())
             if found.st_uid != os.getuid():
                 raise InvalidInput(
-                    "A program is this user's own, for reading it runs what is in it. Received: "
-                    f"{directory / _PROGRAM}, of uid {found.st_uid}"
+                    "A program must belong to this user, because unpickling it runs code, got "
+                    f"{directory / _PROGRAM} of uid {found.st_uid}"
                 )
             if submission.format != FORMAT or found.st_size != submission.bytes:
                 raise InvalidInput(
-                    f"What a run was submitted with is of format {FORMAT} and {submission.bytes} bytes. Received: "
-                    f"{directory}, of format {submission.format} and {found.st_size} bytes"
+                    f"A kept submission must be of format {FORMAT} and of {submission.bytes} bytes, got {directory} of "
+                    f"format {submission.format} and of {found.st_size} bytes"
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise NotFound(
-            f"What a run was submitted with is kept in its directory. Received: {run_dir}, without"
+            f"The directory of the run must contain what it was submitted with, got {run_dir}, which does not"
         ) from None
     except OSError as error:
-        raise InvalidInput(f"What a run was submitted with can be read. Received: {directory}, {error}") from None
+        raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
     return submission, Packed([memoryview(program)])
 
 
@@ -141,7 +140,7 @@ def _check_room(directory: Path, size: int) -> None:
     """Raise OSError if keeping it would leave too little room for checkpoints and events."""
     room = os.statvfs(directory)
     if room.f_bavail * room.f_frsize < ROOM * size:
-        raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much has to be free", str(directory))
+        raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much must be free", str(directory))
 
 
 def _describe(directory: Path, submission: Submission) -> None:

@@ -29,7 +29,7 @@ class _TraceFile(TraceData, kw_only=True):
 def read_traces(run_dir: Path) -> TraceData:
     """The traces of all tasks so far, merged into one. Raises NotFound if there are none.
 
-    After a profile, those of the newest: a task that has none in it may have left one of before.
+    After a profile, only those of the newest: other tasks may have left traces of earlier ones.
     """
     files = sorted(trace_file(run_dir, "*").parent.glob("*.json")) if run_dir.name else []
     if not files:
@@ -40,10 +40,10 @@ def read_traces(run_dir: Path) -> TraceData:
 
 
 def read_placement(run_dir: Path) -> RunPlacement:
-    """Where the layers of a pipeline were to be and ran. Raises NotFound for any other run, and before a first step."""
+    """Where the layers of a pipeline were placed and ran. Raises NotFound for other runs, and before the first step."""
     file = placement_file(run_dir)
     if not run_dir.name or not file.exists():
-        raise NotFound("Only a run with dtf.Pipeline, after its first step, knows where its layers ran")
+        raise NotFound("Where layers ran is known only for runs with dtf.Pipeline, after their first step")
     return _decoded(file, RunPlacement)
 
 
@@ -53,5 +53,5 @@ def _decoded(file: Path, type_: type[T]) -> T:
         return msgspec.json.decode(private.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unavailable(
-            f"The file {file.name} of the run must be as its task has left it, got another: {error!s:.200}"
+            f"The file {file.name} of the run must be as its task wrote it, got a different one: {error!s:.200}"
         ) from None

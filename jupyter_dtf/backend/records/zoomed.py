@@ -14,10 +14,10 @@ from .series import Floats, Series
 
 
 def part_of(x: Floats, start: float, end: float) -> slice:
-    """The points of ``x``, shape ``[n]``, from ``start`` to ``end``, and one more on each side: lines go on there.
+    """The slice of ``x``, shape ``[n]``, from ``start`` to ``end``, plus one point on each side, where lines continue.
 
-    Steps that a program reports again, lower than before, are within the slice, with what is between: it goes from the
-    first to the last segment of the line that touches the limits, also where no point is between them.
+    It extends from the first to the last segment of the line that touches the limits, even if no point is between them.
+    So if a program reports lower steps again, they are included, together with everything in between.
     """
     if x.size == 0:
         return slice(0, 0)
@@ -34,15 +34,16 @@ def part_of(x: Floats, start: float, end: float) -> slice:
 def zoomed_frames(
     hub: Hub, run: str, metrics: Collection[str], limits: tuple[float, float], *, width: int, x: str
 ) -> list[SeriesFrame]:
-    """The lines of these metrics between two values of ``x``, each decimated for ``width`` pixels; what later attempts
-    have done again too, as it was before. A metric that has not been reported has none.
+    """The lines of these metrics between two values of ``x``, each decimated for ``width`` pixels.
 
-    Raises NotFound, and InvalidInput for a width or an axis that is none, and for limits that are not in order.
+    They include points that later attempts replaced. Metrics that have not been reported are left out.
+
+    Raises NotFound, and InvalidInput for an invalid width or axis, or limits that are not in order.
     """
     check_view(width, x)
     start, end = limits
     if not start < end:
-        raise InvalidInput(f"start must be below end. Received: {start:g} and {end:g}", field="start")
+        raise InvalidInput(f"`start` must be less than end, {end:g}, got {start:g}", field="start")
 
     def frame(metric: str, task: str, series: Series, replaced: str = "") -> SeriesFrame:
         values = series.value

@@ -256,7 +256,8 @@ class Context:
         """
         if self.fed is None:
             raise InvalidInput(
-                "ctx.feed() needs data: cluster.run(main_fun, args, feed=...). Received: none", field="feed"
+                "`feed` must be given to the run for ctx.feed(), got none: cluster.run(main_fun, args, feed=...)",
+                field="feed",
             )
         return self.fed()
 
@@ -353,7 +354,7 @@ class Context:
         Raises InvalidInput for another level, or if an argument is not a string.
         """
         if level not in LEVELS:
-            raise InvalidInput(f"A note's level is one of {', '.join(LEVELS)}. Received: {level!r:.100}", field="level")
+            raise InvalidInput(f"`level` must be one of {', '.join(LEVELS)}, got {level!r:.100}", field="level")
         for field, value in (("title", title), ("text", text), ("mark", mark)):
             if not isinstance(value, str):
                 raise InvalidInput(f"`{field}` must be a text, got {value!r:.100}", field=field)

@@ -60,10 +60,10 @@ def ensemble(
         InvalidInput: If an argument is not valid.
     """
     if not models:
-        raise InvalidInput("An ensemble has at least one model. Received: none", field="models")
+        raise InvalidInput("`models` must have at least one model, got none", field="models")
     if not callable(combine) and combine not in COMBINATIONS:
         raise InvalidInput(
-            f"combine is {', '.join(COMBINATIONS)} or a function of the stacked outputs. Received: {combine!r}",
+            f"`combine` must be {', '.join(COMBINATIONS)} or a function of the stacked outputs, got {combine!r}",
             field="combine",
         )
     known = [d.name for kind in ("GPU", "CPU") for d in tf.config.list_logical_devices(kind)]
@@ -83,13 +83,13 @@ def _placed(model: Any, device: str) -> Any:
             made = model() if callable(model) else None
             if not isinstance(made, keras.Model):
                 raise InvalidInput(
-                    f"An ensemble is of Keras models, or functions that return one. Received: {model!r:.200}",
+                    f"`models` must be Keras models or functions that return one, got {model!r:.200}",
                     field="models",
                 )
             return made
         if not model.built:
             raise InvalidInput(
-                f"A model is built before it is copied: call it once. Received: {model.name!r}, not built",
+                f"`models` must be built before they are copied, got {model.name!r}, which is not: call it once",
                 field="models",
             )
         copy = keras.models.clone_model(model)
@@ -104,10 +104,10 @@ def _found(name: str, known: Sequence[str]) -> str:
     try:
         wanted = tf.DeviceSpec.from_string(name)
     except ValueError as error:
-        raise InvalidInput(f"{error}. Received: {name!r}", field="devices") from None
+        raise InvalidInput(f"`devices` must be names of devices, got {name!r}: {error}", field="devices") from None
     for candidate in known:
         there = tf.DeviceSpec.from_string(candidate)
         fields = ("job", "replica", "task", "device_type", "device_index")
         if all(getattr(wanted, field) in (None, getattr(there, field)) for field in fields):
             return candidate
-    raise InvalidInput(f"A device is one of {', '.join(known)}. Received: {name!r}", field="devices")
+    raise InvalidInput(f"`devices` must be among {', '.join(known)}, got {name!r}", field="devices")

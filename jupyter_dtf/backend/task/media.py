@@ -70,8 +70,8 @@ class Thinned:
             if known is None:
                 if len(self._names) >= MOST_NAMES:
                     raise InvalidInput(
-                        f"A task reports histograms, pictures, texts and tables under at most {MOST_NAMES} names; what "
-                        f"changes goes into `step`. Received: one more, {key[1]!r:.100}",
+                        f"A task must report histograms, images, texts and tables under at most {MOST_NAMES} names, "
+                        f"got another, {key[1]!r:.100}: pass what changes as `step`",
                         field="name",
                     )
                 return True
@@ -220,8 +220,8 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
     size = len(text.encode(errors="replace"))
     if size > MOST_TEXT_BYTES:
         raise InvalidInput(
-            f"`text` must have at most {bytes_(MOST_TEXT_BYTES)}: print it, or save it in ctx.run_dir. "
-            f"Received: {bytes_(size)}",
+            f"`text` must have at most {bytes_(MOST_TEXT_BYTES)}, got {bytes_(size)}: print it, or save it in "
+            "ctx.run_dir",
             field="text",
         )
     return ReportedText(time=time.time(), task=task, name=_name(name), step=_step(step), text=printable(text, size))
@@ -302,5 +302,5 @@ def _step(step: Any) -> float:
 
 def _too_large(rule: str, received: str) -> InvalidInput:
     return InvalidInput(
-        f"`image` must be {rule}: make it smaller, or save it in ctx.run_dir. Received: {received}", field="image"
+        f"`image` must be {rule}, got {received}: make it smaller, or save it in ctx.run_dir", field="image"
     )

@@ -42,7 +42,7 @@ def _check(strategy: Any) -> None:
         return
     raise InvalidInput(
         "Keras 3 cannot fit a model over several processes of TensorFlow: model.fit must be called outside of "
-        "MultiWorkerMirroredStrategy and ParameterServerStrategy. Received: a model made under "
+        "MultiWorkerMirroredStrategy and ParameterServerStrategy, got a model made under "
         f"{kinds[0]}. Write {instead} in the notebook in place of this program; or keep the program, make the model "
         "without a strategy and compile it with dtf.DistributedOptimizer(optimizer), which averages the gradients over "
         "the tasks; or keep the strategy and write the training loop yourself, with strategy.run"

@@ -207,7 +207,7 @@ class Warm:
     def _start(self, host: _Host, task_id: str, spec: str, spare: int, fds: list[int]) -> None:
         try:
             if len(fds) != _DESCRIPTORS:
-                raise ValueError(f"A task has {_DESCRIPTORS} descriptors. Received: {len(fds)}")
+                raise ValueError(f"A task must be sent {_DESCRIPTORS} file descriptors, got {len(fds)}")
             host.has_forked = True
             pid = self._spares.give(spare, spec, fds) or self._fork(lambda: self._be_task(spec, fds))
         except Exception as error:  # out of processes or memory

@@ -99,7 +99,7 @@ def read(name: str) -> Connection:
     """Read a cluster's connection file. Raises NotFound if it is missing or cannot be read."""
     with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):  # whatever is in the file
         return _as_connection(_raw(path_of(name)))
-    raise NotFound(f"There is no cluster of that name. Received: {name!r}")
+    raise NotFound(f"There is no cluster named {name!r}")
 
 
 def _raw(path: Path) -> dict[str, Any]:
@@ -180,9 +180,7 @@ def reserve(connection: Connection) -> None:
         except FileExistsError:
             with contextlib.suppress(NotFound):
                 if read(connection.name).is_alive:
-                    raise Conflict(
-                        f"A cluster's name is its own. Received: {connection.name!r}, which exists"
-                    ) from None
+                    raise Conflict(f"`name` must be unused, got {connection.name!r}, which exists") from None
             path.unlink(missing_ok=True)
 
 

@@ -65,7 +65,7 @@ class Linking:
             )
         )
         if not self._roster.holds(member):
-            raise NotFound(f"There is no cluster of that name. Received: {member.name!r}")
+            raise NotFound(f"There is no cluster named {member.name!r}")
         return member.link if member.is_linked and not member.has_given_up else None
 
     async def _connect(self, member: Member) -> None:

@@ -94,13 +94,12 @@ def check_goes_on(was: RunInfo) -> None:
     """Raise Conflict, with the reason, if a run can never be continued."""
     if was.kind != "fit":
         raise Conflict(
-            f"One goes on with a training, whose checkpoints say all of it. Received: {was.id}, a {was.kind}; start it "
-            "again, with what it has saved"
+            f"A run must be a training, whose checkpoints hold all of its state, to be resumed, got {was.id}, "
+            f"a {was.kind}: start it again with what it has saved"
         )
     if not was.goes_on:
         raise Conflict(
-            "One goes on with a training that writes checkpoints, which those with checkpoint=False do not. Received: "
-            f"{was.id}"
+            f"A training must write checkpoints to be resumed, got {was.id}, which ran with checkpoint=False"
         )
 
 
@@ -126,7 +125,7 @@ def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
         return str(directory)
     if step not in steps:
         told = ", ".join(map(str, steps))
-        raise NotFound(f"The run {was.id} has checkpoints of the steps {told}. Received: step={step!r:.100}")
+        raise NotFound(f"`step` must be one of the checkpoints' of the run {was.id}, {told}, got {step!r:.100}")
     return str(directory / str(step))
 
 

@@ -25,7 +25,7 @@ class Roster:
     def find(self, name: str) -> Member:
         """Return the cluster of that name. Raises NotFound."""
         if name not in self.members:
-            raise NotFound(f"There is no cluster of that name. Received: {name!r}")
+            raise NotFound(f"There is no cluster named {name!r}")
         return self.members[name]
 
     def holds(self, member: Member) -> bool:

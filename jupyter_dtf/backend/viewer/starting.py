@@ -19,7 +19,7 @@ from ..kinds import registry
 from ..kinds.base import Kind
 from ..machine import children, family, paths
 from ..machine.processes import signal_name, signal_words
-from ..planning.launch_plan import Drawing, crowding, plan, promised_slots, tf_configs
+from ..planning.launch_plan import HostLayout, crowding, plan, promised_slots, tf_configs
 from . import connections
 from .connections import Connection
 
@@ -148,7 +148,7 @@ def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
     """
     hosts = kind.promised(registry.options_of(kind, request))
     if hosts and request.hosts:
-        plan(request.jobs, promised_slots(hosts), drawing=Drawing(request.hosts, request.tasks))
+        plan(request.jobs, promised_slots(hosts), layout=HostLayout(request.hosts, request.tasks))
     return hosts
 
 
@@ -156,7 +156,7 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
     """Return the problems of a request, and the hosts that it would have."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
-        problems.append(Problem(field="name", message=f"There is a cluster of that name: {request.name}"))
+        problems.append(Problem(field="name", message=f"`name` must be unused, got {request.name!r}, which exists"))
     try:
         kind = registry.find_kind(request.kind)
     except DtfError as error:
@@ -171,7 +171,7 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
         chips = [f"tasks[{number}].device" for number, place in enumerate(request.tasks) if place.task == error.task]
         return [*problems, Problem(field=chips[0] if chips else "tasks", message=str(error))], []
     if hosts:
-        drawing = Drawing(request.hosts, request.tasks)
-        if crowded := crowding(plan(request.jobs, promised_slots(hosts), drawing=drawing)):
+        layout = HostLayout(request.hosts, request.tasks)
+        if crowded := crowding(plan(request.jobs, promised_slots(hosts), layout=layout)):
             problems.append(Problem(field="jobs", message=crowded, level="warning"))
     return problems, hosts

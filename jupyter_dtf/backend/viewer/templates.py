@@ -39,7 +39,7 @@ class Templates:
         """Delete a template. Raises NotFound."""
         with self._changing() as templates:
             if name not in templates:
-                raise NotFound(f"There is no template of that name. Received: {name!r:.100}")
+                raise NotFound(f"There is no template named {name!r:.100}")
             del templates[name]
 
     def _read(self) -> dict[str, Template]:

@@ -42,7 +42,7 @@ class Driving:
             os.close(file)
             who = f"process {holder}" if holder else "another process"
             raise Conflict(
-                f"A study is driven by one search at a time. Received: {study!r:.200}, which {who} drives; wait for "
+                f"A study must be driven by one search at a time, got {study!r:.200}, which {who} drives: wait for "
                 "that search to end, or stop it"
             ) from None
         return file

@@ -45,7 +45,7 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
     check_spec(x.element_spec, field)
     check_options(x.options(), field)
     if field == "x" and not int(x.cardinality()):
-        raise InvalidInput("x must have at least one batch. Received: an empty tf.data.Dataset", field=field)
+        raise InvalidInput("`x` must have at least one batch, got an empty tf.data.Dataset", field=field)
     view = None
     try:
         view = GraphView(_serialized(x, field))

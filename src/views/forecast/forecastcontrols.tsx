@@ -131,7 +131,7 @@ export function ForecastControls(props: {
           placeholder={ofRun ? trans.__('as in the run') : trans.__('as in the design')}
           disabled={false}
           read={typed =>
-            readWhole(typed, 0, 1e9, trans.__('A batch has a whole number of examples, from 1. Received: %1', typed))
+            readWhole(typed, 0, 1e9, trans.__('The examples in a batch must be a whole number from 1, got %1', typed))
           }
           onCommit={batch => onChoose({ batch })}
         />
@@ -145,7 +145,7 @@ export function ForecastControls(props: {
               typed,
               2,
               MOST_TASKS,
-              trans.__('A forecast goes up to a whole number of tasks, from 2 to %1. Received: %2', MOST_TASKS, typed)
+              trans.__('The tasks of a forecast must be a whole number from 2 to %1, got %2', MOST_TASKS, typed)
             )
           }
           onCommit={upTo => onChoose({ upTo })}

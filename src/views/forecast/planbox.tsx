@@ -40,7 +40,7 @@ export function PlanBox(props: {
         : null;
     if (wrong !== null) {
       setFound(null);
-      setProblem(trans.__('A target is a number above 0. Received: %1', JSON.stringify(wrong)));
+      setProblem(trans.__('A target must be a number above 0, got %1', JSON.stringify(wrong)));
       return;
     }
     setBusy(true);

@@ -289,7 +289,7 @@ def test_a_generator_that_raises_in_its_second_pass_is_named(cluster: dtf.Cluste
 
 def test_data_that_end_early_are_told_of(cluster: dtf.Cluster) -> None:
     """As Keras warns of them; those without any batch are refused, before anything starts where that is known."""
-    with pytest.raises(dtf.InvalidInput, match=r"x must have at least one batch. Received: an empty tf\.data\.Dataset"):
+    with pytest.raises(dtf.InvalidInput, match=r"`x` must have at least one batch, got an empty tf\.data\.Dataset"):
         cluster.fit(model(), shuffled().take(0))
     with pytest.raises(dtf.RunFailed, match="`x` must have at least one batch, got data that ended before the first"):
         cluster.fit(model(), nothing())

@@ -120,7 +120,7 @@ def test_a_dataset_is_answered_in_its_order_whatever_its_batches_are(cluster: dt
     ours, theirs = cluster.predict(model, data_fn), model.predict(data_fn(None), verbose=0)
     assert isinstance(theirs, tf.RaggedTensor)  # batches of different widths
     assert ours.to_list() == theirs.to_list()
-    with pytest.raises(RunFailed, match="`steps` must say how many batches"):
+    with pytest.raises(RunFailed, match="`steps` must be the number of batches"):
         cluster.predict(model, lambda ctx: data_fn(ctx).repeat())
     ours = cluster.predict(model, lambda ctx: data_fn(ctx).repeat(), steps=14)
     assert ours.to_list() == model.predict(data_fn(None).repeat(), steps=14, verbose=0).to_list()

@@ -228,7 +228,7 @@ def test_what_cannot_go_on_is_refused_before_anything_starts(
     with pytest.raises(dtf.InvalidInput, match="`resume` must be a run.*got 3"):
         fit(cluster, model(), resume=3)
     (tmp_path / "manifest.json").write_text("{}")
-    with pytest.raises(dtf.InvalidInput, match="A checkpoint is of format 1"):
+    with pytest.raises(dtf.InvalidInput, match="A checkpoint must be of format 1"):
         fit(cluster, model(), resume=tmp_path)
     with pytest.raises(dtf.RunFailed, match="must be a checkpoint of the same model and optimizer"):
         fit(cluster, model(units=17), resume=run)
@@ -287,7 +287,7 @@ def test_what_cannot_be_written_is_said_at_once(cluster: dtf.Cluster) -> None:
     (said,) = cluster.run(refused, jobs={"worker": 1}).result()
     assert [text.partition(",")[0].partition(".")[0] for text in said] == [
         *["`step` must be a whole number from 0 to 9007199254740992"] * 2,
-        "What a checkpoint holds beside arrays can be pickled",
+        "Everything in `tree` besides arrays must be picklable",
     ]
 
 

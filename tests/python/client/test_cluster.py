@@ -67,7 +67,7 @@ class TestCluster:
         cluster.wait_ready()
         assert dtf.connect("shared").jobs == {"worker": 2}
         assert [each.name for each in dtf.clusters()] == ["shared"]
-        with pytest.raises(dtf.NotFound, match="Received: 'nope'"):
+        with pytest.raises(dtf.NotFound, match="no cluster named 'nope'"):
             dtf.connect("nope")
 
     def test_scale_is_seen_at_once(self, cluster: dtf.Cluster) -> None:

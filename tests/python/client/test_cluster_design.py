@@ -92,5 +92,5 @@ def test_what_is_no_design_of_a_cluster(tmp_path: Path) -> None:
 def test_a_device_that_is_not_there_is_named_before_anything_starts() -> None:
     host = HostDesign(name="big", gpus=[0] * 64)
     place = TaskPlace(job="worker", index=0, host="big", device="GPU:63")
-    with pytest.raises(dtf.Unavailable, match="worker:0 was put on GPU:63 of host big, which has"):
+    with pytest.raises(dtf.Unavailable, match="worker:0 was assigned to GPU:63 of host big, which has"):
         dtf.Cluster(design=dtf.Design(cluster=ClusterDesign(hosts=[host], tasks=[place])))

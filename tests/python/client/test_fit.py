@@ -264,7 +264,7 @@ def test_variables_that_a_callback_could_change_are_not_copied_without_a_word() 
     for beta in (tf.Variable(0.5), keras.Variable(0.5)):
         model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
         model.compile("sgd", lambda y, pred, beta=beta: keras.ops.mean((y - pred) ** 2) * beta)
-        with pytest.raises(InvalidInput, match="a variable that is none of the model's"):
+        with pytest.raises(InvalidInput, match="a variable that the model does not track"):
             prepare(model, X, X[:, :1])
 
 

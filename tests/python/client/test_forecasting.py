@@ -47,11 +47,13 @@ def test_machines_are_devices_or_a_design(tmp_path: Path) -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(dtf.InvalidInput, match="unknown field `devise`"):
         dtf.predict(network(), devise="A100")
-    with pytest.raises(dtf.InvalidInput, match="network='measured' is measured between the hosts of a cluster"):
+    with pytest.raises(
+        dtf.InvalidInput, match="must be a cluster for network='measured', which is measured between its hosts"
+    ):
         dtf.predict(network(), network="measured")
-    with pytest.raises(dtf.InvalidInput, match="placement is a Placement or maps layers to devices"):
+    with pytest.raises(dtf.InvalidInput, match="`placement` must be a Placement or map layers to devices"):
         dtf.predict(network(), 3, [])  # type: ignore[call-overload]
-    with pytest.raises(dtf.InvalidInput, match="A network is measured between two hosts or more"):
+    with pytest.raises(dtf.InvalidInput, match="must have at least two hosts for network='measured', got one"):
         link_of([])
 
 

@@ -104,8 +104,11 @@ def test_a_mapping_of_containers_is_a_placement(cluster: dtf.Cluster) -> None:
 @pytest.mark.parametrize(
     ("placement", "message"),
     [
-        (Placement(devices={"nothing": DEVICES[0]}), "placement maps layers of the model. Received: 'nothing'"),
-        (Placement(splits={"words": ["/job:ps/task:0/device:CPU:0"]}), "Received: '/job:ps/task:0/device:CPU:0'"),
+        (
+            Placement(devices={"nothing": DEVICES[0]}),
+            "The keys of `placement` must be layers of the model, got 'nothing'",
+        ),
+        (Placement(splits={"words": ["/job:ps/task:0/device:CPU:0"]}), "got '/job:ps/task:0/device:CPU:0'"),
     ],
 )
 def test_what_is_not_there_is_refused(cluster: dtf.Cluster, placement: Placement, message: str) -> None:

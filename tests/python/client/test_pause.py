@@ -113,10 +113,10 @@ def test_a_pause_changes_nothing_of_what_is_learnt(cluster: dtf.Cluster) -> None
 
 def test_what_is_paused_can_be_stopped_and_resumed(cluster: dtf.Cluster) -> None:
     run = until_step(fit(cluster, jobs=WORKERS), 5)
-    with pytest.raises(dtf.Conflict, match=f"A run is continued that is paused. Received: {run.id}, running"):
+    with pytest.raises(dtf.Conflict, match=f"A run must be paused to be continued, got {run.id}, running"):
         run.continue_()
     run.pause()
-    with pytest.raises(dtf.Conflict, match="A run is paused while it is running"):
+    with pytest.raises(dtf.Conflict, match="A run must be running to be paused"):
         run.pause()
     run.wait_for(lambda info: info.state.value == "paused", left_s())
     run.stop()
@@ -124,7 +124,7 @@ def test_what_is_paused_can_be_stopped_and_resumed(cluster: dtf.Cluster) -> None
     assert run.info.checkpoint is not None
     step = run.info.checkpoint.step
     assert run.info.message == f"stopped while it was paused after step {step}"
-    with pytest.raises(dtf.Conflict, match="A run is paused while it is under way"):
+    with pytest.raises(dtf.Conflict, match="A run must not have ended to be paused"):
         run.pause()
     again = until_step(run.resume(wait=False), step + 1)
     again.stop(now=True)
@@ -143,7 +143,9 @@ def test_what_cannot_be_paused_is_refused(cluster: dtf.Cluster, what: str) -> No
     else:
         run = fit(cluster, checkpoint=False, jobs=WORKERS)
     run.wait_for(lambda info: info.state.value == "running", left_s())
-    with pytest.raises(dtf.Conflict, match="that goes on from checkpoints: a training, but with checkpoint=False"):
+    with pytest.raises(
+        dtf.Conflict, match="must write checkpoints to be paused, as trainings do unless checkpoint=False"
+    ):
         run.pause()
     run.stop(now=True)
     run.wait(left_s())

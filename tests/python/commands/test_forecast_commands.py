@@ -42,9 +42,9 @@ def test_a_plan_writes_its_design(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["predict", FULL, "--device", "B9"], "device is one of K80, "),
-        (["predict", FULL, "--tasks", "one"], "--tasks is as 1,2,4. Received: 'one'"),
-        (["plan", FULL], "A target is one of examples_per_second, hours and device_hours"),
+        (["predict", FULL, "--device", "B9"], "`device` must be one of K80, "),
+        (["predict", FULL, "--tasks", "one"], "--tasks must be integers as in 1,2,4, got 'one'"),
+        (["plan", FULL], "Exactly one of `examples_per_second`, `hours` and `device_hours` must be"),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

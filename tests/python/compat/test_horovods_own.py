@@ -114,8 +114,16 @@ def _errors(ctx: FakeContext) -> None:
     for call, kind, words in [
         (lambda: hvd.allreduce(x[ctx.rank :]), tf.errors.FailedPreconditionError, r"float32 \[3\]"),
         (lambda: hvd.broadcast(x, ctx.rank), tf.errors.FailedPreconditionError, "broadcast from 1"),
-        (lambda: hvd.alltoall(tf.ones(ctx.size + 1)), tf.errors.InvalidArgumentError, "the rows divide among"),
-        (lambda: hvd.alltoall(x, splits=[4, 0][: ctx.size]), tf.errors.InvalidArgumentError, "no more than there are"),
+        (
+            lambda: hvd.alltoall(tf.ones(ctx.size + 1)),
+            tf.errors.InvalidArgumentError,
+            "the rows can be divided evenly among",
+        ),
+        (
+            lambda: hvd.alltoall(x, splits=[4, 0][: ctx.size]),
+            tf.errors.InvalidArgumentError,
+            "add up to at most the number of rows",
+        ),
         (lambda: hvd.reducescatter(1.0), ValueError, "at least one dimension, got a scalar"),
     ]:
         for way in (call, tf.function(call, autograph=False)):
@@ -203,10 +211,10 @@ def _uneven(ctx: FakeContext) -> tuple[list[float], int]:
     last = int(hvd.join())
     assert last == int(hvd.join())  # and again: nobody has more to do
     if ctx.rank == 0:
-        with pytest.raises(InvalidInput, match="While worker:0 has joined, the others can only sum and average"):
+        with pytest.raises(InvalidInput, match="After worker:0 joined, other tasks must only sum or average"):
             hvd.join()
     else:
-        with pytest.raises(InvalidInput, match="Received: allgather of float32"):
+        with pytest.raises(InvalidInput, match="got allgather of float32"):
             hvd.allgather(tf.ones(2))
     return [*counted, float(weights.value[0]), float(large.value[0])], last
 

@@ -40,7 +40,7 @@ class MemoryFleet:
 
     def cluster(self, name: str) -> ClusterInfo:
         if name not in self._clusters:
-            raise NotFound(f"There is no cluster of that name. Received: {name!r}")
+            raise NotFound(f"There is no cluster named {name!r}")
         return self._clusters[name]
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -71,7 +71,7 @@ class MemoryFleet:
     async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
         name = request.name or "local-1"
         if name in self._clusters:
-            raise Conflict(f"There is a cluster of that name. Received: {name!r}")
+            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
         self.asked.append(("start", request))
         self.set_cluster(ClusterInfo(name=name, kind=request.kind, state=ClusterState.STARTING, jobs=request.jobs))
         return self._clusters[name]
@@ -102,7 +102,7 @@ class MemoryFleet:
     async def stop_run(self, run_id: str) -> None:
         info = self.hub.info(run_id)
         if info.state.is_final:
-            raise Conflict(f"A run is stopped while it is under way. Received: {run_id}, {info.state.value}")
+            raise Conflict(f"A run must not have ended to be stopped, got {run_id}, {info.state.value}")
         self.asked.append(("stop_run", run_id))
 
     async def pause_run(self, run_id: str) -> None:

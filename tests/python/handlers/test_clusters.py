@@ -88,7 +88,7 @@ async def test_the_name_of_another_cluster_is_a_conflict(fleet: MemoryFleet, api
     await api("POST", "clusters", body={"name": "digits"})
     error = await api.refused(409, "POST", "clusters", body={"name": "digits"})
     assert error == {
-        "message": "There is a cluster of that name. Received: 'digits'",
+        "message": "`name` must be unused, got 'digits', which exists",
         "error": "Conflict",
         "field": "",
     }

@@ -95,7 +95,7 @@ async def test_what_this_machine_lacks(services: Any, api: Api) -> None:
     cluster = {"jobs": {"worker": 1}, "hosts": hosts, "tasks": tasks}
     (problem,) = (await check(api, json.dumps({"version": 1, "cluster": cluster})))["problems"]
     assert problem["field"] == "cluster.tasks[0].device"
-    assert problem["message"].startswith("worker:0 was put on GPU:63 of host a, which has")
+    assert problem["message"].startswith("worker:0 was assigned to GPU:63 of host a, which has")
 
 
 async def test_a_placement_is_made(fleet: MemoryFleet, api: Api) -> None:
@@ -160,7 +160,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         describe_file(tmp_path / "broken.keras")
     assert refused.value.field == "path"
     (tmp_path / "model.py").touch()
-    with pytest.raises(InvalidInput, match=r"that ends with \.keras or \.h5\. Received: 'model\.py'"):
+    with pytest.raises(InvalidInput, match=r"whose name ends in \.keras or \.h5, got 'model\.py'"):
         describe_file(tmp_path / "model.py")
 
 

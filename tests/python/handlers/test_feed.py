@@ -155,10 +155,10 @@ async def test_the_end_of_a_subscription_ends_its_messages(fleet: MemoryFleet) -
     [
         ("nonsense", "JSON"),
         ('{"type":"steal"}', "Invalid value 'steal'"),
-        ('{"type":"subscribe","run":"r1","width":1}', "16 to 8192 pixels. Received: 1"),
-        ('{"type":"subscribe","run":"r1","x":"epoch"}', "Received: 'epoch'"),
+        ('{"type":"subscribe","run":"r1","width":1}', "`width` must be from 16 to 8192 pixels, got 1"),
+        ('{"type":"subscribe","run":"r1","x":"epoch"}', "got 'epoch'"),
         ('{"type":"subscribe","run":"r1","more":1}', "unknown field `more`"),
-        ('{"type":"subscribe","run":"r9"}', "Received: 'r9'"),
+        ('{"type":"subscribe","run":"r9"}', "There is no run with the id 'r9'"),
         ("[" * 10_000, "levels deep"),
     ],
 )

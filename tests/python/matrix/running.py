@@ -219,7 +219,7 @@ def _strategy(name: str, model: Any, tasks: int) -> Any:
             return InGraph()
         case "pipeline":
             return Pipeline(halves(model, tasks), microbatches=3)
-    raise ValueError(f"A strategy is one of {STRATEGIES}. Received: {name!r}")
+    raise ValueError(f"A strategy must be one of {STRATEGIES}, got {name!r}")
 
 
 @contextmanager

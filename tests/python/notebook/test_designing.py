@@ -55,7 +55,7 @@ def test_a_function_is_not_called_because_a_design_names_it(namespace: dict[str,
 def test_what_is_not_there_or_no_model_is_said(namespace: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="must be a variable of the kernel, got 'gone'"):
         designing.describe("gone", namespace)
-    with pytest.raises(InvalidInput, match="A Keras model is described. Received: 1"):
+    with pytest.raises(InvalidInput, match="`model` must be a keras.Model, got 1"):
         designing.describe("x", namespace)
 
 

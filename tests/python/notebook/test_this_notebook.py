@@ -111,7 +111,7 @@ def test_what_code_chooses_is_told_to_the_page(page: Page, panels: dtf.Cluster) 
     page.run("%dtf stop")
     assert page.metadata == {"name": "", "owned": False}
     assert "UsageError: This notebook has no cluster" in page.printed("del cluster\n%dtf scale worker=1", "stderr")
-    assert "There is no cluster of that name. Received: 'nope'" in page.error("dtf.cluster('nope')")
+    assert "There is no cluster named 'nope'" in page.error("dtf.cluster('nope')")
     assert "got 'panels' and jobs" in page.error("dtf.cluster('panels', jobs=2)")
 
 

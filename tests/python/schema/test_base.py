@@ -16,7 +16,7 @@ class Inner(Struct):
 
     def __post_init__(self) -> None:
         if self.number < 0:
-            raise InvalidInput(f"number is 0 or more. Received: {self.number}", field="number")
+            raise InvalidInput(f"`number` must be >= 0, got {self.number}", field="number")
 
 
 class Outer(Struct):
@@ -45,11 +45,11 @@ def test_what_json_cannot_say_becomes_null() -> None:
         ('{"inner": {"number": "1"}}', "inner.number", "inner.number: Expected `int`, got `str`: '1'"),
         ('{"inner": {"number": 1, "x": 2}}', "inner.x", "inner: Object contains unknown field `x`, got {"),
         ('{"y": 1, "inner": {"number": 1}}', "y", "Object contains unknown field `y`, got {"),
-        ('{"inner": {"number": -1}}', "inner.number", "number is 0 or more. Received: -1"),
+        ('{"inner": {"number": -1}}', "inner.number", "`number` must be >= 0, got -1"),
         (
             '{"inner": {"number": 1}, "many": [{"number": 1}, {"number": -2}]}',
             "many.1.number",
-            "number is 0 or more. Received: -2",
+            "`number` must be >= 0, got -2",
         ),
         (
             '{"inner": {"number": 1}, "many": [{"number": 1, "words": ["a", 5]}]}',

@@ -198,8 +198,8 @@ def test_halves_of_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture
         (lambda ctx: ctx.report(loss=10**400), "`loss` must be a number"),
         (lambda ctx: ctx.report(step="x", loss=1), "`step` must be a number, got 'x'"),
         (lambda ctx: ctx.report(step=math.inf, loss=1), "`step` must be a finite number, got inf"),
-        (lambda ctx: ctx.note("loud", "a"), "level is one of info, warning, error. Received: 'loud'"),
-        (lambda ctx: ctx.note([], "a"), "level is one of"),
+        (lambda ctx: ctx.note("loud", "a"), "`level` must be one of info, warning, error, got 'loud'"),
+        (lambda ctx: ctx.note([], "a"), "`level` must be one of"),
         (lambda ctx: ctx.note("info", 3), "`title` must be a text, got 3"),
         (lambda ctx: ctx.note("info", "a", None), "`text` must be a text, got None"),
         (lambda ctx: ctx.epoch_ended(0, 1, {"loss": "x"}), "`loss` must be a number"),
@@ -299,7 +299,7 @@ def test_what_tasks_have_left(data: bytes, tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     for read in (read_traces, read_placement):
-        with pytest.raises(Unavailable, match="must be as its task has left it"):
+        with pytest.raises(Unavailable, match="must be as its task wrote it"):
             read(tmp_path)
 
 

@@ -53,7 +53,7 @@ def test_min_workers_may_not_be_more_than_there_are() -> None:
     jobs = {"chief": 1, "worker": 2}
     restart = dtf.Restart(min_workers=3)
     assert RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=restart).restarts.min_workers == 3
-    with pytest.raises(InvalidInput, match="at most the number of workers. Received: min_workers=4 for 3"):
+    with pytest.raises(InvalidInput, match="`min_workers` must be at most the number of workers, 3, got 4"):
         RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=dtf.Restart(min_workers=4))
 
 

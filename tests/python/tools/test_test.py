@@ -36,7 +36,7 @@ def test_the_exit_status_is_0_when_all_pass() -> None:
 
 def test_a_suite_that_does_not_exist_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     assert suites.main(["good", "none"]) == 2
-    assert "A suite is one of bad, good. Received: none" in capfd.readouterr().err
+    assert "A suite must be one of bad, good, got none" in capfd.readouterr().err
 
 
 def test_a_suite_beside_the_first_is_heard_of_in_a_line_if_it_passes_and_in_full_if_not(

@@ -18,7 +18,7 @@ describe('RestApi', () => {
   });
 
   it('throws what the server says, with status and field', async () => {
-    const body = { message: 'A count is from 1. Received: 0', error: 'InvalidInput', field: 'jobs.worker' };
+    const body = { message: '`jobs.worker` must be from 1 to 64, got 0', error: 'InvalidInput', field: 'jobs.worker' };
     const { settings } = fakeSettings(() => new Response(JSON.stringify(body), { status: 400 }));
     const error = await new RestApi(settings).startCluster({}).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ApiError);

@@ -42,12 +42,12 @@ describe('readDesign', () => {
       '{\n  "cluster": {\n    "jobs": {"worker": "two"}\n  }\n}',
       3,
       24,
-      /cluster\.jobs\.worker is a whole number\. Received: "two"/
+      /`cluster\.jobs\.worker` must be a whole number, got "two"/
     ],
     ['{"run": {"batch": 3}}', 1, 19, /There is no key "batch" here\. Known: batch_size/],
     ['{"cluster": {"tasks": [{"job": "worker", "index": 0}]}}', 1, 24, /The key "host" is missing/],
     ['{"cluster": {"hosts": [{"name": "a", "constructor": 1}]}}', 1, 53, /no key "constructor"/],
-    ['[]', 1, 1, /A design is an object\. Received: \[\]/]
+    ['[]', 1, 1, /The file must be an object, got \[\]/]
   ])('names the rule, the value and the place: %s', (source, line, column, message) => {
     const error = errorOf(source);
     expect(error.message).toMatch(message);

@@ -67,7 +67,7 @@ describe('the text of a dashboard', () => {
     ['{"runs": [', 'This is not JSON', 1, 11],
     ['[]', 'A dashboard must be a JSON object', 1, 1],
     ['{"version": 2}', 'This dashboard is of version 2. This jupyter_dtf reads 1', 1, 13],
-    ['{"version": "1"}', 'version is a whole number. Received: "1"', 1, 13],
+    ['{"version": "1"}', '`version` must be a whole number, got "1"', 1, 13],
     ['{\n "x": "epoch"}', 'x must be "step" or "time", got "epoch"', 2, 7],
     ['{"plots": [{"metric": "loss", "smoothing": 1}]}', 'plots.0.smoothing must be from 0 to 0.98, got 1', 1, 44],
     ['{"plots": [{"log": true}]}', 'The key "metric" is missing', 1, 12],
@@ -120,7 +120,7 @@ describe('RunsDashboardModel', () => {
     const { text, model } = open('{"plots": 3}');
     let changes = 0;
     model.changed.connect(() => (changes += 1));
-    expect(model.error?.message).toBe('plots is an array. Received: 3');
+    expect(model.error?.message).toBe('`plots` must be an array, got 3');
     expect(model.canEdit).toBe(false);
     model.edit(draft => (draft.title = 'new'));
     expect(text.toString()).toBe('{"plots": 3}');

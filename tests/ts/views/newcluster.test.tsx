@@ -99,7 +99,7 @@ describe('NewCluster', () => {
   it('shows each problem at its field and does not start', async () => {
     show(() =>
       preview([
-        { field: 'jobs.worker', message: 'A job has at least 1 task. Received: 0', level: 'error' },
+        { field: 'jobs.worker', message: 'A job must have at least 1 task, got 0', level: 'error' },
         { field: 'options.threads_per_host', message: 'More threads than cores', level: 'warning' },
         { field: '', message: 'More tasks than cores', level: 'warning' }
       ])
@@ -108,7 +108,7 @@ describe('NewCluster', () => {
     const count = screen.getByLabelText('Tasks of worker');
     expect(count.getAttribute('aria-invalid')).toBe('true');
     const described = document.getElementById(count.getAttribute('aria-describedby')!);
-    expect(described?.textContent).toBe('A job has at least 1 task. Received: 0');
+    expect(described?.textContent).toBe('A job must have at least 1 task, got 0');
     expect(screen.getByLabelText('Threads').getAttribute('aria-invalid')).toBe('false');
     expect(screen.getByText('More threads than cores')).toBeTruthy();
     expect(screen.getByText('More tasks than cores')).toBeTruthy();
@@ -117,11 +117,13 @@ describe('NewCluster', () => {
 
   it('stays with what the server says when it refuses', async () => {
     const actions = show();
-    actions.start.mockRejectedValue(new ApiError('The name is taken. Received: digits', 409, 'Conflict', 'name'));
+    actions.start.mockRejectedValue(
+      new ApiError("`name` must be unused, got 'digits', which exists", 409, 'Conflict', 'name')
+    );
     await settle();
     fireEvent.click(screen.getByRole('button', { name: 'Start' }));
     await settle();
-    expect(screen.getByRole('alert').textContent).toBe('The name is taken. Received: digits');
+    expect(screen.getByRole('alert').textContent).toBe("`name` must be unused, got 'digits', which exists");
   });
 
   it('lists kinds that are not available with what they lack', () => {
@@ -168,7 +170,7 @@ describe('NewCluster', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Add a job' }));
     fireEvent.change(screen.getByLabelText('Name of job 2'), { target: { value: 'worker' } });
     await settle();
-    expect(screen.getAllByText(/A job appears once/).length).toBeGreaterThan(0);
+    expect(screen.getAllByText(/A job must appear once/).length).toBeGreaterThan(0);
   });
 });
 
@@ -176,13 +178,15 @@ describe('Scale', () => {
   it('scales, and stays with the problem when that is refused', async () => {
     const onScale = vi
       .fn<(jobs: Record<string, number>) => Promise<void>>()
-      .mockRejectedValueOnce(new ApiError('Too many. Received: 99', 400, 'InvalidInput', 'jobs.worker'))
+      .mockRejectedValueOnce(
+        new ApiError('A job must have at most 64 tasks, got 99', 400, 'InvalidInput', 'jobs.worker')
+      )
       .mockResolvedValueOnce();
     render(<Scale cluster={clusterInfo('digits')} trans={trans} onScale={onScale} onCancel={vi.fn()} />);
     const count = screen.getByLabelText('Tasks of worker');
     fireEvent.change(count, { target: { value: '99' } });
     fireEvent.click(screen.getByRole('button', { name: 'Scale' }));
-    expect((await screen.findByRole('alert')).textContent).toBe('Too many. Received: 99');
+    expect((await screen.findByRole('alert')).textContent).toBe('A job must have at most 64 tasks, got 99');
     fireEvent.change(count, { target: { value: '3' } });
     expect(screen.queryByRole('alert')).toBeNull();
     fireEvent.click(screen.getByRole('button', { name: 'Scale' }));

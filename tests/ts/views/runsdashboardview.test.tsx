@@ -109,7 +109,7 @@ it('adds, orders and takes out plots and runs', () => {
 
 it('says what is wrong with a file, and leaves it alone', () => {
   const { text, onOpenText } = show('{"plots": 3}');
-  expect(screen.getByRole('alert').textContent).toContain('plots is an array. Received: 3');
+  expect(screen.getByRole('alert').textContent).toContain('`plots` must be an array, got 3');
   fireEvent.click(screen.getByRole('button', { name: 'Open as text' }));
   expect(onOpenText).toHaveBeenCalled();
   expect(text.toString()).toBe('{"plots": 3}');

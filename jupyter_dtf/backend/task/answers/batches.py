@@ -81,7 +81,7 @@ def _of_source(job: AnswerJob, source: BatchSource, ctx: Any, rank: int, size: i
 def _of_function(job: AnswerJob, data: DataFunction, ctx: Any, rank: int, size: int) -> TaskBatches:
     dataset = data.function(_Alone(ctx))
     if not isinstance(dataset, tf.data.Dataset):
-        raise InvalidInput(f"data_fn(ctx) returns a batched tf.data.Dataset. Received: {dataset!r:.200}", field="x")
+        raise InvalidInput(f"data_fn(ctx) must return a batched tf.data.Dataset, got {dataset!r:.200}", field="x")
     length = int(dataset.cardinality())
     _check_end(length == tf.data.INFINITE_CARDINALITY, "the function's dataset", job)
     return _in_turn(job, dataset, length if length >= 0 else None, rank, size)
@@ -96,7 +96,7 @@ class _Alone(OneClient):
 def _check_end(endless: bool, what: str, job: AnswerJob) -> None:
     if endless and job.steps is None:
         raise InvalidInput(
-            f"`steps` must say how many batches are taken, for {what} is endless. Received: steps=None", field="steps"
+            f"`steps` must be the number of batches to take, because {what} is infinite, got None", field="steps"
         )
 
 

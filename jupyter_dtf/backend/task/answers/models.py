@@ -36,7 +36,7 @@ def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
     model = packed()
     if not isinstance(model, keras.Model) or (job.evaluates and not model.compiled):
         kind = "compiled keras.Model" if job.evaluates else "keras.Model"
-        raise InvalidInput(f"The function passed as model returns a {kind}. Received: {model!r:.200}", field="model")
+        raise InvalidInput(f"The function passed as `model` must return a {kind}, got {model!r:.200}", field="model")
     _build(model, element_spec, job.evaluates, len(model.weights))
     states = states_of(model)
     for state, value in zip(states, reducer.broadcast([state.numpy() for state in states]), strict=True):

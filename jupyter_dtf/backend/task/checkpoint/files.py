@@ -145,8 +145,8 @@ class Stored:
             return pickle.loads(data)
         except Exception as error:
             raise InvalidInput(
-                f"What a checkpoint has pickled is read where the same classes are. Received: {self.path}, of which "
-                f"{type(error).__name__}: {error}"
+                f"The pickled state of a checkpoint must be read where the same classes can be imported, got "
+                f"{self.path}: {type(error).__name__}: {error}"
             ) from error
 
 
@@ -161,12 +161,12 @@ def read_manifest(path: Path) -> Manifest:
         owner = (path / MANIFEST).lstat().st_uid
         data = private.read_file(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"A checkpoint is a directory with a {MANIFEST}. Received: {path}, which has none") from None
+        raise NotFound(f"A checkpoint must be a directory with a {MANIFEST}, got {path}, which has none") from None
     except OSError as error:
-        raise InvalidInput(f"A checkpoint can be read. Received: {path}, {error}") from error
+        raise InvalidInput(f"A checkpoint must be readable, got {path}: {error}") from error
     if owner != os.getuid():
         raise InvalidInput(
-            f"A checkpoint is this user's own, for reading it runs what is in it. Received: {path}, of uid {owner}"
+            f"A checkpoint must belong to this user, because unpickling it runs code, got {path} of uid {owner}"
         )
     return manifest_of(data, path)
 
@@ -176,18 +176,20 @@ def manifest_of(data: bytes, path: object) -> Manifest:
     try:
         version = json.loads(data).get("format")
     except (ValueError, AttributeError):
-        raise InvalidInput(f"A checkpoint's {MANIFEST} is a JSON object. Received: {path}, {data!r:.100}") from None
+        raise InvalidInput(f"A checkpoint's {MANIFEST} must be a JSON object, got {data!r:.100} in {path}") from None
     if version != FORMAT:
-        raise InvalidInput(f"A checkpoint is of format {FORMAT}. Received: {path}, of format {version!r:.100}")
+        raise InvalidInput(f"A checkpoint must be of format {FORMAT}, got {path} of format {version!r:.100}")
     try:
         manifest = decode_json(data, Manifest)
     except InvalidInput as error:
         raise InvalidInput(f"{path}/{MANIFEST}: {error}", field=error.field) from error
     if not {STATE, f"{VARIABLES}.index"} <= manifest.files.keys():
-        raise InvalidInput(f"A checkpoint has {STATE} and {VARIABLES}.index. Received: {path}, without")
+        raise InvalidInput(f"A checkpoint must have {STATE} and {VARIABLES}.index, got {path}, which does not")
     for name in manifest.files:
         if name != os.path.basename(name):
-            raise InvalidInput(f"The files of a checkpoint lie beside its {MANIFEST}. Received: {path}, {name!r:.100}")
+            raise InvalidInput(
+                f"The files of a checkpoint must be in the directory of its {MANIFEST}, got {name!r:.100} in {path}"
+            )
     return manifest
 
 
@@ -214,7 +216,7 @@ def newest_of(
     if is_one:
         stored = read(str(place))
         if step is not None and stored.manifest.step != step:
-            raise NotFound(f"A checkpoint of step {step} was asked for. Received: {place}, of {stored.manifest.step}")
+            raise NotFound(f"The checkpoint must be that of step {step}, got {place} of step {stored.manifest.step}")
         return stored
     found = [info for info in known(place) if step is None or info.step == step]
     if not found:
@@ -319,11 +321,11 @@ def _check(path: Path, digest: FileDigest) -> None:
     try:
         found = _digest(path)
     except OSError as error:
-        raise InvalidInput(f"A checkpoint has all of its files. Received: {path}, {error.strerror or error}") from error
+        raise InvalidInput(f"A checkpoint must have all of its files, got {path}: {error.strerror or error}") from error
     if found != digest:
         raise InvalidInput(
-            f"A checkpoint's files are as they were written. Received: {path}, of {found.bytes} bytes and the digest "
-            f"{found.sha256:.12}..., not {digest.bytes} bytes and {digest.sha256:.12}..."
+            f"The files of a checkpoint must be as they were written, {digest.bytes} bytes with the SHA-256 digest "
+            f"{digest.sha256:.12}..., got {path} of {found.bytes} bytes with {found.sha256:.12}..."
         )
 
 

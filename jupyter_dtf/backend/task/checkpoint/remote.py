@@ -92,8 +92,8 @@ def opened(url: str) -> tuple[Any, str]:
         if gfile_places.reaches(url):
             return gfile_places.opened(url)
         raise InvalidInput(
-            "Checkpoints are in places that fsspec or tf.io.gfile reaches from the chief's machine. Received: "
-            f"{url}, {error}",
+            "`directory` must be a place that fsspec or tf.io.gfile can access from the chief's machine, got "
+            f"{url}: {error}",
             field="directory",
         ) from error
     system.invalidate_cache()  # others write there
@@ -112,7 +112,7 @@ def _manifest(system: Any, path: str, url: str) -> Manifest:
     try:
         data = system.cat_file(f"{path}/{MANIFEST}")
     except FileNotFoundError:
-        raise NotFound(f"A checkpoint is a directory with a {MANIFEST}. Received: {url}, which has none") from None
+        raise NotFound(f"A checkpoint must be a directory with a {MANIFEST}, got {url}, which has none") from None
     return files.manifest_of(data, url)
 
 
@@ -135,7 +135,7 @@ def _get(system: Any, path: str, here: Path, url: str) -> None:
     try:
         system.get_file(path, str(here))
     except FileNotFoundError as error:
-        raise InvalidInput(f"A checkpoint has all of its files. Received: {url}, without {here.name}") from error
+        raise InvalidInput(f"A checkpoint must have all of its files, got {url} without {here.name}") from error
 
 
 def _remove(system: Any, path: str) -> None:

@@ -48,7 +48,8 @@ class TreeCheckpoints:
             state = files.pickled(kept)
         except Exception as error:
             raise InvalidInput(
-                f"What a checkpoint holds beside arrays can be pickled. Received: {error}", field="tree"
+                f"Everything in `tree` besides arrays must be picklable, got {type(error).__name__}: {error}",
+                field="tree",
             ) from error
         manifest = Manifest(
             format=FORMAT, kind="program", step=step, time=time.time(), run_id=self._ctx.run_id, tasks=self._ctx.size
@@ -67,8 +68,8 @@ class TreeCheckpoints:
             stored = at(place).newest(place, step)
         if stored.manifest.kind != "program":
             raise InvalidInput(
-                f"ctx.restore() reads what ctx.checkpoint() has written. Received: {stored.info.path}, of a "
-                f"{stored.manifest.kind}"
+                f"ctx.restore() must be given a checkpoint that ctx.checkpoint() has written, got {stored.info.path} "
+                f"of a {stored.manifest.kind}"
             )
         return Restored(stored.manifest.step, _with_arrays(stored.state(), stored.arrays()))
 

@@ -39,8 +39,8 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     ranks = list(range(ctx.size)) if ranks is None else list(ranks)
     if len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(ctx.size)) or ctx.rank not in ranks:
         raise InvalidInput(
-            f"ranks are different ones of the {ctx.size} of the run, this task's ({ctx.rank}) among them. "
-            f"Received: {ranks}",
+            f"`ranks` must be different ranks from 0 to {ctx.size - 1} and include this task's, {ctx.rank}, got "
+            f"{ranks}",
             field="ranks",
         )
     if len(ranks) == 1:
@@ -49,7 +49,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     obstacle = _obstacle_to_shared_memory()
     if transport == "shm" and (obstacle or len(set(machines)) > 1):
         received = obstacle or f"tasks on {', '.join(sorted(set(machines)))}"
-        raise Unavailable(f'transport="shm" needs all tasks on one x86-64 Linux machine. Received: {received}')
+        raise Unavailable(f'transport="shm" must be used with all tasks on one x86-64 Linux machine, got {received}')
     members = hashlib.sha1(repr(ranks).encode()).hexdigest()[:16]
     key = f"{members}-{_made[members]}"
     _made[members] += 1

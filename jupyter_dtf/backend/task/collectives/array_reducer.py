@@ -100,7 +100,7 @@ class ArrayReducer(Reducer):
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):
             names = " and ".join(self._tasks[rank] for rank in joined)
-            raise InvalidInput(f"While {names} has joined, the others can only sum and average. Received: {told}")
+            raise InvalidInput(f"After {names} joined, other tasks must only sum or average, got {told}")
         return told
 
     # -- reductions ---------------------------------------------------------------------------------------------

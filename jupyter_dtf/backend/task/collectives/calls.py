@@ -12,7 +12,7 @@ import tensorflow as tf
 MARK_BYTES = 4096
 DIGEST_BYTES = 16
 
-RULE = "All tasks make the same collective calls in the same order."
+RULE = "All tasks must make the same collective calls in the same order"
 
 
 class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
@@ -76,4 +76,4 @@ def differ(texts: Mapping[str, str]) -> DifferentCalls:
     for task, text in texts.items():
         tasks.setdefault(text, []).append(task)
     said = ", ".join(f"{text} on {' and '.join(made_by)}" for text, made_by in tasks.items())
-    return DifferentCalls(f"{RULE} Received: {said}")
+    return DifferentCalls(f"{RULE}, got {said}")

@@ -27,7 +27,7 @@ class ProcessSet:
         self.ranks = tuple(sorted(int(rank) for rank in ranks))
         if not self.ranks or len(set(self.ranks)) < len(self.ranks) or self.ranks[0] < 0:
             raise InvalidInput(
-                f"A process set has at least one rank, each once. Received: {list(ranks)}", field="ranks"
+                f"`ranks` must be at least one rank >= 0, each at most once, got {list(ranks)}", field="ranks"
             )
 
     def __eq__(self, other: object) -> bool:

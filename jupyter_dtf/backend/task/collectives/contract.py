@@ -190,22 +190,22 @@ class Reducer(ABC):
 def check_op(op: str, dtype: tf.DType) -> None:
     """Raise InvalidInput unless the dtype supports the reduction."""
     if op not in OPS:
-        raise InvalidInput(f"op is one of {', '.join(OPS)}. Received: {op!r}", field="op")
+        raise InvalidInput(f"`op` must be one of {', '.join(OPS)}, got {op!r}", field="op")
     if dtype not in TYPES:
         names = ", ".join(TYPES.values())
         raise InvalidInput(f"`tensor` must be of one of the types {names}, got {dtype.name}", field="tensor")
     if dtype == tf.bool and op == "sum":
-        raise InvalidInput('Booleans are reduced by op="min", "max" or "product". Received: op="sum"', field="op")
+        raise InvalidInput('`op` must be "min", "max" or "product" for booleans, got "sum"', field="op")
 
 
-_SPLITS_RULE = "splits are numbers of rows, at least 0, together no more than there are."
+_SPLITS_RULE = "`splits` must be numbers of rows >= 0 that add up to at most the number of rows"
 
 
 def check_splits(everyones: Sequence[tuple[int, Array]], tasks: Sequence[str]) -> None:
     """Raise InvalidInput unless every task's splits are valid for its number of rows."""
     for (rows, splits), task in zip(everyones, tasks, strict=True):
         if splits.sum() > rows or (splits < 0).any():
-            raise InvalidInput(f"{_SPLITS_RULE} Received: {splits.tolist()} for {rows} rows on {task}", field="splits")
+            raise InvalidInput(f"{_SPLITS_RULE}, got {splits.tolist()} for {rows} rows on {task}", field="splits")
 
 
 def _outside(array: Array) -> str:

@@ -76,12 +76,14 @@ def alltoall(
         length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
         if isinstance(length, int) and length % comm.size:
             raise InvalidInput(
-                f"Without splits, the rows divide among {comm.size} tasks. Received: {length} rows", field="splits"
+                f"`splits` must be given unless the rows can be divided evenly among {comm.size} tasks, got "
+                f"{length} rows",
+                field="splits",
             )
         splits = tf.fill([comm.size], length // comm.size)
     splits = tf.cast(tf.convert_to_tensor(splits), tf.int64)
     if splits.shape.is_fully_defined() and splits.shape != (comm.size,):
-        raise InvalidInput(f"splits has a number for each of {comm.size} tasks. Received: {splits}", field="splits")
+        raise InvalidInput(f"`splits` must have a number for each of {comm.size} tasks, got {splits}", field="splits")
     return primitives.exchange(comm, tensor, splits, call_name("alltoall", name))
 
 

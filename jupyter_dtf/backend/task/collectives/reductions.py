@@ -76,10 +76,11 @@ class _How:
     def __post_init__(self) -> None:
         if self.compression not in _COMPRESSIONS:
             raise InvalidInput(
-                f"compression is one of {', '.join(_COMPRESSIONS)}. Received: {self.compression!r}", field="compression"
+                f"`compression` must be one of {', '.join(_COMPRESSIONS)}, got {self.compression!r}",
+                field="compression",
             )
         if self.op not in ("average", *OPS):
-            raise InvalidInput(f"op is one of average, {', '.join(OPS)}. Received: {self.op!r}", field="op")
+            raise InvalidInput(f"`op` must be one of average, {', '.join(OPS)}, got {self.op!r}", field="op")
 
     @property
     def scales(self) -> bool:
@@ -171,10 +172,10 @@ def _smaller(a: int, b: Any) -> Any:
 
 def _check(tensor: Any, how: _How) -> None:
     if not tensor.dtype.is_floating and (how.op == "average" or how.scales):
-        what = 'op="average"' if how.op == "average" else "a factor"
-        raise InvalidInput(f"{what} needs floating-point values. Received: {tensor.dtype.name}", field="op")
+        what = 'op="average"' if how.op == "average" else "a scale factor"
+        raise InvalidInput(f"`tensor` must be of a floating-point type for {what}, got {tensor.dtype.name}", field="op")
     if isinstance(tensor, tf.IndexedSlices) and how.op not in ("average", "sum"):
-        raise InvalidInput(f"IndexedSlices are averaged or summed. Received: op={how.op!r}", field="op")
+        raise InvalidInput(f"`op` must be average or sum for tf.IndexedSlices, got {how.op!r}", field="op")
 
 
 def _scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:

@@ -30,7 +30,7 @@ def stall_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise InvalidInput(f"DTF_STALL_SECONDS is a number above 0. Received: {value!r}", field="DTF_STALL_SECONDS")
+        raise InvalidInput(f"`DTF_STALL_SECONDS` must be a number > 0, got {value!r}", field="DTF_STALL_SECONDS")
     return seconds
 
 

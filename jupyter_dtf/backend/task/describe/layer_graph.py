@@ -80,7 +80,7 @@ def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
 def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]:
     """Return an example, the layer calls for it in the order in which they end (the model's is last), and notes."""
     if not isinstance(model, keras.Model):
-        raise InvalidInput(f"A Keras model is described. Received: {model!r:.200}", field="model")
+        raise InvalidInput(f"`model` must be a keras.Model, got {model!r:.200}", field="model")
     inputs, notes = example(model, input_shapes)
     if not all(layer.built for layer in model._flatten_layers()):
         _call(model, inputs)  # first build the layers, because a call that does so calls them more than once
@@ -106,7 +106,7 @@ def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
         given = _specs(next(iter(model._build_shapes_dict.values())))
     else:
         raise InvalidInput(
-            "A model that is not built is described with input_shapes, such as (None, 28, 28). Received: None",
+            "`input_shapes` must be given for a model that is not built, such as (None, 28, 28), got None",
             field="input_shapes",
         )
     unknown: set[int] = set()

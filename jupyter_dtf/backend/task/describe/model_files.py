@@ -41,8 +41,7 @@ def read_configuration(path: Path) -> Configuration:
     """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput."""
     if path.suffix not in SUFFIXES:
         raise InvalidInput(
-            f"A model is read from a SavedModel, or a file that ends with {' or '.join(SUFFIXES)}. Received: "
-            f"{path.name!r}",
+            f"`path` must be a SavedModel or a file whose name ends in {' or '.join(SUFFIXES)}, got {path.name!r}",
             field="path",
         )
     with open_regular(path) as file:
@@ -55,7 +54,7 @@ def open_regular(path: Path) -> BinaryIO:
         return private.open_regular(path)
     except OSError as error:
         raise InvalidInput(
-            f"A model is read from a regular file that can be read. Received: {path.name!r}: {error.strerror}",
+            f"`path` must be a regular file that can be read, got {path.name!r}: {error.strerror}",
             field="path",
         ) from None
 

@@ -144,7 +144,7 @@ def read_graph(path: Path) -> Graph:
     signatures = {key: sig for key, sig in (metas[0].signature_def.items() if metas else ()) if key != _INIT}
     signature = signatures.get("serving_default") or next((signatures[key] for key in sorted(signatures)), None)
     if signature is None:
-        raise InvalidInput(f"A SavedModel is described by a signature. Received: {path.name!r}, without", field="path")
+        raise InvalidInput(f"A SavedModel must have a signature, got {path.name!r}, which has none", field="path")
     definition = metas[0].graph_def
     library = {function.signature.name: function for function in definition.library.function}
     inlining = _Inlining(library, _Budget())

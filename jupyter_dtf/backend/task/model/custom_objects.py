@@ -350,15 +350,15 @@ class _Pickler(cloudpickle.Pickler):
 
         if id(obj) not in self._owned and isinstance(obj, (keras.Variable, tf.Variable)):
             raise InvalidInput(
-                "A function or object that a model is made of must not hold a variable that is none of the model's: "
-                f"a task would have one of its own, which nobody changes. Received one that holds {obj.name!r}. Make "
-                "it a weight of a layer or of the model (add_weight), or its value a constant",
+                "A function or object that is part of a model must not hold a variable that the model does not track, "
+                f"got one that holds {obj.name!r}: each task would have a copy that is never updated. Make it a weight "
+                "of a layer or of the model (add_weight), or its value a constant",
                 field="model",
             )
         if id(obj) in self._owned:
             raise InvalidInput(
-                "A function or object that a model is made of must not hold the model itself, its layers or variables, "
-                f"which are others in a task. Received one that holds {self._owned[id(obj)]!r}. Make it a method of a "
+                "A function or object that is part of a model must not hold the model itself, its layers or variables, "
+                f"which tasks rebuild, got one that holds {self._owned[id(obj)]!r}. Make it a method of a "
                 "layer or of the model's class (add_loss, compute_loss), or pass a function that returns the compiled "
                 "model instead",
                 field="model",

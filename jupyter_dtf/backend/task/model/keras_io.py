@@ -64,16 +64,14 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
 
     if not isinstance(model, keras.Model):
         what = "a compiled keras.Model" if compiled else "a keras.Model"
-        raise InvalidInput(f"model is {what} or a function that returns one. Received: {model!r:.200}")
+        raise InvalidInput(f"`model` must be {what} or a function that returns one, got {model!r:.200}")
     if compiled and not model.compiled:
-        raise InvalidInput(
-            f"The model is compiled: call model.compile(...) first. Received: {model.name!r}, not compiled"
-        )
+        raise InvalidInput(f"`model` must be compiled, got {model.name!r}, which is not: call model.compile(...) first")
     kind = type(model)
     overrides = kind.compile is not keras.Model.compile and kind.compile_from_config is keras.Model.compile_from_config
     if compiled and overrides:
         raise InvalidInput(
-            f"A model whose class overrides compile() also overrides compile_from_config(). Received: {kind.__name__}, "
+            f"A model class that overrides compile() must also override compile_from_config(), got {kind.__name__}, "
             f"which does not. {OTHER_WAY}"
         )
     custom = CustomObjects(model)
@@ -213,8 +211,8 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
     if ours != theirs:
         differ = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]][:3]
         raise InvalidInput(
-            f"The rebuilt model must have the same {what} as the one passed: {len(ours)}. Received: {len(theirs)}; "
-            f"of other shapes or types: {differ}. {OTHER_WAY}"
+            f"The rebuilt model must have the same {what} as the one passed, {len(ours)}, got {len(theirs)}; with "
+            f"different shapes or dtypes: {differ}. {OTHER_WAY}"
         )
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)

@@ -97,7 +97,7 @@ def give_more(model: Any, more: MoreState) -> None:
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
         raise InvalidInput(
-            f"The rebuilt model must have as many layers as the one passed: {more.layers}. Received: {len(layers)}. "
+            f"The rebuilt model must have as many layers as the one passed, {more.layers}, got {len(layers)}. "
             f"{OTHER_WAY}"
         )
     _assign_if_alike(seed_states(model), more.seeds)
@@ -247,8 +247,8 @@ def _give_aside(layers: list[Any], values: list[list[Any]]) -> None:
     for layer, arrays in zip(layers, values, strict=False):
         if [tuple(variable.shape) for variable in layer.variables] != [array.shape for array in arrays]:
             raise InvalidInput(
-                f"A layer that a class of yours holds must be rebuilt with the same variables. Received: {layer.name} "
-                f"with others. {OTHER_WAY}"
+                f"A layer held by a custom class must be rebuilt with the same variables, got {layer.name} with "
+                f"others. {OTHER_WAY}"
             )
         _assign_if_alike(layer.variables, arrays)
 

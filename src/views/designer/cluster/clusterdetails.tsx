@@ -237,7 +237,7 @@ export function HostDetails(props: DetailsProps & { host: HostDesign }): React.R
           const taken = cluster.hosts.some(other => other.name === name);
           return name !== '' && !taken
             ? { value: name }
-            : { problem: trans.__('A host has a name of its own. Received: %1', JSON.stringify(name)) };
+            : { problem: trans.__('The name of a host must be unique and not empty, got %1', JSON.stringify(name)) };
         }}
         onCommit={name => change({ name })}
       />
@@ -250,7 +250,7 @@ export function HostDetails(props: DetailsProps & { host: HostDesign }): React.R
           const cpus = Number(typed);
           return typed.trim() !== '' && Number.isInteger(cpus) && cpus >= 1
             ? { value: cpus }
-            : { problem: trans.__('A host has a whole number of cores, from 1. Received: %1', typed) };
+            : { problem: trans.__('The cores of a host must be a whole number from 1, got %1', typed) };
         }}
         onCommit={cpus => change({ cpus })}
       />
@@ -343,7 +343,7 @@ function readGib(typed: string, trans: TranslationBundle): { value: number } | {
   const gib = Number(typed);
   return Number.isFinite(gib) && gib >= 0
     ? { value: Math.round(gib * GIB) }
-    : { problem: trans.__('Memory is a number of GiB from 0. Received: %1', typed) };
+    : { problem: trans.__('Memory must be a number of GiB from 0, got %1', typed) };
 }
 
 function pretty(json: string): string {

@@ -106,11 +106,14 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
             const name = typed.trim();
             if (!isJobName(name)) {
               return {
-                problem: trans.__('A job is named by a letter, then letters, digits or underscores. Received: %1', name)
+                problem: trans.__(
+                  'The name of a job must be a letter, then letters, digits or underscores, got %1',
+                  name
+                )
               };
             }
             return Object.hasOwn(cluster.jobs, name)
-              ? { problem: trans.__('A job appears once. Received: %1 twice', name) }
+              ? { problem: trans.__('A job must appear once, got %1 twice', name) }
               : { value: name };
           }}
           onCommit={name => all.onRename(job, name)}
@@ -125,7 +128,7 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
           read={typed => {
             const value = readCount(typed);
             return value === null
-              ? { problem: trans.__('A job has a whole number of tasks, from 1 to 10000. Received: %1', typed) }
+              ? { problem: trans.__('The tasks of a job must be a whole number from 1 to 10000, got %1', typed) }
               : { value };
           }}
           onCommit={value => all.onCount(job, value)}

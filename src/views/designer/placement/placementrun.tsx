@@ -33,7 +33,7 @@ export function RunFields(props: {
             const value = Number(typed);
             return Number.isSafeInteger(value) && value >= 1
               ? { value }
-              : { problem: trans.__('%1: a whole number from 1. Received: %2', label, typed) };
+              : { problem: trans.__('%1 must be a whole number from 1, got %2', label, typed) };
           }}
           onCommit={value => onChange(label, { [name]: value })}
         />

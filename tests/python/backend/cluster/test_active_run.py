@@ -353,7 +353,7 @@ def test_a_run_that_is_being_stopped_does_not_begin_again() -> None:
     run.task_ended(TaskResult(task="worker:1", signal="SIGKILL"))
     run.to(RunState.STOPPING)
     assert not run.begins_again
-    with pytest.raises(IllegalTransition, match="Only a run that restarts begins again. Received: stopping"):
+    with pytest.raises(IllegalTransition, match="must be restarting to begin another attempt, got 'stopping'"):
         run.place_again(PLANNED)
 
 

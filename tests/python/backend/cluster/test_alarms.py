@@ -7,7 +7,7 @@ import math
 import pytest
 
 from jupyter_dtf.backend.cluster.alarms import Alarms, Word
-from jupyter_dtf.backend.planning.gpu_grants import Grant
+from jupyter_dtf.backend.planning.gpu_assignment import GpuAssignment
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.events import EpochEnded
@@ -55,7 +55,7 @@ def host(cpu: float = 1.0, used: int = 10, gpus: tuple[float, ...] = ()) -> Host
 
 
 def planned(job: str = "worker", gpus: tuple[str, ...] = ()) -> PlannedTask:
-    return PlannedTask(job, 1, 0, HostSlot("a", "h", "m", 1), 1, 0, 1, gpus=Grant(gpus=gpus))
+    return PlannedTask(job, 1, 0, HostSlot("a", "h", "m", 1), 1, 0, 1, gpus=GpuAssignment(gpus=gpus))
 
 
 def test_devices_that_do_nothing_and_memory_that_is_full_are_told_of_once() -> None:

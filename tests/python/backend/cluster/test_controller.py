@@ -207,9 +207,9 @@ def test_hosts_are_not_given_back_under_a_run(tmp_path: Path) -> None:
             run.to(RunState.STOPPED)
             assert controller.rest(rests=True)
             controller.on_host("tls://a:1", to_plain(HostInfo(name="a", address="tls://a:1")), speech=SPEECH)
-            assert not controller.seating.has_all_hosts, "a run waits for those that are not kept"
+            assert not controller.assignment.has_all_hosts, "a run waits for those that are not kept"
             assert controller.rest(rests=False)
-            assert controller.seating.has_all_hosts
+            assert controller.assignment.has_all_hosts
             await controller.close()
 
     asyncio.run(rest())

@@ -15,8 +15,8 @@ from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
 from jupyter_dtf.backend.cluster.parcel import Parcel
 from jupyter_dtf.backend.cluster.preemption import Preemption
-from jupyter_dtf.backend.cluster.seating import Seating
-from jupyter_dtf.backend.planning.launch_plan import Drawing
+from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
+from jupyter_dtf.backend.planning.launch_plan import HostLayout
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
 from jupyter_dtf.backend.viewer.background import Background
 from jupyter_dtf.errors import Unavailable
@@ -53,9 +53,9 @@ class Cluster:
         self.stays_broken = True
         self.background = Background()
         self.leaving: dict[str, str] = {}
-        self.seating = Seating(
+        self.assignment = TaskAssignment(
             {"worker": 2},
-            Drawing(),
+            HostLayout(),
             self.hosts,
             self.rpc,
             are_expected=lambda: False,
@@ -66,7 +66,7 @@ class Cluster:
         self.driver = Driver(
             "c",
             self.rpc,
-            seating=self.seating,
+            assignment=self.assignment,
             watch=anything,
             versions=anything,
             checkups=anything,
@@ -277,7 +277,7 @@ async def test_a_restart_waits_for_a_host_that_comes_back() -> None:
     while "Waiting for hosts" not in cluster.notes:
         await asyncio.sleep(0)
     cluster.hosts.update(gone)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     assert (await cluster.end()).state is RunState.SUCCEEDED
 
 
@@ -496,7 +496,7 @@ async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> N
     event = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
     cluster.run.record_encoded(encode_event(event))
     cluster.hosts[B] = cluster.host(B)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     info = await cluster.end()
     assert (info.state, cluster.run.attempt, cluster.run.unlost) == (RunState.SUCCEEDED, 2, 1)
     assert {task.task: task.attempt for task in info.tasks} == {"worker:0": 2, "worker:1": 2}
@@ -544,7 +544,7 @@ async def test_a_training_that_ends_while_it_grows_has_ended(when: str) -> None:
 
     cluster.on_reserve, cluster.before_launch = reserved, launching
     cluster.hosts[B] = cluster.host(B)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     info = await cluster.end()
     assert (info.state, cluster.run.results) == (RunState.SUCCEEDED, {"worker:0": b"trained"})
     assert attempts[0] == 1 and cluster.run.attempt == (1 if when == "hosts get ready" else 2)
@@ -617,7 +617,7 @@ async def test_the_whole_gang_begins_again_where_one_task_cannot() -> None:
     while "Waiting for hosts" not in cluster.notes:
         await asyncio.sleep(0)
     cluster.hosts[A] = cluster.host(A)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "running", "restarting", "running", "succeeded"]
     assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]

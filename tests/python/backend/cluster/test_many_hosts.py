@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jupyter_dtf.backend.cluster import streams
-from jupyter_dtf.backend.cluster.seating import Seating
-from jupyter_dtf.backend.planning.launch_plan import NOT_DRAWN
+from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
+from jupyter_dtf.backend.planning.launch_plan import NO_LAYOUT
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
 from jupyter_dtf.schema.machines import HostInfo
 
@@ -42,20 +42,20 @@ class Hosts:
         return address
 
 
-def seated(work: Callable[[Hosts, Seating], Awaitable[None]], tasks: int) -> Hosts:
+def seated(work: Callable[[Hosts, TaskAssignment], Awaitable[None]], tasks: int) -> Hosts:
     hosts = Hosts()
 
     async def main() -> None:
         expected: dict[str, Any] = {"are_expected": lambda: False, "defaults": TaskDefaults()}
-        await work(hosts, Seating({"worker": tasks}, NOT_DRAWN, hosts.infos, hosts.rpc, **expected))
+        await work(hosts, TaskAssignment({"worker": tasks}, NO_LAYOUT, hosts.infos, hosts.rpc, **expected))
 
     asyncio.run(main())
     return hosts
 
 
 def test_hosts_that_come_one_after_another_are_not_told_of_each_other_each_time() -> None:
-    async def all_come(hosts: Hosts, seating: Seating) -> None:
-        arrivals = [asyncio.ensure_future(seating.prepare(hosts.arrive(number))) for number in range(HOSTS)]
+    async def all_come(hosts: Hosts, assignment: TaskAssignment) -> None:
+        arrivals = [asyncio.ensure_future(assignment.prepare(hosts.arrive(number))) for number in range(HOSTS)]
         await asyncio.gather(*arrivals)
 
     hosts = seated(all_come, HOSTS)
@@ -64,14 +64,14 @@ def test_hosts_that_come_one_after_another_are_not_told_of_each_other_each_time(
 
 
 def test_a_host_that_has_begun_again_is_told_again_and_no_other() -> None:
-    async def come_twice(hosts: Hosts, seating: Seating) -> None:
+    async def come_twice(hosts: Hosts, assignment: TaskAssignment) -> None:
         first, second = hosts.arrive(1), hosts.arrive(2)
-        await seating.prepare()
-        await seating.prepare(first)
-        await seating.prepare()
+        await assignment.prepare()
+        await assignment.prepare(first)
+        await assignment.prepare()
         assert hosts.times == {first: 2, second: 1}
-        seating.scale({"worker": 4})
-        await seating.prepare()
+        assignment.scale({"worker": 4})
+        await assignment.prepare()
         assert hosts.told == {first: (1, 2), second: (1, 2)}
 
     seated(come_twice, 2)

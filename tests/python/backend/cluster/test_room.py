@@ -19,7 +19,7 @@ HOST = [HostSlot("tcp://a", "a", "a", 2, ())]
 
 
 class Places:
-    """A seating with two places on one host."""
+    """A assignment with two places on one host."""
 
     has_all_hosts = True
     present = "1 host"
@@ -58,8 +58,8 @@ async def has_settled(*waiting: asyncio.Task[Any]) -> list[bool]:
 async def test_one_that_needs_more_is_not_passed_by_those_that_need_less() -> None:
     room = Room(Places())  # type: ignore[arg-type]
     first, large, small = trial("first"), trial("large", 2), trial("small")
-    assert len(await room.seats(first)) == 1
-    waiting = [asyncio.create_task(room.seats(each)) for each in (large, small)]
+    assert len(await room.acquire(first)) == 1
+    waiting = [asyncio.create_task(room.acquire(each)) for each in (large, small)]
     assert await has_settled(*waiting) == [False, False]
     await room.leave(first)
     assert await has_settled(*waiting) == [True, False]
@@ -70,13 +70,13 @@ async def test_one_that_needs_more_is_not_passed_by_those_that_need_less() -> No
 async def test_one_that_begins_again_has_the_next_place() -> None:
     room = Room(Places())  # type: ignore[arg-type]
     again, other, third = trial("again"), trial("other"), trial("third")
-    await room.seats(again)
-    await room.seats(other)
-    later = asyncio.create_task(room.seats(third))
+    await room.acquire(again)
+    await room.acquire(other)
+    later = asyncio.create_task(room.acquire(third))
     assert await has_settled(later) == [False]
     again.request.places = 2
     assert not room.again(again)  # it has given its own back
-    await room._seating.wake()
+    await room._assignment.wake()
     assert await has_settled(later) == [False]
     await room.leave(other)
     assert await has_settled(later) == [False]
@@ -88,8 +88,8 @@ async def test_one_that_begins_again_has_the_next_place() -> None:
 async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
     room = Room(Places())  # type: ignore[arg-type]
     first = trial("first")
-    await room.seats(first)
-    waiting = [asyncio.create_task(room.seats(each)) for each in (trial("too large", 3), trial("small"))]
+    await room.acquire(first)
+    waiting = [asyncio.create_task(room.acquire(each)) for each in (trial("too large", 3), trial("small"))]
     assert await has_settled(*waiting) == [False, False]
     await room.leave(first)
     assert await has_settled(*waiting) == [True, True]
@@ -99,15 +99,15 @@ async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
 
 
 async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
-    seating = Places()
-    room = Room(seating)  # type: ignore[arg-type]
+    assignment = Places()
+    room = Room(assignment)  # type: ignore[arg-type]
     first, second, third = trial("first"), trial("second"), trial("third")
-    await room.seats(first)
-    seating._places = list(seating._places)
-    await room.seats(second)
-    later = asyncio.create_task(room.seats(third))
+    await room.acquire(first)
+    assignment._places = list(assignment._places)
+    await room.acquire(second)
+    later = asyncio.create_task(room.acquire(third))
     assert await has_settled(later) == [False]
-    seating._places = seating._places[:1]  # of two places that were taken one is not there any more
+    assignment._places = assignment._places[:1]  # of two places that were taken one is not there any more
     await room.leave(first)
     assert await has_settled(later) == [False]
     await room.leave(second)
@@ -119,25 +119,25 @@ async def test_shares_of_other_sizes_leave_whole_places() -> None:
     room = Room(Places())  # type: ignore[arg-type]
     shared = [trial("half", shares=2), *(trial(f"third {number}", shares=3) for number in range(3))]
     for each in shared:
-        assert len(await room.seats(each)) == 1
+        assert len(await room.acquire(each)) == 1
     for each in shared:
         await room.leave(each)
-    assert len(await room.seats(trial("half again", shares=2))) == 1
-    whole = asyncio.create_task(room.seats(trial("whole")))
+    assert len(await room.acquire(trial("half again", shares=2))) == 1
+    whole = asyncio.create_task(room.acquire(trial("whole")))
     assert await has_settled(whole) == [True]
     assert len(whole.result()) == 1
 
 
 async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would not fit if each of its tasks needed a place."""
-    seating = Places()
-    room = Room(seating)  # type: ignore[arg-type]
+    assignment = Places()
+    room = Room(assignment)  # type: ignore[arg-type]
     others, again = [trial("one"), trial("two")], trial("again", shares=2, tasks=4)
     for each in others:
-        await room.seats(each)
+        await room.acquire(each)
     nobody: Any = None
     monkeypatch.setattr(restarting, "HOSTS_S", 0.0)  # whether it would ever fit is asked at once
-    restarts = Restarts(nobody, seating, nobody, nobody, nobody, room=room)  # type: ignore[arg-type]
+    restarts = Restarts(nobody, assignment, nobody, nobody, nobody, room=room)  # type: ignore[arg-type]
     seats = asyncio.create_task(restarts.places_again(again))
     assert await has_settled(seats) == [False]
     for each in others:

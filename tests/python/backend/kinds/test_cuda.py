@@ -14,7 +14,7 @@ import pytest
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.kinds import registry
 from jupyter_dtf.backend.kinds.cuda import CudaKind
-from jupyter_dtf.backend.planning.gpu_grants import GpuRequest
+from jupyter_dtf.backend.planning.gpu_assignment import GpuRequest
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.cluster_request import ClusterRequest
@@ -107,11 +107,15 @@ def test_a_machine_without_a_gpu_is_told_at_the_field(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("given", "field", "message"),
     [
-        ({"gpus": "7"}, "gpus", r"must be some of 0 \(GPU-0a\), 1 \(GPU-1a\), 2 \(GPU-2a\), each once. Received: '7'"),
-        ({"gpus": "1,GPU-1a"}, "gpus", "each once. Received: twice"),
-        ({"gpus": "GPU-"}, "gpus", "Received: 'GPU-'"),
-        ({"gpu_memory_bytes": 17 << 30}, "gpu_memory_bytes", "GPU 0 has 16.0 GiB. Received: 17.0 GiB per task"),
-        ({"gpu_memory_bytes": 9 << 30, "tasks_per_gpu": 2}, "gpu_memory_bytes", "2 tasks per GPU must fit into"),
+        (
+            {"gpus": "7"},
+            "gpus",
+            r"must be some of 0 \(GPU-0a\), 1 \(GPU-1a\), 2 \(GPU-2a\), each at most once, got '7'",
+        ),
+        ({"gpus": "1,GPU-1a"}, "gpus", "each at most once, got 'GPU-1a', which is there twice"),
+        ({"gpus": "GPU-"}, "gpus", "got 'GPU-'"),
+        ({"gpu_memory_bytes": 17 << 30}, "gpu_memory_bytes", "16.0 GiB for GPU 0, got 17.0 GiB per task"),
+        ({"gpu_memory_bytes": 9 << 30, "tasks_per_gpu": 2}, "gpu_memory_bytes", "of 2 tasks must fit into"),
     ],
 )
 def test_what_cannot_be_is_told_at_its_field(given: dict[str, Any], field: str, message: str) -> None:
@@ -124,7 +128,7 @@ def test_tasks_share_a_gpu_by_its_size(tmp_path: Path, monkeypatch: pytest.Monke
     told_by_driver = _driver(tmp_path)
     monkeypatch.setattr("jupyter_dtf.backend.kinds.cuda.read_gpus", lambda: told_by_driver)
     assert CudaKind().promised(options())[0].gpus == [0]
-    with pytest.raises(InvalidInput, match="pip install nvidia-ml-py. GPU 0 is known to the driver alone"):
+    with pytest.raises(InvalidInput, match=r"`tasks_per_gpu` must be 1 for GPU 0, .* \(pip install nvidia-ml-py\)"):
         CudaKind().promised(options(tasks_per_gpu=2))
 
 

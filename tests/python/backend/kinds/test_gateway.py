@@ -138,9 +138,9 @@ class TestTheForm:
     @pytest.mark.parametrize(
         ("option", "value", "message"),
         [
-            ("worker_cores", 9, "Cores of a worker is at most 4. Received: 9"),
-            ("worker_cores", "many", "Cores of a worker is of type integer. Received: 'many'"),
-            ("profile", "huge", "Profile is one of plain, bare, broken. Received: 'huge'"),
+            ("worker_cores", 9, "Cores of a worker must be at most 4, got 9"),
+            ("worker_cores", "many", "Cores of a worker must be an integer, got 'many'"),
+            ("profile", "huge", "Profile must be one of plain, bare, broken, got 'huge'"),
             ("color", "red", "The options of kind gateway are address, "),
         ],
     )

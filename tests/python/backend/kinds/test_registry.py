@@ -101,7 +101,7 @@ def test_hosts_that_were_drawn_say_how_many_there_are() -> None:
     assert registry.options_of(kind, ClusterRequest(hosts=drawn))["hosts"] == 2
     assert registry.options_of(kind, ClusterRequest(options={"hosts": 3}))["hosts"] == 3
     assert registry.options_of(kind, ClusterRequest(hosts=drawn, options={"hosts": 2}))["hosts"] == 2
-    with pytest.raises(InvalidInput, match="The option hosts is as many as were drawn, 2. Received: 3") as refused:
+    with pytest.raises(InvalidInput, match="`hosts` must be the number of hosts in the design, 2, got 3") as refused:
         registry.options_of(kind, ClusterRequest(hosts=drawn, options={"hosts": 3}))
     assert refused.value.field == "options.hosts"
 
@@ -116,17 +116,17 @@ def test_a_preview_has_the_hosts_and_what_is_not_there() -> None:
     drawn = ClusterRequest(hosts=[HostDesign(name="a", gpus=[0] * 64)], tasks=[place])
     (problem,) = starting.preview(drawn).problems
     assert problem.field == "tasks[0].device"
-    assert problem.message.startswith("worker:0 was put on GPU:63 of host a, which has")
+    assert problem.message.startswith("worker:0 was assigned to GPU:63 of host a, which has")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hosts": 0}, "Dask workers is at least 1. Received: 0"),
-        ({"hosts": 65}, "Dask workers is at most 64. Received: 65"),
-        ({"hosts": True}, "Dask workers is of type integer. Received: True"),
-        ({"threads_per_host": -1}, "Threads per Dask worker is at least 0. Received: -1"),
-        ({"memory_per_host_bytes": "4GiB"}, "Memory per Dask worker is of type bytes. Received: '4GiB'"),
+        ({"hosts": 0}, "Dask workers must be at least 1, got 0"),
+        ({"hosts": 65}, "Dask workers must be at most 64, got 65"),
+        ({"hosts": True}, "Dask workers must be an integer, got True"),
+        ({"threads_per_host": -1}, "Threads per Dask worker must be at least 0, got -1"),
+        ({"memory_per_host_bytes": "4GiB"}, "Memory per Dask worker must be an integer (bytes), got '4GiB'"),
     ],
 )
 def test_an_option_out_of_range_states_the_rule_and_the_value(options: dict[str, Any], message: str) -> None:
@@ -138,10 +138,10 @@ def test_an_option_out_of_range_states_the_rule_and_the_value(options: dict[str,
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("workers", """Received: 'workers'. How many tasks of a job there are is said by jobs={"worker": 2}"""),
-        ("num_ps", """Received: 'num_ps'. How many tasks of a job there are is said by jobs={"ps": 2}"""),
-        ("host", "Received: 'host'. Did you mean 'hosts'?"),
-        ("colour", "Received: 'colour'"),
+        ("workers", """got 'workers'. The number of tasks of a job is set by jobs={"worker": 2}"""),
+        ("num_ps", """got 'num_ps'. The number of tasks of a job is set by jobs={"ps": 2}"""),
+        ("host", "got 'host'. Did you mean 'hosts'?"),
+        ("colour", "got 'colour'"),
     ],
 )
 def test_an_option_that_does_not_exist_says_what_was_meant(name: str, message: str) -> None:
@@ -159,7 +159,7 @@ def test_a_form_begins_with_this_machine_and_ends_with_what_cannot_be_used() -> 
 
 
 def test_a_kind_that_is_not_installed_is_not_found() -> None:
-    with pytest.raises(NotFound, match="kinds of cluster here are .*local.* Received: 'mainframe'"):
+    with pytest.raises(NotFound, match="The kind of a cluster must be one of .*local.*, got 'mainframe'"):
         registry.find_kind("mainframe")
 
 

@@ -89,7 +89,7 @@ class TestHostsAsTheyAreWritten:
         "text", ["a@", "a:0", "a:70000", "-oProxyCommand=x", "a b", "a gpus", "a;b", "a threads=0"]
     )
     def test_what_may_not(self, text: str) -> None:
-        with pytest.raises(InvalidInput, match="Received: ") as refused:
+        with pytest.raises(InvalidInput, match="must be .*, got ") as refused:
             ssh_entries.parse([text])
         assert refused.value.field == "options.hosts"
 
@@ -97,9 +97,9 @@ class TestHostsAsTheyAreWritten:
         kind = registry.find_kind("ssh")
         for hosts in ("a, b gpus=0", ["a", "b gpus=0"], ("a", "b gpus=0"), "a\nb gpus=0\n"):
             assert registry.check_options(kind, {"hosts": hosts})["hosts"] == ["a", "b gpus=0"]
-        with pytest.raises(InvalidInput, match="Hosts is a list of texts. Received: None in it"):
+        with pytest.raises(InvalidInput, match="Hosts must be a list of strings, got None in it"):
             registry.check_options(kind, {"hosts": [None]})
-        with pytest.raises(InvalidInput, match="A cluster needs a host"):
+        with pytest.raises(InvalidInput, match="`hosts` must have at least one host"):
             kind.hosts(registry.check_options(kind, {}), {"worker": 1})
 
 
@@ -116,7 +116,9 @@ class TestWhatIsSaidAtTheField:
     def test_no_host(self) -> None:
         field, message = self.refused(hosts=" , ")
         assert field == "options.hosts"
-        assert message.startswith("A cluster needs a host. A host is written as in alice@gpu1:2222")
+        assert message.startswith(
+            "`hosts` must have at least one host, got none. A host must be written as in alice@gpu1:2222"
+        )
 
     def test_a_host_that_is_not_known(self, tmp_path: Path) -> None:
         (tmp_path / "known_hosts").touch()

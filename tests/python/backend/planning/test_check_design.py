@@ -101,40 +101,56 @@ def test_any_design_is_reported(design: Design) -> None:
         ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
         ("cluster.tasks[0].memory_bytes", 25 * GIB, "A memory cap must be <= 25769803776, what GPU:1 of node-a has"),
         ("cluster.hosts[1].name", "node-a", "Host names must be unique, got 'node-a' twice"),
-        ("model.graph.layers[1].id", "encoder/dense", "A layer has an id of its own. Received: 'encoder/dense'"),
-        ("model.graph.layers[1].flops", -1, "flops is from 0 to"),
-        ("model.graph.edges[0].target", "encoder", "An edge goes between layers. Received: 'encoder'"),
-        ("model.graph.edges[0].bytes", -1, "bytes is from 0 to"),
+        ("model.graph.layers[1].id", "encoder/dense", "`id` must be unique and not empty, got 'encoder/dense'"),
+        ("model.graph.layers[1].flops", -1, "`flops` must be from 0 to"),
+        ("model.graph.edges[0].target", "encoder", "`target` must be the id of a layer, got 'encoder'"),
+        ("model.graph.edges[0].bytes", -1, "`bytes` must be from 0 to"),
         (
             "placement.devices.encoder/dense",
             cpu(2),
-            "Layers are on the tasks worker:0, worker:1. Received: /job:worker/",
+            "Layers must be on one of the tasks worker:0, worker:1, got '/job:worker/",
         ),
         (
             "placement.devices.encoder/dense",
             cpu(0, "ps"),
-            "Layers are on the tasks worker:0, worker:1. Received: /job:ps/",
+            "Layers must be on one of the tasks worker:0, worker:1, got '/job:ps/",
         ),
         (
             "placement.devices.encoder/dense",
             "GPU:0",
-            "A device is as /job:worker/task:1/device:CPU:0. Received: 'GPU:0'",
+            "A device must be written as in /job:worker/task:1/device:CPU:0, got 'GPU:0'",
         ),
         (
             "placement.devices.encoder/dense",
             "/job:worker/task:0/device:GPU:1",
-            "The devices of worker:0 are /job:worker/task:0/device:CPU:0, /job:worker/task:0/device:GPU:0. Received:",
+            "The device must be one of worker:0's, /job:worker/task:0/device:CPU:0, /job:worker/task:0/device:GPU:0",
         ),
-        ("placement.devices.encoder/dense_9", cpu(0), "A layer of the model is placed. Received: 'encoder/dense_9'"),
-        ("placement.splits.encoder/dense_1", [cpu(0)], "A layer is split over two devices or more, each once"),
-        ("placement.splits.encoder/dense_1", [cpu(0), cpu(0)], "A layer is split over two devices or more, each once"),
-        ("placement.splits.encoder/dense_1", [cpu(0), cpu(7)], "Layers are on the tasks worker:0, worker:1. Received"),
-        ("placement.splits.encoder", [cpu(0), cpu(1)], "A layer of the model is split. Received: 'encoder'"),
-        ("placement.splits.logits", [cpu(0), cpu(1)], "A layer is placed or split. Received: both for logits"),
-        ("run.batch_size", 0, "batch_size is a whole number from 1. Received: 0"),
-        ("run.replicas", 3, "replicas is from 1 to the number of tasks that compute, 2. Received: 3"),
-        ("run.microbatches", 257, "microbatches is from 1 to 256, and at most the 256 examples"),
-        ("run.epochs", 0, "epochs is a whole number from 1. Received: 0"),
+        (
+            "placement.devices.encoder/dense_9",
+            cpu(0),
+            "A placed layer must be one of the model's, got 'encoder/dense_9'",
+        ),
+        ("placement.splits.encoder/dense_1", [cpu(0)], "A layer must be split over at least two different devices"),
+        (
+            "placement.splits.encoder/dense_1",
+            [cpu(0), cpu(0)],
+            "A layer must be split over at least two different devices",
+        ),
+        (
+            "placement.splits.encoder/dense_1",
+            [cpu(0), cpu(7)],
+            "Layers must be on one of the tasks worker:0, worker:1, got",
+        ),
+        ("placement.splits.encoder", [cpu(0), cpu(1)], "A split layer must be one of the model's, got 'encoder'"),
+        ("placement.splits.logits", [cpu(0), cpu(1)], "A layer must be either placed or split, got both for 'logits'"),
+        ("run.batch_size", 0, "`batch_size` must be an integer from 1 to 9007199254740992, got 0"),
+        (
+            "run.replicas",
+            3,
+            "`replicas` must be from 1 to 2, at most the batch size and the number of tasks that compute, got 3",
+        ),
+        ("run.microbatches", 257, "`microbatches` must be from 1 to 256, and at most the 256 examples"),
+        ("run.epochs", 0, "`epochs` must be an integer >= 1, got 0"),
     ],
 )
 def test_an_error_is_at_its_field(path: str, value: Any, message: str) -> None:
@@ -142,7 +158,7 @@ def test_an_error_is_at_its_field(path: str, value: Any, message: str) -> None:
     if not message:
         path, message = (
             "placement.splits.encoder/dense_1",
-            "A layer is placed or split. Received: both for encoder/dense_1",
+            "A layer must be either placed or split, got both for 'encoder/dense_1'",
         )
     assert any(level == "error" and field == path and text.startswith(message) for level, field, text in found), found
 
@@ -160,7 +176,7 @@ def test_a_layer_that_has_no_columns_is_not_split() -> None:
     assert problems(design)[0] == (
         "error",
         "placement.splits.encoder/dense_1",
-        "A layer that is split is a Dense or Embedding. Received: a Conv2D",
+        "A split layer must be of type Dense or Embedding, got 'Conv2D'",
     )
 
 
@@ -179,7 +195,8 @@ def test_tasks_that_share_a_gpu() -> None:
     assert [load.memory_limit_bytes for load in report.prediction.devices] == [20 * GIB, 4 * GIB]
     design.cluster.tasks[1].memory_bytes = 5 * GIB
     message = (
-        f"The caps of worker:0, worker:1 are at most what GPU:1 of node-a has, {24 * GIB} bytes. Received: {25 * GIB}"
+        f"The memory limits of worker:0, worker:1 must add up to at most the {24 * GIB} bytes of GPU:1 of node-a, "
+        f"got {25 * GIB}"
     )
     assert problems(design) == [
         ("error", "cluster.tasks[0].memory_bytes", message),
@@ -225,7 +242,7 @@ def test_a_layer_without_a_place_and_what_does_not_fit_are_problems_too() -> Non
         placement=Placement(devices={"x": cpu(0), "y": cpu(0)}),
     )
     found = problems(design)
-    assert ("error", "placement.devices", "Each layer has a device. Without one: z") in found
+    assert ("error", "placement.devices", "Each layer must have a device. Without one: z") in found
     assert any(f"{cpu(0)}: needs 2.0 MiB of memory, and has 1.0 MiB" in text for _, _, text in found)
 
 
@@ -251,7 +268,7 @@ def test_gpus_of_a_kind_that_are_not_known_are_believed() -> None:
     assert [text for level, _, text in problems(design) if level == "error"] == []
     promised = [HostDesign(name="0", cpus=2)]
     (message,) = [text for level, _, text in problems(design, promised) if level == "error"]
-    assert message == f"The devices of worker:0 are {cpu(0)}. Received: {gpu}"
+    assert message == f"The device must be one of worker:0's, {cpu(0)}, got {gpu!r}"
 
 
 class TestPlace:
@@ -285,9 +302,9 @@ class TestPlace:
         assert [load.layers for load in report.prediction.devices] == [4, 4, 4, 4]
 
     def test_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="A model is placed. Received: a design without one"):
+        with pytest.raises(InvalidInput, match="A design must have a model to be placed, got one without"):
             place(Design())
-        with pytest.raises(InvalidInput, match="microbatches is from 1 to") as refused:
+        with pytest.raises(InvalidInput, match="`microbatches` must be from 1 to") as refused:
             place(Design(model=chain("a"), run=RunSettings(microbatches=0)))
         assert refused.value.field == "run.microbatches"
 

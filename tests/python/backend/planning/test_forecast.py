@@ -82,7 +82,7 @@ def test_one_task_alone_is_the_measure() -> None:
     found = made(tasks=[8, 1, 2], strategy="allreduce")
     assert [point.tasks for point in found.points] == [1, 2, 8]
     assert found.at(1).efficiency == found.at(1).marginal == 1.0
-    with pytest.raises(InvalidInput, match="tasks is one of 1, 2, 8. Received: 3"):
+    with pytest.raises(InvalidInput, match="`tasks` must be one of 1, 2, 8, got 3"):
         found.at(3)
 
 
@@ -212,16 +212,16 @@ def test_input_that_is_too_slow_is_what_a_step_takes() -> None:
 @pytest.mark.parametrize(
     ("settings", "field", "message"),
     [
-        ({"device": "B9"}, "device", "device is one of K80, "),
-        ({"device": "P100", "precision": "bf16"}, "precision", "precision of P100 is one of fp32, fp16"),
-        ({"network": "nvlink3"}, "network", "network is one of 1gbit, "),
-        ({"local": "1gbit"}, "local", "local is one of memory, "),
-        ({"tasks": [0]}, "tasks", "tasks is a list of at most 64 whole numbers from 1"),
-        ({"strategy": "magic"}, "strategy", "strategy is one of allreduce, ps, mirrored, pipeline"),
-        ({"per_device": 4, "batch_size": 4}, "per_device", "Either batch_size"),
-        ({"backup_workers": 1}, "backup_workers", 'backup_workers needs strategy="ps" and sync=True'),
-        ({"utilisation": 1.5}, "utilisation", "utilisation is a number from 0 to 1. Received: 1.5"),
-        ({"input_examples_per_s": math.nan}, "input_examples_per_s", "input_examples_per_s is a number from 0"),
+        ({"device": "B9"}, "device", "`device` must be one of K80, "),
+        ({"device": "P100", "precision": "bf16"}, "precision", "`precision` must be one of fp32, fp16 for P100"),
+        ({"network": "nvlink3"}, "network", "`network` must be one of 1gbit, "),
+        ({"local": "1gbit"}, "local", "`local` must be one of memory, "),
+        ({"tasks": [0]}, "tasks", "`tasks` must be at most 64 integers from 1"),
+        ({"strategy": "magic"}, "strategy", "`strategy` must be one of allreduce, ps, mirrored, pipeline"),
+        ({"per_device": 4, "batch_size": 4}, "per_device", "Only one of `batch_size`"),
+        ({"backup_workers": 1}, "backup_workers", '`backup_workers` must be 0 unless strategy="ps" and sync=True'),
+        ({"utilisation": 1.5}, "utilisation", "`utilisation` must be a number from 0 to 1, got 1.5"),
+        ({"input_examples_per_s": math.nan}, "input_examples_per_s", "`input_examples_per_s` must be a number from 0"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], field: str, message: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_dtf.backend.planning.gpu_grants import Gpu, GpuRequest
+from jupyter_dtf.backend.planning.gpu_assignment import Gpu, GpuRequest
 from jupyter_dtf.backend.planning.launch_plan import (
-    Drawing,
+    HostLayout,
     HostSlot,
     crowding,
     match_hosts,
@@ -65,7 +65,7 @@ def test_more_threads_than_cores_is_said() -> None:
 
 
 def test_no_host_is_refused() -> None:
-    with pytest.raises(GangIncomplete, match="needs a host for its 2 tasks"):
+    with pytest.raises(GangIncomplete, match="at least one host for the 2 tasks of the run"):
         plan({"worker": 2}, [])
 
 
@@ -95,7 +95,7 @@ GPUS = (Gpu("GPU-0", 16 << 30), Gpu("GPU-1", 16 << 30))
 
 def seats(*places: TaskPlace, gpus: tuple[Gpu, ...] = GPUS, **jobs: int) -> dict[str, tuple[str, list[int]]]:
     hosts = [HostSlot("tls://a:1", "a", "alpha", 4, gpus), TWO, FAR]
-    planned = plan(jobs, hosts, drawing=Drawing(NAMED, places))
+    planned = plan(jobs, hosts, layout=HostLayout(NAMED, places))
     return {seat.task: (seat.host, seat.gpus) for seat in (task.seat for task in planned)}
 
 
@@ -121,7 +121,7 @@ def test_the_others_go_where_there_is_room_on_what_nobody_was_put_on() -> None:
     }
     alone = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
     first = TaskPlace(job="worker", index=1, host="a", device="GPU:0")
-    both = plan({"worker": 2}, [alone], drawing=Drawing(NAMED[:1], [first]))
+    both = plan({"worker": 2}, [alone], layout=HostLayout(NAMED[:1], [first]))
     assert [task.seat.gpus for task in both] == [[1], [0]]
     on_cpu = TaskPlace(job="worker", index=0, host="a")
     assert seats(on_cpu, worker=1) == {"worker:0": ("a", [])}
@@ -131,7 +131,7 @@ def test_the_others_go_where_there_is_room_on_what_nobody_was_put_on() -> None:
 def test_a_cap_is_kept() -> None:
     put = TaskPlace(job="worker", index=0, host="a", device="GPU:1", memory_bytes=4 << 30)
     host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
-    (task,) = plan({"worker": 1}, [host], drawing=Drawing(NAMED[:1], [put]))
+    (task,) = plan({"worker": 1}, [host], layout=HostLayout(NAMED[:1], [put]))
     assert (task.gpus.gpus, task.gpus.memory_bytes) == (("GPU-1",), 4 << 30)
     assert task.seat == TaskSeat(task="worker:0", host="a", gpus=[1], memory_bytes=4 << 30)
 
@@ -139,22 +139,22 @@ def test_a_cap_is_kept() -> None:
 def test_a_run_that_asks_for_gpus_gets_them_whatever_was_drawn() -> None:
     put = TaskPlace(job="worker", index=0, host="a", device="CPU")
     host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
-    drawing = Drawing(NAMED[:1], [put])
-    assert plan({"worker": 1}, [host], gpus=GpuRequest(per_task=2), drawing=drawing)[0].seat.gpus == [0, 1]
-    (task,) = plan({"worker": 1}, [host], drawing=drawing)
+    layout = HostLayout(NAMED[:1], [put])
+    assert plan({"worker": 1}, [host], gpus=GpuRequest(per_task=2), layout=layout)[0].seat.gpus == [0, 1]
+    (task,) = plan({"worker": 1}, [host], layout=layout)
     assert task.seat.gpus == [] and without_gpu([task]) == ""
 
 
 def test_what_was_drawn_and_is_not_there_is_named() -> None:
-    with pytest.raises(Unavailable, match=r"worker:0 was put on GPU:1 of host a, which has 1 GPU\Z"):
+    with pytest.raises(Unavailable, match=r"worker:0 was assigned to GPU:1 of host a, which has 1 GPU\Z"):
         seats(TaskPlace(job="worker", index=0, host="a", device="GPU:1"), gpus=GPUS[:1], worker=1)
-    with pytest.raises(Unavailable, match="worker:0 was put on GPU:0 of host b, which has none"):
+    with pytest.raises(Unavailable, match="worker:0 was assigned to GPU:0 of host b, which has none"):
         seats(TaskPlace(job="worker", index=0, host="b", device="GPU:0"), worker=1)
     with pytest.raises(Unavailable, match="worker:0 was given 17 GiB of GPU:0 of host a, which has 16 GiB"):
         seats(TaskPlace(job="worker", index=0, host="a", device="GPU:0", memory_bytes=17 << 30), worker=1)
-    with pytest.raises(GangIncomplete, match=r"3 hosts were drawn, and 1 is there. Missing: b, c"):
-        plan({"worker": 1}, [ONE], drawing=Drawing(NAMED, ()))
-    with pytest.raises(GangIncomplete, match="worker:0 was put on host z. The hosts that were drawn: a, b, c"):
+    with pytest.raises(GangIncomplete, match=r"the 3 hosts of the design, got 1\. Missing: b, c"):
+        plan({"worker": 1}, [ONE], layout=HostLayout(NAMED, ()))
+    with pytest.raises(GangIncomplete, match="worker:0 must be on one of the hosts of the design, a, b, c, got 'z'"):
         seats(TaskPlace(job="worker", index=0, host="z"), worker=1)
 
 
@@ -190,7 +190,7 @@ def test_a_lost_one_whose_host_is_gone_comes_to_where_most_threads_are_left() ->
 
 def test_a_lost_one_has_no_room_where_threads_are_taken_unless_tasks_may_crowd() -> None:
     planned = plan({"worker": 2}, [ONE, FAR], threads_per_task=4)
-    with pytest.raises(GangIncomplete, match="No host has 4 threads left for worker:0"):
+    with pytest.raises(GangIncomplete, match="No host has 4 free threads for worker:0"):
         plan_beside(planned, {"worker:1"}, [FAR], crowd=False)
     assert [task.host for task in plan_beside(planned, {"worker:1"}, [FAR], crowd=True)] == [FAR, FAR]
 
@@ -200,7 +200,7 @@ def test_one_with_a_gpu_of_its_own_comes_to_no_other_host() -> None:
     planned = plan({"worker": 2}, [ONE, gpu], gpus=GpuRequest())
     (lost,) = [task.task for task in planned if task.host == gpu]
     (kept,) = [task.task for task in planned if task.host == ONE]
-    with pytest.raises(GangIncomplete, match=f"{lost} was on host g, which is not there"):
+    with pytest.raises(GangIncomplete, match=f"{lost} must return to host g, which no longer exists"):
         plan_beside(planned, {kept}, [ONE], crowd=True)
 
 

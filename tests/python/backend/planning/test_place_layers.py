@@ -84,9 +84,9 @@ def test_what_is_split_already_stays_so() -> None:
         (
             graph_of(layer("a", 50), layer("b", 50)),
             (60, 40),
-            "100 MiB for d0 60.0 MiB, d1 40.0 MiB, 0 layers",
+            "100 MiB for d0 60.0 MiB, d1 40.0 MiB, with 0 layers",
         ),
-        (graph_of(layer("big", 200)), (50, 60), "Received: 200 MiB for d0 50.0 MiB, d1 60.0 MiB"),
+        (graph_of(layer("big", 200)), (50, 60), "got 200 MiB for d0 50.0 MiB, d1 60.0 MiB"),
     ],
 )
 def test_what_does_not_fit_is_named(graph: LayerGraph, memory: tuple[int, ...], message: str) -> None:
@@ -110,12 +110,15 @@ def test_a_calibration_decides_over_flops() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"microbatches": 0}, "microbatches is from 1 to batch_size. Received: 0 of 32"),
-        ({"microbatches": 33}, "Received: 33 of 32"),
-        ({"pinned": {"x": "d0"}}, "pinned maps layers of the model. Received: 'x'"),
-        ({"pinned": {"l0": "x"}}, "pinned maps to one of d0. Received: 'x'"),
-        ({"splits": {"l0": ["d0", "x"]}}, "splits maps to one of d0. Received: 'x'"),
-        ({"pinned": {"l0": "d0"}, "splits": {"l0": ["d0"]}}, "pinned to a device or split. Received both: l0"),
+        ({"microbatches": 0}, "`microbatches` must be from 1 to batch_size, 32, got 0"),
+        ({"microbatches": 33}, "batch_size, 32, got 33"),
+        ({"pinned": {"x": "d0"}}, "The keys of `pinned` must be layers of the model, got 'x'"),
+        ({"pinned": {"l0": "x"}}, "The devices in `pinned` must be among d0, got 'x'"),
+        ({"splits": {"l0": ["d0", "x"]}}, "The devices in `splits` must be among d0, got 'x'"),
+        (
+            {"pinned": {"l0": "d0"}, "splits": {"l0": ["d0"]}},
+            "A layer must be either pinned or split, got both for 'l0'",
+        ),
     ],
 )
 def test_what_cannot_be_placed_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -125,5 +128,5 @@ def test_what_cannot_be_placed_is_refused(arguments: dict[str, object], message:
 
 
 def test_devices_are_there_once() -> None:
-    with pytest.raises(InvalidInput, match="Each device is there once. Received: d0, d0"):
+    with pytest.raises(InvalidInput, match="`devices` must be different devices, got d0, d0"):
         place(graph_of(layer("a")), [*devices(0), *devices(0)])

@@ -185,7 +185,7 @@ def test_replicas_have_devices_of_their_own_and_exchange_weights_and_gradients()
     assert (copy.sent_bytes, copy.received_bytes) == (64 + 3000, 64 + 4000)
     assert (first.memory_bytes, copy.memory_bytes) == (13000, 7000)
     short = predict(graph, on(0, 1), tasks(3), batch_size=32, replicas=2)
-    assert "2 replicas, none at " in short.problems[0].message
+    assert "got 2 replicas and no tasks at " in short.problems[0].message
 
 
 def test_a_chief_is_the_first_task_of_replicas() -> None:
@@ -201,7 +201,7 @@ def test_an_unfinished_placement() -> None:
     graph = chain(1000, 1000, 1000, parameters=1)
     found = predict(graph, Placement(devices={"l1": task(0), "x": task(0), "l2": "nowhere"}), tasks(1), batch_size=1)
     assert found.step_seconds == pytest.approx(0.003)
-    assert [problem.message for problem in found.problems] == ["Each layer has a device. Without one: l0, l2"]
+    assert [problem.message for problem in found.problems] == ["Each layer must have a device. Without one: l0, l2"]
     assert predict(graph, Placement(), tasks(1)).step_seconds == 0.0
 
 
@@ -267,7 +267,7 @@ def _check_timeline(found: Prediction, microbatches: int) -> None:
 
 @pytest.mark.parametrize("numbers", [{"microbatches": 0}, {"microbatches": 17, "replicas": 2}, {"replicas": 0}])
 def test_numbers_that_cannot_be(numbers: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match="is from 1 to batch_size"):
+    with pytest.raises(InvalidInput, match="must be from 1 to batch_size"):
         predict(chain(1), on(0), tasks(1), **numbers)  # type: ignore[arg-type]
 
 

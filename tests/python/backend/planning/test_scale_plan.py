@@ -82,12 +82,12 @@ def test_the_best_strategy_comes_first() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="A target is one of examples_per_second, hours and device_hours"):
+    with pytest.raises(InvalidInput, match="Exactly one of `examples_per_second`, `hours` and `device_hours` must be"):
         ScaleTarget()
-    with pytest.raises(InvalidInput, match="hours and device_hours are for a number of examples"):
+    with pytest.raises(InvalidInput, match="`examples` must be a number > 0 with hours or device_hours"):
         ScaleTarget(hours=3)
     with pytest.raises(InvalidInput) as caught:
         plan(design(), ScaleTarget(examples_per_second=1), [ForecastSettings(), ForecastSettings(device="B9")])
     assert caught.value.field == "settings.1.device"
-    with pytest.raises(InvalidInput, match="A forecast is of a model"):
+    with pytest.raises(InvalidInput, match="must have a model to be forecast|must have at least one layer"):
         plan(Design(), ScaleTarget(examples_per_second=1))

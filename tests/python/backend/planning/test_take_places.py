@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jupyter_dtf.backend.planning.gpu_grants import Gpu, Grant
+from jupyter_dtf.backend.planning.gpu_assignment import Gpu, GpuAssignment
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.take_places import Free, place_jobs, places_of, take
 from jupyter_dtf.errors import Unavailable
@@ -19,7 +19,7 @@ def places() -> list[PlannedTask]:
     return places_of(plan({"worker": 4}, TWO))
 
 
-def seats(found: tuple[list[PlannedTask], list[PlannedTask]] | None) -> list[tuple[str, int, Grant]]:
+def seats(found: tuple[list[PlannedTask], list[PlannedTask]] | None) -> list[tuple[str, int, GpuAssignment]]:
     assert found is not None
     return [(task.host.name, task.threads, task.gpus) for task in found[0]]
 
@@ -36,7 +36,8 @@ def test_each_takes_what_is_free() -> None:
         found += seats(one)
         taken += one[1]
     assert found == [
-        ("a", 1, Grant(("a0",))), ("a", 1, Grant(("a1",))), ("b", 1, Grant(("b0",))), ("b", 1, Grant(("b1",))),
+        ("a", 1, GpuAssignment(("a0",))), ("a", 1, GpuAssignment(("a1",))),
+        ("b", 1, GpuAssignment(("b0",))), ("b", 1, GpuAssignment(("b1",))),
     ]  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def test_a_task_of_two_places_is_on_one_host() -> None:
     first = take(places(), (), [("worker", 0)], 1)
     assert first is not None
     both = take(places(), first[1], [("worker", 0)], 2)
-    assert seats(both) == [("b", 2, Grant(("b0", "b1")))]
+    assert seats(both) == [("b", 2, GpuAssignment(("b0", "b1")))]
     assert both is not None
     assert take(places(), first[1] + both[1], [("worker", 0)], 2) is None
     assert take(places(), (), [("worker", 0)], 3) is None
@@ -64,7 +65,7 @@ def test_places_that_have_moved_are_not_given_twice() -> None:
     before, after = places_of(plan({"worker": 4}, bare[:1])), places_of(plan({"worker": 4}, bare))
     on_a = take(before, (), [("worker", 0), ("worker", 1)], 1)
     assert on_a is not None
-    assert seats(take(after, on_a[1], [("worker", 0)], 2)) == [("b", 4, Grant())]
+    assert seats(take(after, on_a[1], [("worker", 0)], 2)) == [("b", 4, GpuAssignment())]
     assert take(after, on_a[1], [("worker", 0)] * 3, 1) is None
 
 
@@ -80,13 +81,15 @@ def test_trials_share_a_place_and_its_gpu() -> None:
         found += seats(one)
         taken += one[1]
     cap = int(16 * GIB * 0.95) // 2
-    assert found == [("a", 1, Grant((gpu,), cap)) for gpu in ("a0", "a0", "a1", "a1")]
+    assert found == [("a", 1, GpuAssignment((gpu,), cap)) for gpu in ("a0", "a0", "a1", "a1")]
     assert take(two, taken, [("worker", 0)], 1) is None
-    assert seats(take(two, taken[:2], [("worker", 0)], 1)) == [("a", 2, Grant(("a1",)))]  # the whole one is left
-    assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [("a", 1, Grant(("a0",), cap * 2 // 3))]
+    assert seats(take(two, taken[:2], [("worker", 0)], 1)) == [
+        ("a", 2, GpuAssignment(("a1",)))
+    ]  # the whole one is left
+    assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [("a", 1, GpuAssignment(("a0",), cap * 2 // 3))]
     assert take(two, [taken[0], taken[2]], [("worker", 0)], 1) is None  # two halves of two GPUs are no GPU
-    capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, Grant(("a0",), 4 * GIB))]
-    assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, Grant(("a0",), 2 * GIB))]
+    capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, GpuAssignment(("a0",), 4 * GIB))]
+    assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, GpuAssignment(("a0",), 2 * GIB))]
     unknown = places_of(plan({"worker": 1}, TWO[:1]))
     with pytest.raises(Unavailable, match="needs its size"):
         take(unknown, (), [("worker", 0)], 1, shares=2)

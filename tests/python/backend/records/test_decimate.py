@@ -114,10 +114,10 @@ def test_x_may_be_the_time() -> None:
 
 @pytest.mark.parametrize("width", [0, 15, -1, 8193])
 def test_a_width_that_is_no_width_is_refused(width: int) -> None:
-    with pytest.raises(InvalidInput, match=f"16 to 8192 pixels. Received: {width}"):
+    with pytest.raises(InvalidInput, match=f"`width` must be from 16 to 8192 pixels, got {width}"):
         SeriesCursor("loss", "", width)
 
 
 def test_an_unknown_axis_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"step or time\. Received: 'epoch'"):
+    with pytest.raises(InvalidInput, match="`x` must be step or time, got 'epoch'"):
         SeriesCursor("loss", "", 600, x="epoch")

@@ -67,9 +67,9 @@ def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
 
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
 def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
-    with pytest.raises(Conflict, match="A run is forecast that trains by allreduce, ps, mirrored"):
+    with pytest.raises(Conflict, match="A run must train with one of allreduce, ps, mirrored"):
         run_forecast(record(TWO, **fields), ForecastSettings())
-    with pytest.raises(Conflict, match="has taken 8 steps and more"):
+    with pytest.raises(Conflict, match="have taken at least 8 steps"):
         run_forecast(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit")), ForecastSettings())
     assert "are laid over a forecast" in efficiency(record(TWO, **fields)).findings[0]
 
@@ -106,7 +106,7 @@ def test_a_forecast_from_elsewhere_is_laid_over() -> None:
         "A step is longer than forecast",
         "Computing, with reading the input and updating, is slower than forecast",
     ]
-    with pytest.raises(InvalidInput, match="tasks is one of 2. Received: 3"):
+    with pytest.raises(InvalidInput, match="`tasks` must be one of 2, got 3"):
         efficiency(record({f"worker:{number}": 0.1 for number in range(3)}), ahead)
 
 

@@ -64,9 +64,9 @@ def test_deleting_takes_the_events_along(store: Store) -> None:
     store.delete("r1")
     assert store.runs() == []
     assert list(store.events("r1")) == []
-    with pytest.raises(NotFound, match="Received: 'r1'"):
+    with pytest.raises(NotFound, match="no run with the id 'r1'"):
         store.delete("r1")
-    with pytest.raises(NotFound, match="Received: 'r1'"):
+    with pytest.raises(NotFound, match="no run with the id 'r1'"):
         store.run("r1")
 
 

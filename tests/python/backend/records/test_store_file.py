@@ -61,7 +61,9 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(path: Path, monkeypatch: py
 
     as_first(path)
     monkeypatch.setattr(store_file, "STEPS", (*store_file.STEPS, Step(SCHEMA_VERSION, fail)))
-    with pytest.raises(Unavailable, match="of schema 1 and cannot be brought to 3: UNIQUE constraint.*It is as it was"):
+    with pytest.raises(
+        Unavailable, match="of schema 1 and cannot be migrated to 3: UNIQUE constraint.*It was not changed"
+    ):
         Store(path)
     monkeypatch.undo()
     assert [file.name for file in path.parent.glob("*damaged*")] == []

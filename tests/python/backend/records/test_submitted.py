@@ -52,7 +52,7 @@ def test_of_a_program_that_is_too_large_the_rest_is_kept(tmp_path: Path, monkeyp
     assert opened(kept)["x"].size == 1
     for rest in (None, program(500)):
         submitted.keep(tmp_path / "none", REQUEST, program(), rest)
-        with pytest.raises(NotFound, match="What a run was submitted with is kept in its directory"):
+        with pytest.raises(NotFound, match="The directory of the run must contain what it was submitted with"):
             submitted.read(tmp_path / "none")
 
 
@@ -105,5 +105,5 @@ def test_it_does_not_take_the_room_of_checkpoints(
     room = os.statvfs(tmp_path)
     monkeypatch.setattr(submitted, "ROOM", room.f_blocks * room.f_frsize)  # of one byte
     submitted.keep(tmp_path / "run", REQUEST, program())
-    assert "times as much has to be free" in caplog.text
+    assert "times as much must be free" in caplog.text
     assert not (tmp_path / "run").exists()

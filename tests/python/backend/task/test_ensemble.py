@@ -116,9 +116,9 @@ def test_what_cannot_work_is_refused_with_the_rule() -> None:
         return errors
 
     none, combine, device, malformed, text, unbuilt = run_gang(1, program)[0]
-    assert none == "An ensemble has at least one model. Received: none"
-    assert combine == "combine is mean, vote or a function of the stacked outputs. Received: 'loudest'"
-    assert device.startswith("A device is one of /device:CPU:0. Received:") or "CPU:0. Received: '/job:worker" in device
+    assert none == "`models` must have at least one model, got none"
+    assert combine == "`combine` must be mean, vote or a function of the stacked outputs, got 'loudest'"
+    assert device.startswith("`devices` must be among /device:CPU:0, got") or "CPU:0, got '/job:worker" in device
     assert "'worker three'" in malformed
-    assert "An ensemble is of Keras models" in text
+    assert "`models` must be Keras models" in text
     assert "not built" in unbuilt

@@ -26,7 +26,7 @@ def test_bad_words_end_nobodys_tasks(tmp_path: Path) -> None:
             refused = await warm.until("not_forked")
             assert (refused["id"], refused["message"]) == (
                 "nothing",
-                "ValueError: A task has 4 descriptors. Received: 0",
+                "ValueError: A task must be sent 4 file descriptors, got 0",
             )
             say(b'{"op": "ping"}')
             await warm.until("pong")

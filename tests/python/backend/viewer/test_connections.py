@@ -70,7 +70,7 @@ def test_a_file_of_a_version_that_knew_the_clock_alone() -> None:
 def test_what_cannot_be_read_is_no_cluster() -> None:
     connections.path_of("broken").write_text("{")
     assert connections.read_all() == {}
-    with pytest.raises(NotFound, match="no cluster of that name"):
+    with pytest.raises(NotFound, match="no cluster named"):
         connections.read("broken")
     with pytest.raises(InvalidInput, match="got '../x'"):
         connections.path_of("../x")

@@ -19,8 +19,8 @@ from jupyter_dtf.backend.cluster import parcel
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.parcel import Parcel
-from jupyter_dtf.backend.cluster.seating import Seating
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
+from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
 from jupyter_dtf.backend.machine import meeting_place, paths
 from jupyter_dtf.backend.machine.mark import Mark
 from jupyter_dtf.backend.machine.meeting_place import MeetingPlace, answer, read_word
@@ -159,14 +159,14 @@ def test_a_run_is_there_before_its_program_and_is_stopped_while_that_is_sent(tmp
         await sending.finish(lambda: run.info.state.is_final)
         assert run.info.state.value == "stopped"
         # A run that waits for hosts is driven to its end when there are any; here nobody else takes the room back.
-        await controller.seating.wake()
+        await controller.assignment.wake()
         await settled(run)
 
     on_a_controller(tmp_path, stop)
 
 
 def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Seating, "has_all_hosts", True)
+    monkeypatch.setattr(TaskAssignment, "has_all_hosts", True)
 
     async def go(controller: Controller, connection: Any) -> None:
         sending, run_id = await begin(connection)
@@ -178,7 +178,7 @@ def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypat
         assert run.info.state is RunState.FAILED
         assert run.info.message == "its client went away while it was sending the program and its data"
 
-    monkeypatch.setattr(Seating, "plan", lambda *_: [])
+    monkeypatch.setattr(TaskAssignment, "plan", lambda *_: [])
     on_a_controller(tmp_path, go)
 
 
@@ -194,8 +194,8 @@ def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypat
 def test_what_is_no_program_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: dict[str, Any], why: str
 ) -> None:
-    monkeypatch.setattr(Seating, "has_all_hosts", True)
-    monkeypatch.setattr(Seating, "plan", lambda *_: [])
+    monkeypatch.setattr(TaskAssignment, "has_all_hosts", True)
+    monkeypatch.setattr(TaskAssignment, "plan", lambda *_: [])
 
     async def lie(controller: Controller, connection: Any) -> None:
         sending, run_id = await begin(connection)

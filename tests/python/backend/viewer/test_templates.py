@@ -25,7 +25,7 @@ def test_templates_are_kept_by_name(tmp_path: Path) -> None:
     assert Templates(templates.path).all() == [template("a"), template("b", workers=4)]
     templates.delete("a")
     assert templates.all() == [template("b", workers=4)]
-    with pytest.raises(NotFound, match="Received: 'a'"):
+    with pytest.raises(NotFound, match="no template named 'a'"):
         templates.delete("a")
 
 

@@ -26,7 +26,7 @@ def encrypts() -> bool:
     """Return whether traffic between machines is encrypted: DTF_ENCRYPT, by default yes. Raises InvalidInput."""
     value = os.environ.get("DTF_ENCRYPT", "1")
     if value not in ("0", "1"):
-        raise InvalidInput(f"DTF_ENCRYPT is 1 or 0. Received: {value!r}", field="DTF_ENCRYPT")
+        raise InvalidInput(f"`DTF_ENCRYPT` must be 0 or 1, got {value!r}", field="DTF_ENCRYPT")
     return value == "1"
 
 

@@ -78,7 +78,7 @@ def link_seconds() -> float:
         seconds = 0.0
     if not 1 <= seconds <= 86_400:
         raise InvalidInput(
-            f"DTF_LINK_SECONDS is a number from 1 to 86400. Received: {value!r}", field="DTF_LINK_SECONDS"
+            f"`DTF_LINK_SECONDS` must be a number from 1 to 86400, got {value!r}", field="DTF_LINK_SECONDS"
         )
     return seconds
 

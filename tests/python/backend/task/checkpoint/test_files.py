@@ -133,7 +133,7 @@ def spoil(path: Path, how: str) -> None:
 SPOILT = {
     "a bit": "as they were written",
     "short": "as they were written",
-    "gone": "has all of its files",
+    "gone": "must have all of its files",
     "no json": "is a JSON object",
     "a list": "is a JSON object",
     "empty": "is a JSON object",

@@ -95,7 +95,7 @@ def test_what_is_damaged_is_passed_over_and_the_manifest_goes_first(place: str, 
     with pytest.raises(InvalidInput, match="as they were written"):
         remote.newest(place, 8)
     system.rm(f"{root}/7/state.pickle", recursive=False)
-    with pytest.raises(InvalidInput, match="has all of its files"):
+    with pytest.raises(InvalidInput, match="must have all of its files"):
         remote.newest(place, 7)
     remote.remove(f"{place}/7")
     assert [info.step for info in remote.known(place)] == [8]

@@ -97,7 +97,9 @@ def refused(ctx: FakeContext) -> None:
                 tf.function(lambda call=call, to=surface: call(to, tf.ones(2)), jit_compile=True)()
         with pytest.raises(InvalidInput, match="no place in the order of calls.* got a call in Dataset_map"):
             tf.data.Dataset.range(3).map(surface.allreduce)
-        with pytest.raises(InvalidInput, match="together no more than there are. Received: .* for 2 rows on worker:0"):
+        with pytest.raises(
+            InvalidInput, match="that add up to at most the number of rows, got .* for 2 rows on worker:0"
+        ):
             surface.alltoall(tf.ones(2), splits=[3, 0, 0][: ctx.size])
 
 

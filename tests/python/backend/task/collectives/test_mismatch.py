@@ -11,7 +11,7 @@ import pytest
 from ..gang import FakeContext, run_gang
 from .test_ops import enter
 
-RULE = "All tasks make the same collective calls in the same order. Received: "
+RULE = "All tasks must make the same collective calls in the same order, got "
 
 
 def said_by(call: Callable[[], Any]) -> str:

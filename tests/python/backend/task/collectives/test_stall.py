@@ -63,7 +63,7 @@ def test_the_time_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stall_seconds() == 60
     for value in ("soon", "0", "-1", "nan"):
         monkeypatch.setenv("DTF_STALL_SECONDS", value)
-        with pytest.raises(InvalidInput, match=f"a number above 0. Received: '{value}'"):
+        with pytest.raises(InvalidInput, match=f"must be a number > 0, got '{value}'"):
             stall_seconds()
 
 

@@ -192,7 +192,7 @@ def test_an_address_that_is_taken_is_said() -> None:
 )
 def test_settings_are_checked(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(InvalidInput, match=f"{name} is .* Received: '{value}'"):
+    with pytest.raises(InvalidInput, match=f"`{name}` must be .*, got '{value}'"):
         Links(0, TASKS, free_addresses(2), SECRET)
 
 

@@ -61,7 +61,7 @@ def test_layers_with_layers_and_loops_in_them(tmp_path: Path) -> None:
 
 def test_one_without_a_signature_is_refused(tmp_path: Path) -> None:
     tf.saved_model.save(tf.Module(), str(tmp_path / "bare"))
-    with pytest.raises(InvalidInput, match="A SavedModel is described by a signature. Received: 'bare', without"):
+    with pytest.raises(InvalidInput, match="A SavedModel must have a signature, got 'bare', which has none"):
         describe_file(tmp_path / "bare")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "saved_model.pb").write_bytes(b"no model")

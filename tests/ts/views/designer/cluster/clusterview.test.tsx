@@ -178,7 +178,7 @@ describe('ClusterView', () => {
     fireEvent.change(count, { target: { value: '0' } });
     fireEvent.keyDown(count, { key: 'Enter' });
     expect(cluster().jobs).toEqual({ worker: 12 });
-    expect(screen.getByText(/whole number of tasks, from 1 to 10000. Received: 0/)).toBeTruthy();
+    expect(screen.getByText(/whole number from 1 to 10000, got 0/)).toBeTruthy();
     fireEvent.keyDown(count, { key: 'Escape' });
     expect((count as HTMLInputElement).value).toBe('12');
     fireEvent.keyDown(count, { key: 'ArrowDown' });
@@ -200,7 +200,7 @@ describe('ClusterView', () => {
     const name = screen.getByLabelText('Name of ps');
     fireEvent.change(name, { target: { value: 'worker' } });
     fireEvent.blur(name);
-    expect(screen.getByText('A job appears once. Received: worker twice')).toBeTruthy();
+    expect(screen.getByText('A job must appear once, got worker twice')).toBeTruthy();
     fireEvent.change(name, { target: { value: 'store' } });
     fireEvent.blur(name);
     expect(cluster().jobs).toEqual({ worker: 2, store: 1 });
@@ -232,7 +232,7 @@ describe('ClusterView', () => {
     fireEvent.click(screen.getByRole('button', { name: 'Add a GPU' }));
     enter('Memory of GPU 0', '2.5');
     enter('Name', 'here');
-    expect(screen.getByText('A host has a name of its own. Received: "here"')).toBeTruthy();
+    expect(screen.getByText('The name of a host must be unique and not empty, got "here"')).toBeTruthy();
     enter('Name', 'there');
     expect(cluster().hosts[1]).toEqual({ name: 'there', cpus: 4, memory_bytes: 16 * GIB, gpus: [2.5 * GIB] });
     fireEvent.click(screen.getByRole('button', { name: 'Remove the host' }));

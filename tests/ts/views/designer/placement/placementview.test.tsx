@@ -308,7 +308,7 @@ describe('Forecast', () => {
 
 describe('RunFields', () => {
   const onChange = vi.fn();
-  const message = 'microbatches is from 1 to 256. Received: 300';
+  const message = '`microbatches` must be from 1 to 256, got 300';
   const fields = (editable: boolean) => (
     <RunFields
       run={{ batch_size: 64, microbatches: 300, replicas: 1, epochs: 2 }}
@@ -338,7 +338,7 @@ describe('RunFields', () => {
     for (const wrong of ['0', '1.5', '', 'two']) {
       fireEvent.change(replicas, { target: { value: wrong } });
       fireEvent.keyDown(replicas, { key: 'Enter' });
-      expect(screen.getByText(`replicas: a whole number from 1. Received: ${wrong}`.trim())).toBeTruthy();
+      expect(screen.getByText(`replicas must be a whole number from 1, got ${wrong}`.trim())).toBeTruthy();
     }
     expect(onChange).not.toHaveBeenCalled();
   });

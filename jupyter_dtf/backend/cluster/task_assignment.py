@@ -13,7 +13,7 @@ from ...schema.machines import HostInfo
 from ...schema.run import RunRequest
 from ...schema.strategy import AllReduce
 from ..planning.launch_plan import (
-    Drawing,
+    HostLayout,
     HostSlot,
     PlannedTask,
     crowding,
@@ -30,12 +30,12 @@ from .gang import ask_hosts, by_job
 RESTING = "The cluster has given its hosts back while nothing runs"
 
 
-class Seating:
+class TaskAssignment:
     """The places of the tasks of ``jobs``.
 
     Args:
         jobs: The number of tasks of each job.
-        drawing: The design of hosts and tasks.
+        layout: The design of hosts and tasks.
         hosts: The last info of each host by address.
         rpc: ``rpc(address)`` connects to a host.
         are_expected: Returns whether more hosts are starting.
@@ -46,7 +46,7 @@ class Seating:
     def __init__(
         self,
         jobs: dict[str, int],
-        drawing: Drawing,
+        layout: HostLayout,
         hosts: Mapping[str, HostInfo],
         rpc: Callable[[str], Any],
         *,
@@ -56,7 +56,7 @@ class Seating:
     ) -> None:
         self.jobs = jobs
         self._defaults = defaults
-        self._drawing = drawing
+        self._layout = layout
         self._hosts = hosts
         self._rpc = rpc
         self._are_expected = are_expected
@@ -78,7 +78,7 @@ class Seating:
     @property
     def has_all_hosts(self) -> bool:
         """Whether there are as many hosts as in the design, or at least one, and no more are starting."""
-        return not self.rests and self._count >= max(1, len(self._drawing.hosts)) and not self._are_expected()
+        return not self.rests and self._count >= max(1, len(self._layout.hosts)) and not self._are_expected()
 
     @property
     def _count(self) -> int:
@@ -97,7 +97,7 @@ class Seating:
         """The number of hosts in words, while not all are present."""
         if not self._count:
             return "no host"
-        drawn = len(self._drawing.hosts)
+        drawn = len(self._layout.hosts)
         return f"{self._count} of {drawn} hosts" if drawn else f"{self._count} of its hosts"
 
     async def all_hosts(self, or_until: Callable[[], bool] = lambda: False) -> None:
@@ -118,15 +118,15 @@ class Seating:
         """Return the names of the hosts in the design, by address."""
         if not self.has_all_hosts:
             return {}
-        matched = match_hosts(self._drawing.hosts, self._slots)
+        matched = match_hosts(self._layout.hosts, self._slots)
         return {slot.address: name for name, slot in matched.items()}
 
     # -- the tasks ----------------------------------------------------------------------------------------------
 
     def plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
         """Return where the tasks of a run would be placed. Raises GangIncomplete, Unavailable for what is missing."""
-        gpus = self._defaults.gpus_for(request, are_drawn=bool(self._drawing.tasks))
-        return plan(jobs, self._slots, request.threads_per_task, gpus, self._drawing)
+        gpus = self._defaults.gpus_for(request, are_drawn=bool(self._layout.tasks))
+        return plan(jobs, self._slots, request.threads_per_task, gpus, self._layout)
 
     def plan_beside(
         self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
@@ -207,8 +207,11 @@ class Seating:
         for task in self.plan(jobs, RunRequest(gpus_per_task=0)):
             by_host.setdefault(task.host, []).append(task)
         wanted = {host.address: (tasks[0].threads, min(len(tasks), host.threads)) for host, tasks in by_host.items()}
-        new = {address: wish for address, wish in wanted.items() if self._prepared.get(address) != wish}
-        self._prepared = {**{address: wish for address, wish in self._prepared.items() if address in wanted}, **new}
+        new = {address: settings for address, settings in wanted.items() if self._prepared.get(address) != settings}
+        self._prepared = {
+            **{address: settings for address, settings in self._prepared.items() if address in wanted},
+            **new,
+        }
         calls = [
             self._rpc(address).dtf_prepare(threads=threads, count=count) for address, (threads, count) in new.items()
         ]
