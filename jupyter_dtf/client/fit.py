@@ -18,9 +18,11 @@ import cloudpickle
 import numpy as np
 
 from ..backend.task import fit as task_fit
+from ..backend.task.fit.batched import check_batched
 from ..backend.task.fit.checks import Asked
-from ..backend.task.fit.job import Arrays, FitJob, FitResult, PackedCallback
+from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallback
 from ..backend.task.fit.pipeline.checks import checked_layers
+from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
@@ -275,11 +277,23 @@ def prepare(
         keras_config=keras_settings(),
     )
     is_here = isinstance(job.model, keras_io.PackedModel)
+    if is_here:
+        _check_batched(model, x, data, "x")
+        _check_batched(model, validation_data, validation, "validation_data")
     validate(Asked.of(job), model if is_here else None)
     if is_here and model.built and isinstance(job.strategy, Pipeline):
         assert isinstance(job.strategy.placement, Placement)
         job.layers = checked_layers(job.strategy.placement, model)
     return PreparedFit(model, job, own, shown_parameters(model, job), design)
+
+
+def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> None:
+    """Raise InvalidInput for single examples where the model takes batches, as far as that is known here."""
+    if isinstance(data, BatchSource) and (spec := getattr(given, "element_spec", None)) is not None:
+        check_batched(model, spec, data.what, field)
+    elif isinstance(data, StreamSource):
+        batch = tuple(data.leaves[part] if isinstance(part, int) else part for part in data.structure)
+        check_batched(model, batch, data.what, field, divided=True)
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:

@@ -509,14 +509,29 @@ class Run(NamedRun):
         surroundings.here().show(self)
 
     def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
-        """Write all points so far as TensorBoard's event files, into ``directory`` or the run's own, and open
-        TensorBoard on them: its ``url`` is for this user of this machine, until ``close()`` or the end of this process.
+        """Open TensorBoard on this run, which may be over or go on.
 
-        Raises Unavailable where TensorBoard is not installed.
+        All of its points are written as event files, a directory for each task, and what it goes on to report is added
+        every few seconds until ``close()``. TensorBoard's ``url`` is for this user of this machine, until ``close()``
+        or the end of this process.
+
+        Args:
+            directory: Where the event files are written. Default: ``tensorboard`` in the run's own directory.
+
+        Returns:
+            TensorBoard, which a notebook shows as a link.
+
+        Raises:
+            Unavailable: If TensorBoard is not installed.
+
+        Example:
+            >>> shown = run.tensorboard()
+            >>> shown.url
+            'http://127.0.0.1:41235/...'
         """
         from .tensorboard import open_tensorboard
 
-        return open_tensorboard(self.metrics, self.info.run_dir, directory)
+        return open_tensorboard(self, directory)
 
     def widget(self) -> ipywidgets.VBox:
         """A live ``ipywidgets`` view of the run, also for frontends without the JupyterLab extension, such as VS Code.

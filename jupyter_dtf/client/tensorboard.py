@@ -1,11 +1,18 @@
-"""Runs in TensorBoard. It is imported here when it is asked for."""
+"""Runs in TensorBoard, which is imported here when it is asked for.
+
+The store has every point of every run; event files are written of it for whoever looks, and go on while a run does.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Unavailable
 from .tensorboard_process import TensorBoard
@@ -13,41 +20,134 @@ from .tensorboard_process import TensorBoard
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..schema.run import RunInfo
+    from .run import Run
+
 EVENT_FILE = "events.out.tfevents."
 """How the names of event files begin."""
+_AGAIN_S = 5.0
+"""TensorBoard itself looks every 5 s."""
+_SHARE = 10
+"""Writing takes at most one part in so many of the time."""
 
 
-def write_log_directory(metrics: pd.DataFrame, directory: str | os.PathLike[str]) -> Path:
-    """Write all points of ``Run.metrics`` as event files, a directory for each task, in place of those there were."""
+class LogDirectory:
+    """Event files of a run, a directory for each task, in place of those there were."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.root = Path(directory).expanduser()
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._writers: dict[str, Any] = {}
+        self._until: dict[tuple[str, str], float] = {}
+
+    def add(self, metrics: pd.DataFrame) -> None:
+        """Write what is new in ``Run.metrics`` since this was last called: what came later, of each task and metric."""
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+
+        for name, points in metrics.groupby("task", sort=False):
+            task = str(name)
+            writer = self._writer(task)
+            until = points["metric"].map(lambda metric, task=task: self._until.get((task, metric), -1.0))
+            new = points[points["time"] > until].sort_values(["step", "time"])
+            for (step, seconds), values in new.groupby(["step", "time"], sort=False):
+                pairs = zip(values["metric"], values["value"], strict=True)
+                shown = [summary_pb2.Summary.Value(tag=metric, simple_value=value) for metric, value in pairs]
+                summary = summary_pb2.Summary(value=shown)
+                writer.add_event(event_pb2.Event(wall_time=seconds, step=int(step), summary=summary))
+            for metric, last in new.groupby("metric", sort=False)["time"].max().items():
+                self._until[task, str(metric)] = float(last)
+            writer.flush()
+
+    def close(self) -> None:
+        """Close the files. Nothing is added any more."""
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, task: str) -> Any:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        if task not in self._writers:
+            own = self.root / task.replace(":", "_")
+            for old in own.glob(f"{EVENT_FILE}*"):
+                old.unlink()
+            self._writers[task] = EventFileWriter(str(own))
+        return self._writers[task]
+
+
+class Follower:
+    """Writes runs into log directories: at once what there is of them, and in a thread what they go on to report."""
+
+    def __init__(self, runs: Callable[[], Iterable[tuple[Run, Path]]]) -> None:
+        """``runs``: each run with its directory; asked again and again, for more may come."""
+        self._runs = runs
+        self._open: dict[str, LogDirectory | None] = {}
+        """By the run's id; None for one that has ended and is written."""
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._go_on, name="dtf-tensorboard", daemon=True)
+        self._took_s = self._write()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow them no more."""
+        self._closing.set()
+        self._thread.join()
+        for each in self._open.values():
+            if each is not None:
+                each.close()
+
+    def _write(self) -> float:
+        """Write what is new; how long that took, in seconds."""
+        began = time.monotonic()
+        for run, directory in self._runs():
+            if self._closing.is_set():
+                break
+            if run.id not in self._open:
+                self._open[run.id] = LogDirectory(directory)
+            if (own := self._open[run.id]) is not None:
+                has_ended = run.info.state.is_final  # before its points are read, of which none comes then
+                own.add(run.metrics)
+                if has_ended:
+                    own.close()
+                    self._open[run.id] = None
+        return time.monotonic() - began
+
+    def _go_on(self) -> None:
+        while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
+            self._took_s = self._write()
+
+
+def open_tensorboard(run: Run, directory: str | os.PathLike[str] | None) -> TensorBoard:
+    """TensorBoard on a run, whose event files are in its own directory if no other is given."""
+    own = Path(run.info.run_dir) / "tensorboard" if run.info.run_dir else None
+    return _opened(lambda root: lambda: [(run, root)], directory or own)
+
+
+def open_with_runs(runs: Callable[[], Iterable[Run]], directory: str | os.PathLike[str] | None) -> TensorBoard:
+    """TensorBoard on several runs, each in a directory of its own name: those of ``runs()``, now and later."""
+    return _opened(lambda root: lambda: [(run, root / folder_of(run.info)) for run in runs()], directory)
+
+
+def folder_of(info: RunInfo) -> str:
+    """The directory of a run among others: its name, as TensorBoard shows it, and its id."""
+    name = re.sub(r"[^\w.-]+", "_", info.name)
+    return f"{name[:60]}-{info.id}"
+
+
+def _opened(
+    runs: Callable[[Path], Callable[[], Iterable[tuple[Run, Path]]]], directory: str | os.PathLike[str] | None
+) -> TensorBoard:
     needed()
-    from tensorboard.compat.proto import event_pb2, summary_pb2
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-    root = Path(directory).expanduser()
-    for task, points in metrics.groupby("task", sort=False):
-        own = root / str(task).replace(":", "_")
-        for old in own.glob(f"{EVENT_FILE}*"):
-            old.unlink()
-        writer = EventFileWriter(str(own))
-        for (step, seconds), values in points.sort_values(["step", "time"]).groupby(["step", "time"], sort=False):
-            pairs = zip(values["metric"], values["value"], strict=True)
-            shown = [summary_pb2.Summary.Value(tag=metric, simple_value=value) for metric, value in pairs]
-            summary = summary_pb2.Summary(value=shown)
-            writer.add_event(event_pb2.Event(wall_time=seconds, step=int(step), summary=summary))
-        writer.close()
-    root.mkdir(parents=True, exist_ok=True)
-    return root
-
-
-def open_tensorboard(metrics: pd.DataFrame, run_dir: str, directory: str | os.PathLike[str] | None) -> TensorBoard:
-    """TensorBoard on what ``write_log_directory`` has written: by default into the run's own directory."""
-    needed()
-    own = Path(run_dir) / "tensorboard" if run_dir else None
-    temporary = None if directory or own else tempfile.mkdtemp(prefix="dtf-run-")
-    written = write_log_directory(metrics, directory or own or str(temporary))
-    return TensorBoard(str(written), temporary=temporary)
+    temporary = None if directory else tempfile.mkdtemp(prefix="dtf-runs-")
+    root = Path(directory or str(temporary)).expanduser()
+    follower = Follower(runs(root))
+    try:
+        return TensorBoard(str(root), temporary=temporary, at_close=follower.close)
+    except BaseException:
+        follower.close()
+        raise
 
 
 def needed() -> None:
+    """Raise Unavailable where TensorBoard is not installed."""
     if not TensorBoard.is_installed():
         raise Unavailable("TensorBoard is not installed: pip install tensorboard. The run's own plots need nothing")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import Unavailable
@@ -39,14 +40,17 @@ class TensorBoard:
     Raises Unavailable if it is not installed, or does not start.
     """
 
-    def __init__(self, log_dir: str | None, *, temporary: str | None = None) -> None:
-        """``temporary``: a directory that is removed at the end."""
+    def __init__(
+        self, log_dir: str | None, *, temporary: str | None = None, at_close: Callable[[], None] = lambda: None
+    ) -> None:
+        """``temporary``: a directory that is removed at the end. ``at_close`` is called before that."""
         if not self.is_installed():
             raise Unavailable(
                 "TensorBoard is needed on the machine of this process: pip install tensorboard. The run's own plots "
                 "need nothing"
             )
         self._temporary = temporary
+        self._at_close = at_close
         self.log_dir = log_dir or tempfile.mkdtemp(prefix="tensorboard-")
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
         self._own = Path(tempfile.mkdtemp(prefix="dtf-tensorboard-"))
@@ -84,9 +88,14 @@ class TensorBoard:
         atexit.unregister(self.close)
         self._process.terminate()
         self._process.wait()
+        self._at_close()
         shutil.rmtree(self._own, ignore_errors=True)
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def wait(self) -> None:
+        """Wait until TensorBoard has ended by itself."""
+        self._process.wait()
 
     def __repr__(self) -> str:
         ended = "" if self._process.poll() is None else ", closed"

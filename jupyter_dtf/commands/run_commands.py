@@ -1,18 +1,23 @@
-"""The commands that inspect runs: ``show``, ``compare``, ``export`` and ``watch``."""
+"""The commands that inspect runs: ``show``, ``compare``, ``export``, ``tensorboard`` and ``watch``."""
 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from typing import Any
 
 from ..client import terminal
 from ..client.run import Run
 from ..client.session import session
-from ..errors import NotFound
+from ..client.tensorboard import open_with_runs
+from ..errors import InvalidInput, NotFound
 from ..schema.base import encode_json
 from . import arguments as reading
 from . import run_history as history
 from .watch import watch as begin
+
+_NEWEST = 20
 
 
 def add_to(commands: Any) -> None:
@@ -35,6 +40,16 @@ def add_to(commands: Any) -> None:
         "-o", "--output", default="", metavar="FILE", help="the file to write (default: standard output)"
     )
     export.set_defaults(do=_export)
+
+    board = commands.add_parser("tensorboard", help="open TensorBoard on runs, past and running")
+    board.add_argument(
+        "runs", nargs="*", metavar="RUN", help="ids, parts of them, or names (default: the newest, and those that come)"
+    )
+    board.add_argument("-n", type=int, default=_NEWEST, metavar="N", help=f"so many newest runs (default: {_NEWEST})")
+    board.add_argument(
+        "--logdir", default="", metavar="DIR", help="keep the event files there (default: removed at the end)"
+    )
+    board.set_defaults(do=_tensorboard)
 
     watch = commands.add_parser("watch", help="watch a run in the terminal until it has ended, with text plots")
     watch.add_argument("run", nargs="?", default="", help="its id, a part of it, or its name (default: the newest)")
@@ -60,6 +75,26 @@ def _compare(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     run = Run(reading.find_run(arguments.run, session().hub.runs()).id)
     history.export(run, arguments.format, arguments.output)
+    return 0
+
+
+def _tensorboard(arguments: argparse.Namespace) -> int:
+    if arguments.n < 1:
+        raise InvalidInput(f"`-n` must be an integer >= 1, got {arguments.n}", field="n")
+    hub = session().hub
+    named = [Run(reading.find_run(text, hub.runs()).id) for text in arguments.runs]
+
+    def runs() -> list[Run]:
+        known = [info.id for info in hub.runs() if not info.marks.archived]
+        return named or [Run(run_id) for run_id in known[: arguments.n]]
+
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # TensorBoard ends with this process
+    shown = open_with_runs(runs, arguments.logdir or None)
+    try:
+        terminal.say(f"TensorBoard at {shown.url}\nCtrl-C ends it. The address has no password: keep it to yourself")
+        shown.wait()
+    finally:
+        shown.close()
     return 0
 
 

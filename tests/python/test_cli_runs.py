@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 import jupyter_dtf as dtf
 
@@ -79,6 +80,26 @@ def test_a_run_is_shown_compared_exported_and_watched(cluster: dtf.Cluster, tmp_
         assert process.wait(left_s()) == 0
         assert process.stdout is not None
         assert process.stdout.read().splitlines()[1].startswith("loss 0.25")
+
+
+def test_tensorboard_is_opened_on_runs_and_ends_with_its_command(cluster: dtf.Cluster, tmp_path: Path) -> None:
+    run = cluster.run(program, name="drawn twice")
+    command = [*COMMAND, "tensorboard", run.id, "--logdir", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().removeprefix("TensorBoard at ").strip()
+            assert requests.get(f"{url}data/environment", timeout=left_s()).json()["data_location"] == str(tmp_path)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(left_s()) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+    with pytest.raises(requests.ConnectionError):
+        requests.get(url, timeout=left_s())
+    for task in ("worker_0", "worker_1"):
+        assert list((tmp_path / f"drawn_twice-{run.id}" / task).glob("events.out.tfevents.*"))
+    wrong = dtf_command("tensorboard", "-n", "0")
+    assert (wrong.returncode, "`-n` must be an integer >= 1, got 0" in wrong.stderr) == (2, True)
 
 
 def test_logs_that_are_followed(cluster: dtf.Cluster) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ...schema.machines import GpuInfo
+from .nvml import NVML
 
 _MOST_LINKS = 36
 """More NVLinks than any GPU has."""
@@ -81,19 +82,16 @@ class GpuSensors:
             self._has_library = False
             return
         try:
-            pynvml.nvmlInit()
+            with NVML.reading() as nvml:
+                self._told = {gpu: self._read(nvml, gpu) for gpu in ids}
         except pynvml.NVMLError:
             self._told = {}
-            return
-        try:
-            self._told = {gpu: self._read(pynvml, gpu) for gpu in ids}
-        finally:
-            pynvml.nvmlShutdown()
 
     def _read(self, nvml: Any, gpu: str) -> dict[str, float]:
         try:
             handle = nvml.nvmlDeviceGetHandleByUUID(gpu)
         except nvml.NVMLError:  # it has fallen off the bus, or the driver is being replaced
+            NVML.failed()
             return {}
         told: dict[str, float | None] = {}
         for name, sensor in _SENSORS.items():
@@ -120,6 +118,8 @@ class GpuSensors:
                 nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
             ):
                 self._refused.add((gpu, name))
+            else:
+                NVML.failed()
         return None
 
     def _has_links(self, nvml: Any, gpu: str, handle: Any) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schema.machines import GpuInfo
+from .nvml import NVML
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
@@ -32,16 +33,11 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
     except ImportError:
         return _visible(_told_by_driver(driver), visible)
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
+        with NVML.reading() as nvml:
+            whole = [_read(nvml, nvml.nvmlDeviceGetHandleByIndex(i), i) for i in range(nvml.nvmlDeviceGetCount())]
+            return _visible(whole, visible, lambda uuid: _read(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid), -1))
+    except pynvml.NVMLError:  # no driver, a GPU has fallen off the bus, or the driver is being replaced
         return []
-    try:
-        whole = [_read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i), i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return _visible(whole, visible, lambda uuid: _read(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid), -1))
-    except pynvml.NVMLError:  # a GPU has fallen off the bus, or the driver is being replaced
-        return []
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _visible(gpus: list[GpuInfo], visible: str | None, part: Any = None) -> list[GpuInfo]:

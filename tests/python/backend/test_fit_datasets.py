@@ -222,6 +222,62 @@ def test_several_steps_at_a_time(cluster: dtf.Cluster) -> None:
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
 
 
+def rows(bad: str) -> tf.data.Dataset:
+    """Digits from text, the 111th of them another line; nobody knows how many columns there are."""
+    lines = [",".join(map(str, row)) for row in X]
+    lines[110] = bad
+
+    def parse(line: Any, y: Any) -> Any:
+        return tf.strings.to_number(tf.strings.split(line, ",")), y
+
+    return tf.data.Dataset.from_tensor_slices((lines, Y)).map(parse)
+
+
+def narrow_in_the_middle() -> tf.data.Dataset:
+    numbered = tf.data.Dataset.from_tensor_slices((X, Y)).batch(20).enumerate()
+    return numbered.map(lambda number, batch: (batch[0][:, : tf.where(number == 5, 10, 64)], batch[1]))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            {"x": lambda: rows("a,b").batch(20)},
+            "RuntimeError: Batch 6 of epoch 1 of the tf.data.Dataset in x could not be read: .*convert string: a",
+        ),
+        (
+            {"x": narrow_in_the_middle},
+            "RuntimeError: Batch 6 of epoch 1 of the tf.data.Dataset in x could not be computed by the model: Matrix "
+            "size-incompatible",
+        ),
+        (
+            {"x": shuffled, "validation_data": lambda: rows("1,2").batch(40)},
+            "RuntimeError: Batch 3 of epoch 1 of the tf.data.Dataset in validation_data could not be read: ",
+        ),
+    ],
+    ids=["unreadable", "narrow", "validation"],
+)
+def test_a_batch_that_fails_in_the_middle_is_named(cluster: dtf.Cluster, data: Any, message: str) -> None:
+    data = {name: make() for name, make in data.items()}
+    with pytest.raises(dtf.errors.RunFailed, match=message) as caught:
+        cluster.fit(model(), **data, epochs=2, jobs={"worker": 2})
+    assert all(task.state.is_final for task in dtf.run(caught.value.run_id).info.tasks)
+
+
+def test_single_examples_are_refused(cluster: dtf.Cluster) -> None:
+    """Before anything starts where the dataset is known then; one that a function returns, by its task."""
+    digits = tf.data.Dataset.from_tensor_slices((X, X))
+    message = r"must be batched, for the model takes batches of shape \(None, 64\), got elements of shape \(64,\)"
+    runs = len(cluster.runs)
+    with pytest.raises(dtf.InvalidInput, match=message):
+        cluster.fit(model(), digits)
+    with pytest.raises(dtf.InvalidInput, match=message):
+        cluster.fit(model(), shuffled(), validation_data=digits)
+    assert len(cluster.runs) == runs
+    with pytest.raises(dtf.RunFailed, match="The dataset that the function returns in `x` " + message):
+        cluster.fit(model(), lambda ctx: tf.data.Dataset.from_tensor_slices((X, X)), jobs={"worker": 2})
+
+
 def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
     def fails(x: Any, y: Any) -> Any:
         if int(y) == 5:
@@ -231,7 +287,7 @@ def test_an_error_of_a_map_reaches_the_cell(cluster: dtf.Cluster) -> None:
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).map(
         lambda x, y: (tf.ensure_shape(tf.numpy_function(fails, [x, y], tf.float32), [64]), y)
     )
-    with pytest.raises(dtf.errors.RunFailed, match="no fives"):
+    with pytest.raises(dtf.errors.RunFailed, match="Batch 1 of epoch 1 .* could not be read: ValueError: no fives"):
         cluster.fit(model(), dataset.batch(20))
 
 

@@ -163,6 +163,12 @@ def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], me
         prepare(model_function, **arguments)
 
 
+def test_single_examples_of_an_iterator_are_refused_where_the_model_takes_batches() -> None:
+    for data in (iter([(X[0], X[0])] * 3), iter([X[0]] * 3)):
+        with pytest.raises(InvalidInput, match="The iterator in `x` must be batched, for the model takes batches of"):
+            prepare(model_function(), data)
+
+
 def test_a_scaled_learning_rate_is_warmed_up_over_five_epochs_unless_told_otherwise() -> None:
     def warmup(**arguments: Any) -> tuple[bool, float]:
         _, (job,), _ = prepare(model_function, X, Y, **arguments).program

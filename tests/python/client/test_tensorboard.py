@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import requests
 import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 import jupyter_dtf as dtf
+from jupyter_dtf.client import tensorboard
+from jupyter_dtf.client.session import session
+from jupyter_dtf.client.tensorboard import Follower, LogDirectory, folder_of
 from jupyter_dtf.errors import InvalidInput
 
 from ..patience import until
+
+
+@pytest.fixture(autouse=True)
+def own_session() -> Iterator[None]:
+    """Each test has a store of its own."""
+    yield
+    session().close()
 
 
 def write_tensorflow_2(directory: Path, values: list[float]) -> None:
@@ -67,3 +80,49 @@ def test_log_directories_become_runs_which_tensorboard_shows_again(tmp_path: Pat
 def test_a_directory_without_scalars_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="has event files .* received: .*, which has none"):
         dtf.import_tensorboard(tmp_path)
+
+
+def test_what_a_run_goes_on_to_report_is_added_once(tmp_path: Path) -> None:
+    def points(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=["task", "metric", "step", "time", "value"])
+        return frame
+
+    first = ("worker:0", "loss", 1.0, 1000.5, 3.0), ("worker:0", "accuracy", 1.0, 1000.5, 0.5)
+    then = ("worker:0", "loss", 2.0, 1001.5, 2.0), ("worker:1", "loss", 1.0, 1000.25, 4.0)
+    directory = LogDirectory(tmp_path / "logs")
+    directory.add(points(*first))
+    assert scalars(tmp_path / "logs" / "worker_0") == {"loss": [(1, 3.0)], "accuracy": [(1, 0.5)]}
+    directory.add(points(*first, *then))
+    directory.add(points(*first, *then))
+    directory.close()
+    assert scalars(tmp_path / "logs" / "worker_0") == {"loss": [(1, 3.0), (2, 2.0)], "accuracy": [(1, 0.5)]}
+    assert scalars(tmp_path / "logs" / "worker_1") == {"loss": [(1, 4.0)]}
+    again = LogDirectory(tmp_path / "logs")
+    again.add(points(*first))
+    again.close()
+    assert scalars(tmp_path / "logs" / "worker_0") == {"loss": [(1, 3.0)], "accuracy": [(1, 0.5)]}
+
+
+def test_runs_that_come_later_are_followed_beside_those_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorboard, "_AGAIN_S", 0.01)
+    write_tensorflow_1(tmp_path / "one", [3.0])
+    write_tensorflow_1(tmp_path / "two words", [5.0, 4.0])
+    (one,) = dtf.import_tensorboard(tmp_path / "one")
+    known = [one]
+    follower = Follower(lambda: [(run, tmp_path / "all" / folder_of(run.info)) for run in known])
+    try:
+        assert scalars(tmp_path / "all" / f"one-{one.id}" / "worker_0") == {"loss": [(0, 3.0)]}
+        (two,) = dtf.import_tensorboard(tmp_path / "two words")
+        known.append(two)
+        own = tmp_path / "all" / f"two_words-{two.id}" / "worker_0"
+        until(lambda: own.is_dir() and scalars(own) == {"loss": [(0, 5.0), (10, 4.0)]}, "the files of the second run")
+    finally:
+        follower.close()
+
+
+def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
+    """What a directory of event files has: by tag, steps and values."""
+    found = EventAccumulator(str(directory)).Reload()
+    return {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}

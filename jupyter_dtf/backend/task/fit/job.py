@@ -33,6 +33,13 @@ class DataFunction:
 Data = Arrays | DataFunction | BatchSource
 
 
+def name_of(data: Data | None) -> str:
+    """What messages call the data."""
+    if isinstance(data, DataFunction):
+        return "the dataset that the function returns"
+    return data.what if isinstance(data, BatchSource) else "the data"
+
+
 @dataclass
 class PackedCallback:
     """One of the caller's Keras callbacks."""

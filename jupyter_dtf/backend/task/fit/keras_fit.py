@@ -17,12 +17,14 @@ from keras.src.backend.tensorflow import trainer
 from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
+from .batched import check_batched
 from .callbacks import Last, attributes_of
 from .checkpoints import Saving
 from .data import Skip, TaskData
+from .failed_batch import BatchPlace
 from .first_step_check import Guard
 from .input_time import timed
-from .job import Arrays, FitJob, FitResult
+from .job import Arrays, FitJob, FitResult, name_of
 from .sources import failures
 from .sources.base import BatchSource
 
@@ -70,19 +72,26 @@ class KerasFit:
         """Train. Raises what the caller's code raises."""
         job, data = self._job, self._data
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
+        place = BatchPlace(
+            f"{name_of(job.data)} in x", f"{name_of(job.validation_data)} in validation_data", model.steps_per_execution
+        )
+        heard = [place, *self._callbacks]
         if self._again is not None:
-            ours = [callback for callback in self._callbacks if callback not in self._theirs]
-            callbacks = _GoingOnList(self._skip or Skip(0, 0), self._again, ours, self._callbacks, **arguments)
+            ours = [callback for callback in heard if callback not in self._theirs]
+            callbacks = _GoingOnList(self._skip or Skip(0, 0), self._again, ours, heard, **arguments)
         elif self._skip is None:
-            callbacks = keras.callbacks.CallbackList(self._callbacks, **arguments)
+            callbacks = keras.callbacks.CallbackList(heard, **arguments)
         else:
-            callbacks = _SkippingList(self._skip, self._callbacks, **arguments)
+            callbacks = _SkippingList(self._skip, heard, **arguments)
         model.make_train_function()
         model.train_function = timed(model.train_function)
         if self._skip is not None:
             model.train_function = _skipping(model.train_function, self._skip)
         if self._saving is not None:
             model.train_function = _telling(model.train_function, self._saving)
+        if validation is not None:
+            spec = validation.dataset.element_spec
+            check_batched(model, spec, name_of(job.validation_data), "validation_data", divided=True)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
             failures.taken()  # of earlier reads
@@ -100,9 +109,12 @@ class KerasFit:
                     validation_steps=validation.steps if validation else None,
                     validation_freq=job.validation_freq,
                 )
-            except Exception:
+            except Exception as error:
                 if (cause := failures.taken()) is not None:
                     raise cause from cause.__cause__
+                is_alone_in_it = not getattr(self._ctx, "peer_lost", False)
+                if is_alone_in_it and (of_batch := place.named(error)) is not None:
+                    raise of_batch from error
                 raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:

@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { DeviceLoad } from '../../../api/schema';
+import { type DeviceRange, foldedDevices } from '../../../model/devicegroups';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
 import type { DeviceChoice } from '../../../model/places';
 import { Bar } from '../../basics';
@@ -22,12 +23,33 @@ export interface DeviceStripProps {
   trans: TranslationBundle;
 }
 
-/** The devices, to drop layers on and to read what each will hold. */
+/** A card of the strip: a device, or a range of them. */
+type Item = { choice: DeviceChoice } | { range: DeviceRange };
+
+/** The devices, to drop layers on and to read what each will hold. Very many are in ranges, which unfold. */
 export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
-  const { devices, choosing, onLeave, trans } = props;
+  const { devices, loads, counts, choosing, onLeave, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);
   const [current, setCurrent] = React.useState(0);
-  const at = Math.min(current, Math.max(0, devices.length - 1));
+  const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
+  const folded = React.useMemo(() => foldedDevices(devices, loads, counts), [devices, loads, counts]);
+  const items: Item[] = [
+    ...folded.single.map(choice => ({ choice })),
+    ...folded.ranges.flatMap(range => [
+      { range },
+      ...(open.has(range.key) ? range.choices.map(choice => ({ choice })) : [])
+    ])
+  ];
+  const at = Math.min(current, Math.max(0, items.length - 1));
+  const take = (item: Item) => {
+    if ('choice' in item) {
+      props.onChoose(item.choice.device);
+    } else {
+      const { key } = item.range;
+      setOpen(new Set(open.has(key) ? [...open].filter(other => other !== key) : [...open, key]));
+      setCurrent(items.indexOf(item));
+    }
+  };
   React.useEffect(() => {
     if (choosing) {
       host.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus();
@@ -46,16 +68,16 @@ export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
       ArrowLeft: at - 1,
       ArrowUp: at - 1,
       Home: 0,
-      End: devices.length - 1
+      End: items.length - 1
     }[event.key];
-    const next = to === undefined ? undefined : devices[to];
+    const next = to === undefined ? undefined : items[to];
     if (next) {
       event.preventDefault();
       setCurrent(to!);
       (event.currentTarget.children[to!] as HTMLElement).focus();
     } else if (event.key === 'Enter' || event.key === ' ') {
       event.preventDefault();
-      props.onChoose(devices[at]!.device);
+      take(items[at]!);
     }
   };
   return (
@@ -67,9 +89,20 @@ export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
       aria-label={choosing ? trans.__('Choose a device for what is selected') : trans.__('Devices')}
       onKeyDown={onKeyDown}
     >
-      {devices.map((choice, index) => (
-        <Card key={choice.device} choice={choice} strip={props} focusable={index === at} />
-      ))}
+      {items.map((item, index) =>
+        'choice' in item ? (
+          <Card key={item.choice.device} choice={item.choice} strip={props} focusable={index === at} />
+        ) : (
+          <RangeCard
+            key={`range ${item.range.key}`}
+            range={item.range}
+            open={open.has(item.range.key)}
+            focusable={index === at}
+            onToggle={() => take(item)}
+            trans={trans}
+          />
+        )
+      )}
     </div>
   );
 }
@@ -121,6 +154,53 @@ function Card(props: { choice: DeviceChoice; strip: DeviceStripProps; focusable:
           {load.unused !== '' && <p className="jp-dtf-faint">{load.unused}</p>}
         </>
       )}
+    </div>
+  );
+}
+
+/** Many devices as one card, which unfolds. */
+function RangeCard(props: {
+  range: DeviceRange;
+  open: boolean;
+  focusable: boolean;
+  onToggle: () => void;
+  trans: TranslationBundle;
+}): React.ReactElement {
+  const { range, open, focusable, onToggle, trans } = props;
+  const { name, choices, layers, memory, fraction, problems } = range;
+  const devices = trans._n('%1 device', '%1 devices', choices.length);
+  const words = trans._n('%1 layer', '%1 layers', layers);
+  const trouble = problems > 0 ? trans._n('%1 with a problem', '%1 with problems', problems) : '';
+  const hint = open ? trans.__('Fold these devices') : trans.__('Unfold these devices');
+  return (
+    <div
+      className={`jp-dtf-device jp-mod-range${problems > 0 ? ' jp-mod-problem' : ''}`}
+      role="option"
+      aria-selected={false}
+      aria-label={[name, devices, words, trouble, hint].filter(part => part !== '').join(', ')}
+      tabIndex={focusable ? 0 : -1}
+      title={hint}
+      data-open={open || undefined}
+      onClick={onToggle}
+    >
+      <div className="jp-dtf-device-head">
+        <b>
+          {open ? '▾' : '▸'} {name}
+        </b>
+        <span className="jp-dtf-faint">{devices}</span>
+      </div>
+      {memory && (
+        <div className="jp-dtf-device-line">
+          <Bar fraction={fraction} label={trans.__('Memory of %1, on average', name)} />
+          <span className="jp-dtf-number" title={trans.__('The mean, and the least and the most of one device')}>
+            {formatBytes(memory.mean)} ({formatBytes(memory.low.value)} – {formatBytes(memory.high.value)})
+          </span>
+        </div>
+      )}
+      <div className="jp-dtf-device-line jp-dtf-faint">
+        <span>{words}</span>
+      </div>
+      {trouble !== '' && <p className="jp-dtf-problem">{trouble}</p>}
     </div>
   );
 }

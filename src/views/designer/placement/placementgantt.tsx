@@ -2,8 +2,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { Slot } from '../../../api/schema';
-import { formatTicks, formatValue } from '../../../model/format';
+import { busyRows } from '../../../model/devicegroups';
+import { formatPercent, formatTicks, formatValue } from '../../../model/format';
 import { deviceName } from '../../../model/places';
+import { MANY } from '../../../model/spread';
 import { taskOf, ticksOf } from '../../../model/trace';
 import { useWidth } from '../../hooks';
 
@@ -17,8 +19,10 @@ const LAST_PX = 50;
 const MOST_TICKS = 8;
 const TITLE_PX = 20;
 const MOST_PX = 220;
+/** Of very many devices, in how many parts of a step is told how busy they are. */
+const COLUMNS = 120;
 
-/** One step as a picture: a row for each device, a box for each microbatch. */
+/** One step as a picture: a row for each device, a box for each microbatch; of very many devices, when they are busy. */
 export interface GanttPart {
   title: string;
   slots: readonly Slot[];
@@ -26,7 +30,7 @@ export interface GanttPart {
 
 /** How high a step of so many devices is, px. */
 export function ganttHeight(devices: number): number {
-  return Math.min(MOST_PX, TITLE_PX + devices * ROW_PX + AXIS_PX);
+  return Math.min(MOST_PX, TITLE_PX + Math.min(devices, MANY) * ROW_PX + AXIS_PX);
 }
 
 /** One step over its own time axis. */
@@ -39,7 +43,11 @@ export function Gantt(props: {
   const end = endOf(part.slots);
   return end <= 0 ? null : (
     <div className="jp-dtf-gantt" style={{ maxHeight: MOST_PX }}>
-      <Rows part={part} end={end} colours={colours} trans={trans} />
+      {new Set(part.slots.map(slot => slot.device)).size > MANY ? (
+        <BusyRows part={part} end={end} trans={trans} />
+      ) : (
+        <Rows part={part} end={end} colours={colours} trans={trans} />
+      )}
       <Axis end={end} />
     </div>
   );
@@ -111,6 +119,64 @@ function Rows(props: {
               )}
             </title>
           </rect>
+        ))}
+      </svg>
+    </div>
+  );
+}
+
+/** A row for devices that follow each other, the darker the more of them are busy. */
+function BusyRows(props: { part: GanttPart; end: number; trans: TranslationBundle }): React.ReactElement {
+  const { part, end, trans } = props;
+  const rows = React.useMemo(() => {
+    const devices = [...new Set(part.slots.map(slot => slot.device))].sort((a, b) =>
+      a.localeCompare(b, 'en', { numeric: true })
+    );
+    return busyRows(part.slots, devices, end, { rows: MANY, columns: COLUMNS });
+  }, [part.slots, end]);
+  const cell = WIDTH / COLUMNS;
+  return (
+    <div className="jp-dtf-gantt-part">
+      <div className="jp-dtf-gantt-names" style={{ width: LABEL_PX }}>
+        <b>{part.title}</b>
+        {rows.map(({ name }) => (
+          <span key={name} style={{ height: ROW_PX }} title={name}>
+            {name}
+          </span>
+        ))}
+      </div>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${ROW_PX * rows.length}`}
+        preserveAspectRatio="none"
+        style={{ height: ROW_PX * rows.length }}
+        role="img"
+        aria-label={trans.__('%1 step of %2', part.title, formatValue(end, 'seconds'))}
+      >
+        {rows.map(({ name, devices, busy }, row) => (
+          <g key={name}>
+            {[...busy].map(
+              (share, column) =>
+                share > 0 && (
+                  <rect
+                    key={column}
+                    className="jp-dtf-gantt-busy"
+                    x={column * cell}
+                    y={row * ROW_PX + 1}
+                    width={cell}
+                    height={ROW_PX - 2}
+                    fillOpacity={Math.min(1, share)}
+                  />
+                )
+            )}
+            <title>
+              {trans.__(
+                '%1: %2 devices, busy %3 of the step',
+                name,
+                devices,
+                formatPercent(busy.reduce((sum, share) => sum + share, 0) / COLUMNS)
+              )}
+            </title>
+          </g>
         ))}
       </svg>
     </div>

@@ -2,6 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { DeviceChoice } from '../../../model/places';
+import { MANY, rangesOf } from '../../../model/spread';
 import type { ColourBy } from '../graph/graphpicture';
 
 /** What the colours of the graph mean. */
@@ -16,12 +17,18 @@ export function Legend(props: {
   if (colourBy === 'device') {
     return (
       <div className="jp-dtf-legend">
-        {devices.map(({ device, task, name }) => (
-          <span key={device}>
-            <span className="jp-dtf-swatch" style={{ background: colours.get(task) }} />
-            {name}
+        {devices.length > MANY ? (
+          <span>
+            {trans.__('a colour for each of %1, the same for several', rangesOf(devices.map(({ task }) => task)))}
           </span>
-        ))}
+        ) : (
+          devices.map(({ device, task, name }) => (
+            <span key={device}>
+              <span className="jp-dtf-swatch" style={{ background: colours.get(task) }} />
+              {name}
+            </span>
+          ))
+        )}
         <span>
           <span className="jp-dtf-swatch jp-mod-none" />
           {trans.__('no device yet')}

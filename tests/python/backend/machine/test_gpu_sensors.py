@@ -42,7 +42,7 @@ def test_power_temperature_and_traffic_of_each_gpu(nvml: FakeNvml) -> None:
     linked = {"nvlink_received_bytes_per_second": 40 * 512, "nvlink_sent_bytes_per_second": 10 * 512}
     assert told(sensors) == {**now, **linked}
     assert told(sensors, "GPU-1a")["pcie_sent_bytes_per_second"] == 1.001e6
-    assert nvml.open == 0
+    assert (nvml.opened, nvml.open) == (1, 1)  # by both readings, and by those of `told`
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,12 @@ def test_what_fails_once_is_asked_again(nvml: FakeNvml) -> None:
     nvml.refuses["power"] = nvml.NVML_ERROR_GPU_IS_LOST
     sensors = GpuSensors()
     sensors.read([ONE])
+    assert nvml.open == 0  # to be initialized again
     assert "power_watts" not in told(sensors)
     nvml.refuses.clear()
     sensors.read([ONE])
     assert told(sensors)["power_watts"] == 71.5
+    assert (nvml.opened, nvml.open) == (2, 1)
 
 
 def test_a_gpu_without_nvlinks_has_no_traffic_over_them_rather_than_none(nvml: FakeNvml) -> None:

@@ -15,6 +15,7 @@ from ...collectives.contract import Reducer
 from ...context import check_gang
 from ...model import keras_io
 from ..agree import Weights
+from ..batched import check_batched
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoint_state import Begin, variables_of
 from ..checkpoints import Resuming, Saving, Training
@@ -24,7 +25,7 @@ from ..epochs import EpochEnd, until_all_data_ended
 from ..first_step_check import Parts, guard_of
 from ..gradient_sync import GradientSync, optimizers_of
 from ..hooked import hooked
-from ..job import FitJob, FitResult
+from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
@@ -144,6 +145,8 @@ class Fit:
             check_data(begin, job, model.steps_per_execution)
         self.take_up(begin, stored)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
+        is_divided = not isinstance(job.data, DataFunction)
+        check_batched(model, self._spec, name_of(job.data), "x", divided=is_divided)
         keras_io.build(model, self._spec)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)

@@ -21,6 +21,7 @@ from .....schema.strategy import ParameterServer
 from ...collectives.contract import Alone, Reducer
 from ...model import keras_io
 from ..agree import Weights
+from ..batched import check_batched
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
@@ -28,7 +29,7 @@ from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
 from ..first_step_check import Parts, guard_of
 from ..hooked import hooked
-from ..job import DataFunction, FitJob, FitResult
+from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
@@ -111,6 +112,8 @@ class Worker:
         divided = Alone() if has_own_data else self._reducer
         self._data = training_data(job, ctx, divided, model.steps_per_execution, skip=self._skip)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
+        is_divided = not isinstance(job.data, DataFunction)
+        check_batched(model, self._spec, name_of(job.data), "x", divided=is_divided)
         keras_io.build(model, self._spec)
         if isinstance(job.model, keras_io.PackedModel):
             keras_io.restore(model, job.model)

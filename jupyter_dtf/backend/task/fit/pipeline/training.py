@@ -17,6 +17,7 @@ from ...collectives.contract import Alone
 from ...model import keras_io
 from ...trace.session_trace import full_trace
 from ..agree import Weights
+from ..batched import check_batched
 from ..callbacks import State, callbacks_here
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
@@ -24,7 +25,7 @@ from ..data import training_data, validation_data
 from ..first_step_check import Parts, guard_of
 from ..gradient_sync import Agreement, optimizers_of
 from ..hooked import hooked
-from ..job import FitJob, FitResult
+from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model
@@ -75,6 +76,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     data = training_data(job, here, alone, 1, skip=skip)
     _refuse_not_dense(data.dataset.element_spec)
     spec = keras_io.batch_spec(data.dataset.element_spec)
+    check_batched(model, spec, name_of(job.data), "x", divided=not isinstance(job.data, DataFunction))
     keras_io.build(model, spec)
     if isinstance(job.model, keras_io.PackedModel):
         keras_io.restore(model, job.model)

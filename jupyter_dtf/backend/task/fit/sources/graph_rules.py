@@ -22,20 +22,22 @@ _FILES_OF_ONE = {
 
 def check_spec(spec: Any, field: str) -> None:
     """Raise InvalidInput unless a dataset's elements are batches."""
-    for leaf in tf.nest.flatten(spec):
-        if leaf is None or type(leaf).__name__ == "NoneTensorSpec":
-            continue
+    shapes: list[tuple[int | None, ...]] = []
+    leaves = [leaf for leaf in tf.nest.flatten(spec) if leaf is not None and type(leaf).__name__ != "NoneTensorSpec"]
+    for leaf in leaves:
         if not isinstance(leaf, (tf.TensorSpec, tf.RaggedTensorSpec, tf.SparseTensorSpec)):
             raise InvalidInput(
                 f"`{field}`: a dataset's elements must be tensors, ragged tensors or sparse tensors, got {leaf}",
                 field=field,
             )
-        if leaf.shape.rank == 0:
-            raise InvalidInput(
-                f"`{field}`: a dataset must be batched, with dataset.batch(...), so that each tensor's first "
-                f"dimension is the examples, got elements of {spec}",
-                field=field,
-            )
+        if leaf.shape.rank is not None:
+            shapes.append(tuple(leaf.shape))
+    if () in shapes or len({shape[0] for shape in shapes} - {None}) > 1:
+        raise InvalidInput(
+            f"`{field}`: the dataset must be batched: each tensor of an element must have the same first dimension, the examples, "
+            f"got elements of shapes {', '.join(map(str, shapes))}; call `.batch(n)`",
+            field=field,
+        )
 
 
 def check_options(options: Any, field: str) -> None:

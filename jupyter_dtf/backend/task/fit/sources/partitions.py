@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .....errors import ClusterLost
+from .....errors import ClusterLost, InvalidInput
 from .....schema import feed_wire
 from .....schema.partitions import LENGTH, Collection, Described, PassRequest, Rows
 from .....schema.payload import packed, unpack
+from . import failures
 from .base import BatchSource, Opened, Reading
 from .pass_place import PassPlace, pass_place
 
@@ -71,7 +72,10 @@ class Partitions(BatchSource):
         passes = itertools.count()
 
         def chunks() -> Iterator[Any]:
-            yield from _chunks(ctx.feed_socket, request(next(passes), described))
+            try:
+                yield from _chunks(ctx.feed_socket, request(next(passes), described))
+            except InvalidInput as error:
+                raise failures.noted(error) from error.__cause__
 
         def first_batches(count: int) -> list[Any]:
             found: list[Any] = []

@@ -13,6 +13,7 @@ import { Compare } from '../../../../../src/views/designer/placement/placementco
 import { DeviceStrip } from '../../../../../src/views/designer/placement/placementdevices';
 import { Forecast } from '../../../../../src/views/designer/placement/placementforecast';
 import { Gantt } from '../../../../../src/views/designer/placement/placementgantt';
+import { Legend } from '../../../../../src/views/designer/placement/placementlegend';
 import { Properties } from '../../../../../src/views/designer/placement/placementproperties';
 import { RunFields } from '../../../../../src/views/designer/placement/placementrun';
 import type { PlacementServices } from '../../../../../src/views/designer/placement/placementservices';
@@ -78,6 +79,66 @@ describe('DeviceStrip', () => {
     expect(onChoose).toHaveBeenCalledWith(TWO);
     fireEvent.keyDown(document.activeElement!, { key: 'Escape' });
     expect(onLeave).toHaveBeenCalled();
+  });
+});
+
+describe('a placement over 512 devices', () => {
+  const many = devicesOf({ ...design(), cluster: { ...design().cluster, jobs: { worker: 512 } } }, null);
+  const loads = new Map(
+    many.map(({ device }, index) => [device, load(device, index === 100 ? 'too large' : '')] as const)
+  );
+
+  it('has a card for each range, which unfolds by a click and from the keyboard', () => {
+    const onChoose = vi.fn();
+    render(
+      <DeviceStrip
+        devices={many}
+        loads={loads}
+        counts={new Map([[ONE, 3]])}
+        colours={colours}
+        choosing={false}
+        selected={0}
+        onChoose={onChoose}
+        onLeave={vi.fn()}
+        trans={trans}
+      />
+    );
+    const names = () => screen.getAllByRole('option').map(card => card.getAttribute('aria-label'));
+    expect(names()).toHaveLength(1 + 16);
+    expect(names()[0]).toBe('worker:100 CPU:0, 0 layers, too large');
+    expect(names()[1]).toBe('worker:0–31, 32 devices, 3 layers, Unfold these devices');
+    fireEvent.click(screen.getAllByRole('option')[1]!);
+    expect(names()).toHaveLength(1 + 16 + 32);
+    expect(names()[2]).toBe('worker:0 CPU:0, 3 layers');
+    const range = screen.getByRole('option', { name: 'worker:0–31, 32 devices, 3 layers, Fold these devices' });
+    range.focus();
+    fireEvent.keyDown(range, { key: 'ArrowRight' });
+    fireEvent.keyDown(document.activeElement!, { key: 'Enter' });
+    expect(onChoose).toHaveBeenCalledWith(ONE);
+    fireEvent.keyDown(document.activeElement!, { key: 'ArrowLeft' });
+    fireEvent.keyDown(document.activeElement!, { key: 'Enter' });
+    expect(names()).toHaveLength(1 + 16);
+    expect(document.activeElement).toBe(screen.getAllByRole('option')[1]);
+  });
+
+  it('has a step in a few rows, and one line in the legend', () => {
+    const slots = many.map(({ device }, index) => ({
+      device,
+      microbatch: 0,
+      phase: 'forward',
+      start_s: index < 256 ? 0 : 1,
+      duration_s: 1
+    }));
+    const { container } = render(<Gantt part={{ title: 'predicted', slots }} colours={colours} trans={trans} />);
+    const rows = [...container.querySelectorAll('.jp-dtf-gantt-names span')].map(row => row.textContent);
+    expect(rows.length).toBeLessThanOrEqual(24);
+    expect(rows[0]).toBe('worker:0–21');
+    expect(container.querySelector('svg title')?.textContent).toBe('worker:0–21: 22 devices, busy 50 % of the step');
+    const legend = render(
+      <Legend colourBy="device" devices={many} colours={colours} calibrated={false} trans={trans} />
+    );
+    expect(legend.container.textContent).toContain('a colour for each of worker:0–511, the same for several');
+    expect(legend.container.querySelectorAll('.jp-dtf-swatch')).toHaveLength(1);
   });
 });
 

@@ -1,0 +1,57 @@
+"""Whether examples come in batches, judged by the shapes that the inputs of a model have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....errors import InvalidInput
+
+Shape = Sequence[int | None]
+
+
+def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: bool = False) -> None:
+    """Raise InvalidInput if data would give a model one example where it takes a batch of them.
+
+    Judges models of Keras's own classes with one input, and none whose input Keras itself gives another dimension.
+
+    Args:
+        model: The model. Its ``inputs`` have shapes with a first dimension, the examples of a batch.
+        batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, with something that has a
+            ``shape`` for each array.
+        what: What messages call the data.
+        field: The argument that they were passed as.
+        divided: Whether the first dimension is that of a task's share.
+    """
+    x = batch[0] if isinstance(batch, tuple) else batch
+    inputs = getattr(model, "inputs", None)
+    of_keras = type(model).__module__.partition(".")[0] == "keras"
+    if not of_keras or not inputs or len(inputs) != 1 or not hasattr(x, "shape"):
+        return
+    takes, has = tuple(inputs[0].shape), _shape(x.shape)
+    if has is None or not is_one_example(has, takes, divided=divided):
+        return
+    received, advice = f"elements of shape {has}", "call `.batch(n)`"
+    if divided:
+        received = f"arrays of {len(has)} dimension{'s' * (len(has) != 1)}"
+        advice = "call `.batch(n)` on a dataset, or give each array a first dimension, the examples"
+    raise InvalidInput(
+        f"{what[:1].upper()}{what[1:]} in `{field}` must be batched, for the model takes batches of shape {takes}, got "
+        f"{received}; {advice}",
+        field=field,
+    )
+
+
+def is_one_example(has: Shape, takes: Shape, *, divided: bool = False) -> bool:
+    """Whether data of shape ``has`` are single examples of a model that takes batches of shape ``takes``."""
+    if len(has) != len(takes) - 1 or takes[-1] == 1:  # to which Keras adds the last dimension
+        return False
+    first = 1 if divided else 0
+    return all(a is None or b is None or a == b for a, b in zip(has[first:], takes[first + 1 :], strict=True))
+
+
+def _shape(shape: Any) -> tuple[int | None, ...] | None:
+    """The shape as a tuple; None if its rank is unknown."""
+    if getattr(shape, "rank", 0) is None:
+        return None
+    return tuple(shape)
