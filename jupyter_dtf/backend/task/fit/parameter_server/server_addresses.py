@@ -42,8 +42,10 @@ class Places:
         return listeners
 
     def reach(self, server: int) -> wire.Channel:
-        """A channel to a server, when it listens. Raises Unavailable if it does not within a minute."""
-        end = time.monotonic() + _REACH_S
+        """A channel to a server, when it listens. Raises Unavailable if it does not within a minute, or, for a task
+        that takes the place of a lost one, does not any more.
+        """
+        end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]
         address = self._path(server) if self.shares_memory(server) else split_endpoint(self._endpoints[server])
         while True:
@@ -51,7 +53,8 @@ class Places:
                 return wire.connect(address, self.secret)
             except (ConnectionRefusedError, FileNotFoundError):
                 if time.monotonic() > end:
-                    raise Unavailable(f"{self.servers[server]} does not listen after {_REACH_S:g} s") from None
+                    after = "any more" if self._ctx.rejoins else f"after {_REACH_S:g} s"
+                    raise Unavailable(f"{self.servers[server]} does not listen {after}") from None
                 time.sleep(_RETRY_S)
 
     def shares_memory(self, server: int) -> bool:
