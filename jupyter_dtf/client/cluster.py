@@ -484,7 +484,7 @@ class Cluster(Searching, Answering):
             named = msgspec.structs.replace(options, name=run_names.again(run.info.name, self._taken_names()))
             return on._start_fit(named, modules, job, wait, run.id)
 
-        job.check_jobs(options.jobs)
+        job.check_jobs(options.jobs, options.restart)
         held = job.hold(lambda: self.client)
         request = request_of(
             options,

@@ -32,6 +32,7 @@ from ..errors import InvalidInput, ModelDiffers, Unavailable
 from ..schema.checkpoint import Checkpoint
 from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
+from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
 from .fit_data import check_batch_size, data_of, held_by, runs_own_code, split_off, validation_of
@@ -168,9 +169,10 @@ class PreparedFit:
         if self._model is not None:
             _ask(self._model, result)
 
-    def check_jobs(self, jobs: Mapping[str, int]) -> None:
-        """Raise InvalidInput if the model cannot be trained by these numbers of tasks."""
-        validate(Asked.of(self._job, jobs), self._model)
+    def check_jobs(self, jobs: Mapping[str, int], restart: Restart | None = None) -> None:
+        """Raise InvalidInput if the model cannot be trained by so many tasks, or by as few as ``restart`` says."""
+        least = restart.min_workers if restart is not None else None
+        validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
         """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.

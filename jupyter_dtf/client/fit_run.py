@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLost, Conflict, InvalidInput, ModelDiffers, NotFound, RunFailed, RunStopped
-from ..schema.run import RunInfo, RunState
+from ..schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .answer_run import AnswerRun
 from .run import History, Run
 from .session import Session
@@ -80,7 +80,9 @@ class FitRun(Run):
             with contextlib.suppress(NotFound):  # stopped before there was a result
                 if not tasks:
                     raise NotFound(f"The run {self.id} was not launched")
-                result = self._result_of(tasks[0].task)
+                result = self._result_of(_chief_of(tasks))
+                if result is None:
+                    raise NotFound(f"The run {self.id} has no result of its chief's")
                 self._has_result = True
                 try:
                     self._job.finish(result)
@@ -270,6 +272,11 @@ class FitRun(Run):
 
     def _trained_model(self) -> Any:
         return self.model
+
+
+def _chief_of(tasks: list[TaskInfo]) -> str:
+    """The task with the result: the first, by rank, that the training has not gone on without."""
+    return next((task.task for task in tasks if task.state is not TaskState.FAILED), tasks[0].task)
 
 
 def name_of(cluster: Any) -> str:

@@ -17,6 +17,7 @@ from .printable import printable
 _OUTCOME = "outcome.msgpack"
 _NEXT = "next.json"
 _PROFILE = "profile.json"
+_WITHOUT = "without.json"
 ENDED_BEFORE = "has ended while others were started again"
 """The message about a task that was told to continue in another attempt, but ended in the previous one."""
 MOST_TOLD = 1_000_000
@@ -62,6 +63,8 @@ class TaskSpec(PeerStruct):
     """As in ``RunRequest``."""
     attempt: int = 0
     """The number of earlier starts of the task; all events of its process carry it."""
+    rejoins: bool = False
+    """Whether it replaces a lost task on its own, while the others continue."""
     joins: bool = False
     """Whether tasks of the previous attempt continue in this one."""
     lines: dict[str, int] = {}
@@ -172,6 +175,16 @@ def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
 def read_profile(task_dir: Path) -> ProfileOrder:
     """Read what ``leave_profile`` wrote last. Raises OSError."""
     return msgspec.json.decode(private.read_file(task_dir / _PROFILE), type=ProfileOrder)
+
+
+def leave_without(task_dir: Path, tasks: list[str]) -> None:
+    """Write into the directory of a task that lives which lost tasks there is no room for. Raises OSError."""
+    private.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
+
+
+def read_without(task_dir: Path) -> frozenset[str]:
+    """What ``leave_without`` has written last. Raises OSError."""
+    return msgspec.json.decode(private.read_file(task_dir / _WITHOUT), type=frozenset[str])
 
 
 class Pace(PeerStruct):

@@ -10,6 +10,7 @@ import msgspec
 from ..errors import IllegalTransition, InvalidInput
 from .base import PeerStruct, convert
 from .checkpoint import CheckpointInfo
+from .cluster import FIRST_JOBS
 from .notify import Alarm
 from .origin import Origin, Source
 from .printable import check_word
@@ -296,16 +297,16 @@ class RunRequest(RunOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_word(self.cwd, "cwd")
-        least, workers = self.restarts.min_workers, sum(self.jobs.values()) if self.jobs else None
-        if least is not None and workers is not None and least > workers:
+        least = self.restarts.min_workers
+        workers = sum(self.jobs.get(job, 0) for job in FIRST_JOBS)
+        if least is not None and self.jobs and least > workers:
             raise InvalidInput(
                 f"`min_workers` must be at most the number of workers, {workers}, got {least}",
                 field="restart.min_workers",
             )
-        if least is not None and (self.kind, self.strategy) != ("fit", "allreduce"):
-            what = f"a {self.kind}" + (f' with strategy="{self.strategy}"' if self.strategy else "")
+        if least is not None and self.kind != "fit":
             raise InvalidInput(
-                f'`min_workers` must be None except for cluster.fit with strategy="allreduce", got {least} for {what}',
+                f"`min_workers` must be None except for cluster.fit, got {least} for a {self.kind}",
                 field="restart.min_workers",
             )
         check_word(self.resume, "resume")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from ...errors import Conflict, IllegalTransition
+from ...schema.cluster import CPU_JOBS
 from ...schema.events import (
     LOG,
     MEDIA_EVENTS,
@@ -77,6 +78,8 @@ class Run:
         """The same, plus the tasks that the others have continued without, each in its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The planned tasks by the address of their host."""
+        self.first_places: list[PlannedTask] = []
+        """The places of all tasks in the first attempt."""
         self.results: dict[str, bytes] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.ended = asyncio.Event()
@@ -110,6 +113,8 @@ class Run:
         """The specs of the gang's tasks from when all of them were started."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
         """Lost tasks that are to be restarted, each on its own; they are pending."""
+        self.without: set[str] = set()
+        """Lost tasks that could rejoin, for which there is no room. They are failed, and keep their last place."""
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
@@ -377,6 +382,31 @@ class Run:
         self.record(pending)
         self.to_rejoin.put_nowait(task)
 
+    def may_go_on_without(self, task: str) -> bool:
+        """Return whether enough workers are left if a lost one is not started again."""
+        least = self.request.restarts.min_workers
+        workers = {each.task for each in self.planned if each.job not in CPU_JOBS}
+        return least is not None and len(workers - self.without - {task}) >= least
+
+    def go_on_without(self, task: str, why: str = "") -> None:
+        """Note that there is no room for a lost task that could rejoin. The others continue."""
+        self.without.add(task)
+        self.note("warning", f"There is no room for {task}", f"The others go on without it. {why}".strip(), task)
+        self._has_no_room(task, self.task_info(task).attempt)
+        self._look()
+
+    def _has_no_room(self, task: str, attempt: int) -> None:
+        word = "there is no room for it"
+        self.record(TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.FAILED, message=word))
+
+    def take_back(self, task: str) -> None:
+        """Begin a new attempt of a task for which there is room again. It does not count as a restart."""
+        self.without.discard(task)
+        self.attempt += 1
+        self.unlost += 1
+        self.note("info", f"There is room for {task} again", f"It is started: {self.attempt_words}", task)
+        self.record(TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING))
+
     def reseat(self, planned: PlannedTask) -> None:
         """Set the new place of one task."""
         self.gang = self.planned = [planned if each.task == planned.task else each for each in self.planned]
@@ -397,6 +427,7 @@ class Run:
         now = {task.task: task for task in planned}
         self.gang = [now.get(task.task, task) for task in self.gang] or planned
         self.by_host = {}
+        self.first_places = self.first_places or planned
         for task in planned:
             self.by_host.setdefault(task.host.address, []).append(task)
             self.record(
@@ -431,9 +462,13 @@ class Run:
         self.outcomes.clear()
         self.ended_before.clear()
         self._going_on = frozenset(going_on)
+        self.without.clear()
         for event in (self.work_done, self.decided, self.tasks_ended, self.is_there, self.has_ended_before):
             event.clear()
         self.place(planned)
+        for task in self.missing:
+            if self.task_info(task).state is not TaskState.FAILED:  # another one has taken its place
+                self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
         """Finish the run: all tasks that should have gone over have already succeeded, so the others are not needed."""
@@ -454,6 +489,11 @@ class Run:
         """The tasks that the others have continued without, for lack of room."""
         there = {task.task for task in self.planned}
         return [task.task for task in self.gang if task.task not in there] if there else []
+
+    @property
+    def moves(self) -> bool:
+        """Whether it grows by a checkpoint, from which all tasks are started again: they did not go over before."""
+        return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
         """Release the places of its tasks, which have ended."""

@@ -68,7 +68,9 @@ class Driver:
         self._on_change = on_change
         self._room = Room(assignment)
         self._restarts = Restarts(rpc, assignment, watch, self._start_tasks, on_change, room=self._room)
-        self._growing = Growing(assignment, self._restarts, watch, self._make_ready, on_change)
+        self._growing = Growing(
+            assignment, self._restarts, watch, self._make_ready, move=self.move, on_change=on_change
+        )
         self._rejoining = Rejoining(rpc, assignment, watch, on_change)
         self._pausing = Pausing(
             rpc,

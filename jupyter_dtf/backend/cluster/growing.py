@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ...errors import DtfError, GangIncomplete
@@ -28,8 +28,8 @@ MOST_PAUSE_S = 15.0
 class Growing:
     """Handles runs that continue with fewer tasks than they were started with.
 
-    ``make_ready(run, parcel, planned)`` prepares hosts that are new to a run. ``on_change()`` is called when tasks have
-    been placed.
+    ``make_ready(run, parcel, planned)`` prepares hosts that are new to a run. ``move(run)`` ends a run's tasks with a
+    checkpoint and restarts them wherever there is room. ``on_change()`` is called when tasks have been placed.
     """
 
     def __init__(
@@ -38,12 +38,15 @@ class Growing:
         restarts: Restarts,
         watch: HostWatch,
         make_ready: Callable[[Run, Parcel, list[PlannedTask]], Coroutine[Any, Any, Ready]],
+        *,
+        move: Callable[[Run], Awaitable[None]],
         on_change: Callable[[], None],
     ) -> None:
         self._assignment = assignment
         self._restarts = restarts
         self._watch = watch
         self._make_ready = make_ready
+        self._move = move
         self._on_change = on_change
 
     async def until_work_done(self, run: Run, parcel: Parcel) -> None:
@@ -69,6 +72,11 @@ class Growing:
 
     def _planned(self, run: Run) -> list[PlannedTask]:
         """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is none."""
+        if run.moves:
+            with contextlib.suppress(DtfError):
+                planned = self._seating.plan_again(run)
+                return planned if len(planned) > len(run.planned) else []
+            return []
         going_on = {task.task for task in run.planned}
         chosen, found = set(going_on), []
         for name in run.missing:
@@ -83,6 +91,8 @@ class Growing:
         began = time.monotonic()
         going_on = {task.task for task in run.planned}
         planned = self._planned(run)
+        if planned and run.moves:
+            return await self._begin_with_more(run, planned)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
         # The tasks go on training meanwhile and may finish, after which there is no reason to grow.
@@ -107,6 +117,15 @@ class Growing:
             took = seconds_(time.monotonic() - began)
             is_ = "is" if len(back) == 1 else "are"
             run.note("info", f"{names} {is_} back: {run.attempt_words}", f"{took} after there was room")
+        return True
+
+    async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:
+        """Have a run whose tasks cannot go over write a checkpoint, with which more of them begin. As ``_grow``."""
+        if run.info.state is not RunState.RUNNING:
+            return False
+        names = names_of([task.task for task in planned if task.task in run.missing])
+        run.note("info", f"There is room for {names} again", "All tasks begin again with a checkpoint of this step")
+        await self._move(run)
         return True
 
     async def _ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready | None:

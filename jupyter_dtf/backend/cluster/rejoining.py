@@ -6,6 +6,8 @@ counts as lost.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -16,13 +18,14 @@ import msgspec
 from ...errors import DtfError, Unavailable
 from ...schema.events import TaskChanged
 from ...schema.launch import TaskResult, TaskSpec
-from ...schema.run import TaskState
+from ...schema.run import RunState, TaskState
 from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .gang import ask_hosts, link_of, places
 from .host_watch import HostWatch
 from .parcel import Parcel
+from .restarts import AGAIN_S
 from .task_assignment import TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -42,11 +45,19 @@ class Rejoining:
     async def follow(self, run: Run, parcel: Parcel) -> None:
         """Restart lost tasks of a run that can rejoin, one after the other, until cancelled."""
         while True:
-            task = await run.to_rejoin.get()
+            task, is_back = await self._next(run)
+            if is_back:
+                run.take_back(task)
+                await self._tell_without(run)
             attempt = run.task_info(task).attempt
             try:
                 await self._start(run, parcel, task, attempt)
             except DtfError as error:
+                if is_back and run.may_go_on_without(task):  # the host is not ready yet, or has gone again
+                    run.go_on_without(task, str(error))
+                    await self._tell_without(run)
+                    await asyncio.sleep(AGAIN_S)
+                    continue
                 run.cannot_rejoin(task, attempt, f"was not started: {error}")
             except Exception as error:
                 logger.exception("%s of run %s could not be started again", task, run.id)
@@ -55,6 +66,35 @@ class Rejoining:
                 now = run.task_info(task)
                 if now.attempt == attempt and now.state is TaskState.PENDING:  # the run is ending or restarting
                     run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
+
+    async def _next(self, run: Run) -> tuple[str, bool]:
+        """Wait for a lost task, or for room for one that the others go on without. Returns it, and if it is such."""
+        while True:
+            lost = asyncio.ensure_future(run.to_rejoin.get())
+            room = asyncio.ensure_future(self._assignment.until(lambda: bool(self._with_room(run))))
+            try:
+                await asyncio.wait([lost, room], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in (lost, room):
+                    wait.cancel()
+                await asyncio.gather(lost, room, return_exceptions=True)
+            if not lost.cancelled():
+                return lost.result(), False
+            if found := self._with_room(run):
+                return found, True
+
+    def _with_room(self, run: Run) -> str:
+        """Return one of the tasks that a run goes on without, if there is room for it now; otherwise nothing."""
+        if run.info.state is RunState.RUNNING and run.may_restart and not run.work_done.is_set():
+            for task in sorted(run.without):
+                with contextlib.suppress(Unavailable):
+                    self._place(run, task)
+                    return task
+        return ""
+
+    async def _tell_without(self, run: Run) -> None:
+        """Tell the others whom they need not wait for."""
+        await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, parcel: Parcel, task: str, attempt: int) -> None:
         """Restart a task. Raises DtfError if it cannot be started, or its host is lost meanwhile."""
@@ -67,7 +107,14 @@ class Rejoining:
         began = time.monotonic()
         if is_over():
             return
-        planned = self._place(run, task)
+        try:
+            planned = self._place(run, task)
+        except Unavailable as error:
+            if not run.may_go_on_without(task):
+                raise
+            run.go_on_without(task, str(error))
+            await self._tell_without(run)
+            return
         host = planned.host
         has_run = host.address in run.by_host
         run.reseat(planned)
@@ -104,11 +151,19 @@ class Rejoining:
             run.note("info", f"{task} is started again: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
 
     def _place(self, run: Run, task: str) -> PlannedTask:
-        """Return a place for a task: its previous host if that still exists. Raises Unavailable."""
+        """Return a place for a task: its previous host if that still exists. Raises Unavailable.
+
+        If the run may go on without it, another host has to have as many threads left.
+        """
         (before,) = [each for each in run.planned if each.task == task]
         if self._assignment.is_there(before.host.address):
             return before
-        (planned,) = [each for each in self._assignment.plan(run.info.jobs, run.request) if each.task == task]
+        if run.request.restarts.min_workers is None:
+            found = self._assignment.plan(run.info.jobs, run.request)
+        else:
+            others = {each.task for each in run.planned} - {task}
+            found = self._assignment.plan_beside(run.planned, others, crowd=False)
+        (planned,) = [each for each in found if each.task == task]
         machines = {each.host.machine for each in run.planned}
         if len(machines) == 1 and planned.host.machine not in machines:
             raise Unavailable(
@@ -133,6 +188,7 @@ def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, 
     return msgspec.structs.replace(
         spec,
         attempt=attempt,
+        rejoins=True,
         machines=machines,
         links=links,
         cluster_spec=cluster_spec,

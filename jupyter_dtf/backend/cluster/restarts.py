@@ -224,6 +224,10 @@ class Restarts:
     async def start_placed(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> None:
         """Restart all tasks of a run in given places. If they do not start, that counts as a loss like any other."""
         run.place_again(planned)
+        if run.missing:
+            begin = names_of([task.task for task in planned])
+            title = f"There is no room for {names_of(run.missing)}"
+            run.note("warning", title, f"{begin} {'is' if len(planned) == 1 else 'are'} started again without")
         self._on_change()
         try:
             await self._start(run, parcel, (), None)
@@ -233,13 +237,17 @@ class Restarts:
             not_started(run, f"was not started: {error}")
 
     async def places_again(self, run: Run) -> list[PlannedTask]:
-        """Return places for the tasks of a restarting run, waiting a while for hosts if needed. Raises Unavailable."""
+        """Return places for the tasks of a restarting run, waiting a while for hosts if needed. Raises Unavailable.
+
+        If the run may shrink, these can be fewer tasks than before.
+        """
 
         def is_room() -> bool:
             if run.request.places:
                 return self._assignment.has_all_hosts and self._room_apart.again(run)
+            may_shrink = run.request.restarts.min_workers is not None
             try:
-                return self._assignment.has_all_hosts and bool(self._assignment.plan(run.info.jobs, run.request))
+                return (may_shrink or self._assignment.has_all_hosts) and bool(self._assignment.plan_again(run))
             except DtfError:
                 return False
 
@@ -251,7 +259,7 @@ class Restarts:
         if run.is_stopping:
             return []
         if not run.request.places:
-            return self._assignment.plan(run.info.jobs, run.request)
+            return self._assignment.plan_again(run)
         if not is_room():
             raise Unavailable("no places of the cluster are free for it")
         return self._room_apart.acquired_again(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,13 @@ from ..planning.launch_plan import (
     match_hosts,
     plan,
     plan_beside,
+    plan_fewer,
     slots,
     without_gpu,
 )
 from ..planning.take_places import places_of
 from ..planning.task_defaults import TaskDefaults
+from .active_run import Run
 from .gang import ask_hosts, by_job
 
 RESTING = "The cluster has given its hosts back while nothing runs"
@@ -133,6 +136,19 @@ class TaskAssignment:
     ) -> list[PlannedTask]:
         """Return places of lost tasks beside those in ``going_on``, which stay. Raises GangIncomplete if none fit."""
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
+
+    def plan_again(self, run: Run) -> list[PlannedTask]:
+        """Return places of a run's tasks, which are all started again. Raises the same as ``plan``.
+
+        If the run may shrink, these are fewer tasks where hosts are missing and others have no threads left.
+        """
+        least = run.request.restarts.min_workers
+        if least is None:
+            return self.plan(run.info.jobs, run.request)
+        if self.has_all_hosts and self._count >= len({task.host.address for task in run.first_places}):
+            with contextlib.suppress(Unavailable):
+                return self.plan(run.info.jobs, run.request)
+        return plan_fewer(run.first_places, least, self._slots)
 
     def places(self) -> list[PlannedTask]:
         """Return all places that runs can request (``RunRequest.places``): the same list while nothing changes.

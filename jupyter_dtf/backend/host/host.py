@@ -122,6 +122,7 @@ class Host(WorkerPlugin):
             "dtf_save": self.save,
             "dtf_saves": self.saves,
             "dtf_profile": self.profile,
+            "dtf_without": self.without,
             "dtf_work_done": self.work_done,
             "dtf_kill": self.kill,
             "dtf_end_frozen": self.end_frozen,
@@ -323,6 +324,11 @@ class Host(WorkerPlugin):
         told = msgspec.json.decode(order, type=ProfileOrder)
         for task in self._alive(self._runs.get(run_id)):
             task.profile(told)
+
+    def without(self, run_id: str, tasks: list[str]) -> None:
+        """Tell the run's tasks which lost ones there is no room for at present. Raises OSError."""
+        for task in self._alive(self._runs.get(run_id)):
+            task.tell_without(tasks)
 
     def work_done(self, run_id: str) -> None:
         """Tell tasks that are only keeping their servers running that these are no longer needed."""

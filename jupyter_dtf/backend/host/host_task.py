@@ -20,7 +20,7 @@ import msgspec
 from ...errors import Unavailable
 from ...schema.events import Point, Points, encode_event, encode_points
 from ...schema.frames import ABLE, ATTEMPT, BEAT, HEADER, POINT, WORD, Beat
-from ...schema.launch import Pace, ProfileOrder, Quiet, TaskSpec, leave_next, leave_profile
+from ...schema.launch import Pace, ProfileOrder, Quiet, TaskSpec, leave_next, leave_profile, leave_without
 from ..machine.processes import Handle, has_children, is_traced, stat_of
 from .host_output import TaskOutput
 from .task_watch import Seen, Steps, TaskWatch
@@ -239,6 +239,11 @@ class HostTask:
         """Have it trace steps. Raises OSError."""
         leave_profile(Path(self.spec.task_dir), order)
         self._say(b"p")
+
+    def tell_without(self, tasks: list[str]) -> None:
+        """Tell it which lost tasks of the run there is no room for. Raises OSError."""
+        leave_without(Path(self.spec.task_dir), tasks)
+        self._say(b"w")
 
     def tell_work_done(self) -> None:
         """Tell it that no task of the run is working any more."""

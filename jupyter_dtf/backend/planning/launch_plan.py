@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...errors import GangIncomplete
@@ -209,6 +210,24 @@ def plan_beside(
         used[host.address] += task.threads
         placed[task.task] = replace(task, host=host)
     return ranked([placed[task.task] for task in planned])
+
+
+def plan_fewer(planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot]) -> list[PlannedTask]:
+    """The tasks of a gang that is started again, each with its threads, without as few workers as there is no room for.
+
+    Those whose host is there stay on it. Left out are first the workers whose host is gone, then the others, from the
+    last one on; ``ps`` tasks never are. Raises GangIncomplete if there is no room for ``least`` workers and the rest.
+    """
+    there = {host.address for host in hosts}
+    workers = [task for task in planned if task.job not in CPU_JOBS]
+    may_go = sorted(workers, key=lambda task: (task.host.address in there, -task.rank))
+    for count in range(len(workers) - least + 1):
+        left_out = {task.task for task in may_go[:count]}
+        wanted = [task for task in planned if task.task not in left_out]
+        stay = {task.task for task in wanted if task.host.address in there}
+        with suppress(GangIncomplete):
+            return plan_beside(wanted, stay, hosts, crowd=False)
+    raise GangIncomplete(f"No room for {least} of {len(workers)} workers with their threads and devices")
 
 
 def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:

@@ -70,6 +70,15 @@ class Context:
         """Whether the program has asked for the checkpoint to continue from."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
         """How this process continues in the next attempt of its run."""
+        self.without: frozenset[str] = frozenset()
+        """Lost tasks for which there is no room at present: nobody waits for them."""
+        self.on_without: Callable[[], None] = lambda: None
+        """Called in another thread when ``without`` has changed."""
+
+    def go_without(self, tasks: frozenset[str]) -> None:
+        """Set ``without``."""
+        self.without = tasks
+        self.on_without()
 
     def go_over(self, spec: TaskSpec) -> None:
         """Make this process a task of the next attempt, as described by ``spec``."""
@@ -167,6 +176,11 @@ class Context:
     def attempt(self) -> int:
         """How often the run's tasks have been started, including this time: 1, and 2 after the first restart."""
         return self._spec.attempt + 1
+
+    @property
+    def rejoins(self) -> bool:
+        """Whether this task takes the place of a lost one alone, while the others continue."""
+        return self._spec.rejoins
 
     @property
     def joins(self) -> bool:

@@ -20,7 +20,7 @@ import msgspec
 from ...schema import payload, private
 from ...schema.cluster import ClusterSpec
 from ...schema.events import TaskChanged
-from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next, read_profile
+from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next, read_profile, read_without
 from ...schema.room import refusal
 from ...schema.run import TaskState
 from . import context, own_modules, pinned_gpus, pulse
@@ -129,7 +129,7 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
 
     ``s`` asks the program to stop; ``c`` wants a checkpoint; ``e`` says that no task of the run works any more; ``n``
     that a file in the task's directory says what the run's next attempt is like, ``p`` that one says which steps are to
-    be traced.
+    be traced, ``w`` that one says which lost tasks there is no room for.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:
@@ -143,6 +143,8 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
         if b"p" in data:
             with contextlib.suppress(OSError, msgspec.MsgspecError):  # whoever asks hears that there is no trace
                 ctx.tracer.ask(read_profile(ctx.task_dir))
+        if b"w" in data:
+            ctx.go_without(read_without(ctx.task_dir))
     os.killpg(0, 9)
 
 

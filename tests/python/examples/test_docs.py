@@ -71,6 +71,7 @@ def test_recovery(tmp_path: Path) -> None:
     found = [run_script(text, tmp_path).stdout for text in texts]
     assert found[1].splitlines()[0] == "[25, 50, 60]"
     assert found[2].splitlines()[-1] == "[55.0, 55.0]"
+    assert found[3].splitlines()[-1] == "[385.0, None]"
 
 
 @pytest.mark.slow

@@ -37,24 +37,20 @@ def test_a_wrong_value_states_the_rule_and_what_was_received(fields: dict[str, A
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy", "received"),
-    [("program", "", "a program"), ("fit", "ps", 'a fit with strategy="ps"')],
-)
-def test_only_a_training_by_all_reduce_goes_on_with_fewer_workers(kind: str, strategy: str, received: str) -> None:
+def test_only_a_training_goes_on_with_fewer_workers() -> None:
     restart = dtf.Restart(min_workers=2)
-    assert RunRequest(kind="fit", strategy="allreduce", restart=restart).restarts.min_workers == 2
-    with pytest.raises(InvalidInput, match=re.escape(f"got 2 for {received}")) as caught:
-        RunRequest(kind=kind, strategy=strategy, restart=restart)
+    assert RunRequest(kind="fit", strategy="ps", restart=restart).restarts.min_workers == 2
+    with pytest.raises(InvalidInput, match=re.escape("except for cluster.fit, got 2 for a program")) as caught:
+        RunRequest(kind="program", restart=restart)
     assert caught.value.field == "restart.min_workers"
 
 
 def test_min_workers_may_not_be_more_than_there_are() -> None:
-    jobs = {"chief": 1, "worker": 2}
+    jobs = {"chief": 1, "worker": 2, "ps": 1}
     restart = dtf.Restart(min_workers=3)
-    assert RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=restart).restarts.min_workers == 3
+    assert RunRequest(kind="fit", strategy="ps", jobs=jobs, restart=restart).restarts.min_workers == 3
     with pytest.raises(InvalidInput, match="`min_workers` must be at most the number of workers, 3, got 4"):
-        RunRequest(kind="fit", strategy="allreduce", jobs=jobs, restart=dtf.Restart(min_workers=4))
+        RunRequest(kind="fit", strategy="ps", jobs=jobs, restart=dtf.Restart(min_workers=4))
 
 
 def test_attempts_count_the_first() -> None:

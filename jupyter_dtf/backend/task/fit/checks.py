@@ -34,9 +34,17 @@ class Asked:
     has_length: bool = True
     """Whether the number of examples per epoch is known before the tasks read them."""
     steps_per_epoch: int | None = None
+    min_workers: int | None = None
+    """With how few tasks that train the run may go on when others are lost; None: with no fewer."""
 
     @classmethod
-    def of(cls, job: FitJob, jobs: Mapping[str, int] | None = None, shares: int | None = None) -> Asked:
+    def of(
+        cls,
+        job: FitJob,
+        jobs: Mapping[str, int] | None = None,
+        shares: int | None = None,
+        min_workers: int | None = None,
+    ) -> Asked:
         return cls(
             strategy=job.strategy,
             jobs=jobs,
@@ -45,6 +53,7 @@ class Asked:
             has_length=isinstance(job.data, Arrays)
             or (isinstance(job.data, BatchSource) and job.data.batches is not None),
             steps_per_epoch=job.steps_per_epoch,
+            min_workers=min_workers,
         )
 
     @property

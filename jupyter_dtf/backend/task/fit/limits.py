@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import InvalidInput
-from ....schema.strategy import ParameterServer, Pipeline
+from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..model.model_state import built_for_others, holds_table
 
 
@@ -91,6 +91,36 @@ def refuse_backups(strategy: ParameterServer, workers: int) -> None:
             "`backup_workers` must be less than the number of workers, because a step needs at least one gradient, "
             f"got {strategy.backup_workers} with {workers} workers",
             field="strategy.backup_workers",
+        )
+
+
+def refuse_fewer_than_backups(strategy: ParameterServer, min_workers: int | None) -> None:
+    """Raise InvalidInput for as few workers left as there are gradients that may be late."""
+    if min_workers is not None and min_workers <= strategy.backup_workers:
+        raise InvalidInput(
+            f"`min_workers` must be greater than backup_workers, got min_workers={min_workers}, "
+            f"backup_workers={strategy.backup_workers}",
+            field="restart.min_workers",
+        )
+
+
+def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
+    """Raise InvalidInput for fewer tasks than those whose devices are named."""
+    if min_workers is not None and strategy.devices:
+        raise InvalidInput(
+            "`min_workers` must be None if dtf.InGraph names its devices, for the tasks that have them are needed: "
+            f"leave `devices` out, got min_workers={min_workers} with devices={strategy.devices!r:.200}",
+            field="restart.min_workers",
+        )
+
+
+def refuse_fewer_stages(min_workers: int | None) -> None:
+    """Raise InvalidInput for fewer tasks than a pipeline's layers were placed on."""
+    if min_workers is not None:
+        raise InvalidInput(
+            "`min_workers` must be None with dtf.Pipeline, for each task has layers that are needed: a lost one waits "
+            f"for room, got {min_workers}",
+            field="restart.min_workers",
         )
 
 

@@ -590,7 +590,7 @@ async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     assert [task.attempt for task in cluster.run.info.tasks] == [0, 1]
     first, _, again = sorted(cluster.specs, key=lambda spec: (spec.attempt, spec.rank))[-3:]
     before = next(spec for spec in cluster.specs if spec.rank == 1 and not spec.attempt)
-    assert msgspec.structs.replace(again, attempt=0) == before
+    assert msgspec.structs.replace(again, attempt=0, rejoins=False) == before
     assert again.secret == first.secret
     assert [op for _, op in cluster.asked].count("dtf_reserve") == 2
     assert "dtf_kill" not in [op for _, op in cluster.asked]
@@ -621,6 +621,117 @@ async def test_the_whole_gang_begins_again_where_one_task_cannot() -> None:
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "running", "restarting", "running", "succeeded"]
     assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]
+
+
+async def without_worker_1(**restart: Any) -> Cluster:
+    """Workers that are apart, of which one is lost with its host and the other goes on."""
+    cluster = await begun(Restart(min_workers=1, **restart), "fit", rejoins=True)
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while "There is no room for worker:1" not in cluster.notes:
+        await asyncio.sleep(0)
+    return cluster
+
+
+async def test_where_there_is_no_room_for_a_task_that_could_rejoin_the_others_go_on_and_end() -> None:
+    cluster = await without_worker_1()
+    (said,) = cluster.texts("There is no room for worker:1")
+    assert said == "The others go on without it. No host has 1 threads left for worker:1"
+    while (A, "dtf_without") not in cluster.asked:
+        await asyncio.sleep(0)
+    cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))
+    info = await cluster.end()
+    assert (info.state, cluster.states) == (RunState.SUCCEEDED, ["launching", "running", "succeeded"])
+    assert [task.state for task in info.tasks] == [TaskState.SUCCEEDED, TaskState.FAILED]
+
+
+async def test_it_rejoins_when_there_is_room_which_is_no_restart() -> None:
+    cluster = await without_worker_1(max_restarts=2)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.hosts["tls://c:1"] = cluster.host("tls://c:1")
+    await cluster.seating.wake()
+    info = await cluster.end()
+    assert (info.state, cluster.states) == (RunState.SUCCEEDED, ["launching", "running", "succeeded"])
+    assert [(task.host, task.attempt, task.state) for task in info.tasks] == [
+        ("a", 0, TaskState.SUCCEEDED),
+        ("c", 2, TaskState.SUCCEEDED),
+    ]
+    assert cluster.texts("There is room for worker:1 again") == ["It is started: attempt 3 of 4"]
+    assert (cluster.run.unlost, cluster.specs[-1].rejoins, cluster.specs[-1].rank) == (1, True, 1)
+    assert [op for _, op in cluster.asked].count("dtf_without") == 2
+
+
+async def test_one_whose_new_host_fails_at_once_is_done_without_once_more() -> None:
+    cluster = await without_worker_1()
+    other = "tls://c:1"
+    cluster.broken, cluster.stays_broken = {other}, False
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.hosts[other] = cluster.host(other)
+    await cluster.seating.wake()
+    info = await cluster.end()
+    assert (info.state, info.tasks[1].attempt) == (RunState.SUCCEEDED, 3)
+    assert cluster.states == ["launching", "running", "succeeded"]
+    again = cluster.texts("There is no room for worker:1")[1]
+    assert again.endswith("Could not start worker:1 on host c: no room")
+
+
+async def test_fewer_than_enough_wait_for_room() -> None:
+    cluster = await begun(Restart(min_workers=2), "fit", rejoins=True)
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    while "Waiting for hosts" not in cluster.notes:
+        await asyncio.sleep(0)
+    cluster.hosts[B] = cluster.host(B)
+    await cluster.seating.wake()
+    assert (await cluster.end()).state is RunState.SUCCEEDED
+    assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]
+
+
+# -- fewer tasks that begin again ----------------------------------------------------------------------------------
+
+
+async def begun_with_fewer() -> Cluster:
+    """Tasks that cannot go over, of which one is lost with its host; the other has begun again."""
+    cluster = await begun(Restart(min_workers=1, max_restarts=2), "fit", goes_on=True)
+    del cluster.hosts[B]
+    cluster.run.task_ended(TaskResult(task="worker:1"), lost="its host b went away")
+    await cluster.until(RunState.RESTARTING, 1)
+    while len(cluster.specs) < 3:
+        await asyncio.sleep(0)
+    running = TaskChanged(time=1.0, task="worker:0", attempt=1, state=TaskState.RUNNING)
+    cluster.run.record_encoded(encode_event(running))
+    await cluster.until(RunState.RUNNING, 1)
+    return cluster
+
+
+async def test_tasks_that_cannot_go_over_begin_again_with_fewer_where_there_is_no_room() -> None:
+    cluster = await begun_with_fewer()
+    cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))
+    info = await cluster.end()
+    assert info.state is RunState.SUCCEEDED
+    last = cluster.specs[-1]
+    assert (last.task, last.rank, last.size, last.joins) == ("worker:0", 0, 1, False)
+    assert [task.state for task in info.tasks] == [TaskState.SUCCEEDED, TaskState.FAILED]
+    assert cluster.texts("There is no room for worker:1") == ["worker:0 is started again without"]
+
+
+async def test_they_are_more_again_by_a_checkpoint_when_there_is_room_which_is_no_restart() -> None:
+    cluster = await begun_with_fewer()
+    other = "tls://c:1"
+    cluster.hosts[other] = cluster.host(other)
+    await cluster.seating.wake()
+    await cluster.until(RunState.PAUSING, 1)
+    assert (A, "dtf_stop") in cluster.asked
+    cluster.on_launch = lambda attempt: cluster.all_succeed()
+    cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))
+    info = await cluster.end()
+    assert (info.state, cluster.run.attempt, cluster.run.unlost) == (RunState.SUCCEEDED, 2, 1)
+    assert [(task.host, task.attempt) for task in info.tasks] == [("a", 2), ("c", 2)]
+    assert [spec.size for spec in cluster.specs[3:]] == [2, 2]
+    (said,) = cluster.texts("There is room for worker:1 again")
+    assert said == "All tasks begin again with a checkpoint of this step"
+    await cluster.background.end()
 
 
 async def test_a_run_that_ends_while_a_task_is_to_rejoin_does_not_wait_for_it() -> None:

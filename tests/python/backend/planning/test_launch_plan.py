@@ -13,6 +13,7 @@ from jupyter_dtf.backend.planning.launch_plan import (
     ordered_tasks,
     plan,
     plan_beside,
+    plan_fewer,
     ranked,
     slots,
     without_gpu,
@@ -202,6 +203,30 @@ def test_one_with_a_gpu_of_its_own_comes_to_no_other_host() -> None:
     (kept,) = [task.task for task in planned if task.host == ONE]
     with pytest.raises(GangIncomplete, match=f"{lost} must return to host g, which no longer exists"):
         plan_beside(planned, {kept}, [ONE], crowd=True)
+
+
+def test_of_a_gang_that_begins_again_those_without_room_are_left_out() -> None:
+    planned = plan({"worker": 3, "ps": 1}, [ONE, TWO, FAR], threads_per_task=2)
+    assert [(task.task, task.host) for task in planned] == [
+        ("worker:0", ONE),
+        ("worker:1", ONE),
+        ("worker:2", TWO),
+        ("ps:0", FAR),
+    ]
+
+    def left(least: int, *hosts: HostSlot) -> list[tuple[str, HostSlot, int]]:
+        return [(task.task, task.host, task.rank) for task in plan_fewer(planned, least, hosts)]
+
+    w0, w1, w2, ps = ((task.task, task.host, task.rank) for task in planned)
+    assert left(1, ONE, TWO, FAR) == [w0, w1, w2, ps]
+    assert left(1, ONE, FAR) == [w0, w1, ("ps:0", FAR, 2)]
+    assert left(1, TWO, FAR) == [("worker:0", TWO, 0), ("worker:2", TWO, 1), ("ps:0", FAR, 2)]
+    assert left(1, ONE, TWO) == [w0, w1, w2, ("ps:0", TWO, 3)]
+    assert left(1, ONE) == [w0, ("ps:0", ONE, 1)], "a worker makes room for its server"
+    with pytest.raises(GangIncomplete, match="No room for 2 of 3 workers with their threads"):
+        left(2, ONE)
+    with pytest.raises(GangIncomplete, match="No room for 1 of 3 workers"):
+        left(1)
 
 
 def test_ranks_are_given_anew_to_those_that_are_left() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ import jupyter_dtf as dtf
 from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import TaskChanged
 
-from ...patience import left_s
+from ...patience import left_s, until
 
 pytestmark = pytest.mark.module_directories
 
@@ -82,6 +84,63 @@ def test_a_chief_restores_what_the_last_one_saved(cluster: dtf.Cluster) -> None:
     again = cluster.run(monitored, str(directory))
     x, step = max(again.result()[rank][1:] for rank in (0, 1))
     assert x == step > 10  # five of each worker in this run, and what the chief had saved in the first
+
+
+STEPS, HELD_AT = 20, 11
+
+
+def saving(holds: bool, ctx: Any) -> Any:
+    """A linear regression that goes on where its checkpoint was. With ``holds`` the first attempt stops in the middle.
+
+    Returns the step that it began with, and the weights.
+    """
+    import threading
+
+    import numpy as np
+    import tensorflow.compat.v1 as tf
+
+    if ctx.job_name == "ps":
+        ctx.server.join()
+        return None
+    random = np.random.default_rng(7)
+    x, y = random.normal(size=(STEPS, 16, 8)), random.normal(size=(STEPS, 16, 1))
+    with tf.Graph().as_default():
+        with tf.device(placed(ctx)):
+            step = tf.train.get_or_create_global_step()
+            features, targets = tf.placeholder(tf.float32, (16, 8)), tf.placeholder(tf.float32, (16, 1))
+            weights = tf.get_variable("weights", (8, 1), initializer=tf.zeros_initializer())
+            loss = tf.reduce_mean(tf.square(tf.matmul(features, weights) - targets))
+            train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step)
+        with tf.train.MonitoredTrainingSession(
+            ctx.server.target, is_chief=ctx.is_chief, checkpoint_dir=str(ctx.checkpoint_dir), save_checkpoint_steps=4
+        ) as client:
+            began = at = int(client.run(step))
+            while at < STEPS:
+                client.run(train, {features: x[at], targets: y[at]})
+                at = int(client.run(step))
+                if holds and (ctx.attempt, at) == (1, HELD_AT):
+                    (ctx.run_dir / "held").touch()
+                    threading.Event().wait()
+            return began, client.run(weights).tolist()
+
+
+@pytest.mark.parametrize("lost", ["worker:0", "ps:0"])
+def test_a_program_that_is_killed_is_started_again_and_goes_on_from_its_own_checkpoint(
+    cluster: dtf.Cluster, lost: str
+) -> None:
+    jobs = {"worker": 1, "ps": 1}
+    whole = cluster.run(saving, False, jobs=jobs, threads_per_task=1).result()[0]
+    run = cluster.run(saving, True, jobs=jobs, threads_per_task=1, restart=dtf.Restart(), wait=False)
+    held = Path(run.info.run_dir) / "held"
+    until(lambda: held.exists() or run.info.state.is_final, lambda: run)
+    newest = max(int(path.stem.rpartition("-")[2]) for path in held.parent.glob("checkpoints/*.index"))
+    (pid,) = [task.pid for task in run.info.tasks if task.task == lost]
+    os.kill(pid, signal.SIGKILL)
+    began, weights = run.result(left_s())["worker:0"]
+    assert [task.attempt for task in run.info.tasks] == [1, 1]
+    assert began == newest
+    assert 0 < began < HELD_AT
+    assert (whole[0], weights) == (0, whole[1])
 
 
 def slow_last(args: Any, ctx: Any) -> Any:

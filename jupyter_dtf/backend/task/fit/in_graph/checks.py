@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from .....schema.strategy import InGraph
+from .. import limits
 from ..checks import Asked, Check, Checks
 from ..job import FitJob
 from .tower_names import check_devices
@@ -25,3 +26,4 @@ class TowerChecks(Checks):
         assert isinstance(asked.strategy, InGraph)
         if asked.jobs is not None:
             yield partial(check_devices, asked.strategy.devices, asked.jobs)
+        yield partial(limits.refuse_fewer_devices, asked.strategy, asked.min_workers)

@@ -23,6 +23,7 @@ class ServedChecks(Checks):
         if asked.jobs is not None:
             workers = sum(count for job, count in asked.jobs.items() if job != "ps")
             yield partial(limits.refuse_backups, _strategy(asked), workers)
+        yield partial(limits.refuse_fewer_than_backups, _strategy(asked), asked.min_workers)
 
     def of_model(self, asked: Asked, model: Any) -> Iterator[Check]:
         from .limits import refuse_unsupported, refuse_what_cannot_skip

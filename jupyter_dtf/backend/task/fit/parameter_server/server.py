@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -93,6 +94,7 @@ class Server:
         self._meeting = Meeting(len(self._members))
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0
+        self._is_taken = False  # the result, by the chief: nobody has anything to add
 
     def run(self) -> None:
         """Serve. Raises what failed here, and RuntimeError, naming the worker, if one is lost during its training."""
@@ -106,6 +108,7 @@ class Server:
         for listener in listeners:
             self._in_thread(self._receive_tasks, listener)
         self._in_thread(self._hear_of_a_stop)
+        self._ctx.on_without = self._look_again
         with self._changed:
             self._changed.wait_for(lambda: self._failure or self._have(lambda member: member.has_gone))
         for listener in listeners:
@@ -142,12 +145,19 @@ class Server:
     def _hear_of_a_stop(self) -> None:
         """Wake up waiting threads when the run is stopped, because then no worker comes back."""
         self._ctx.stop_requested.wait()
+        self._look_again()
+
+    def _look_again(self) -> None:
         with self._changed:
             self._changed.notify_all()
 
     def _have(self, done: Callable[[Member], bool]) -> bool:
-        """Return whether ``done`` holds for all workers, except those that will not come back."""
-        lost = self._rule.away if self._ctx.should_stop else set()
+        """Return whether ``done`` holds for all workers, except those that will not come back.
+
+        These are all absent workers of a run that is stopped, else those for which there is no room.
+        """
+        stops, without = self._ctx.should_stop, self._ctx.without
+        lost = {rank for rank in self._rule.away if stops or self._members[rank].task in without}
         return all(done(member) for rank, member in self._members.items() if rank not in lost)
 
     def _receive_task(self, connected: socket.socket) -> None:
@@ -351,7 +361,8 @@ class Server:
             return Done(), []
         self._wait(lambda: self._all.start is not None)
         self._rule.come_back(rank, word.version)
-        return self._all.started(rank, self._rule.version), []
+        started = self._all.started(rank, self._rule.version)
+        return msgspec.structs.replace(started, has_left=started.has_left or self._is_taken), []
 
     def _hold(self, word: Hold | Release) -> Answer:
         self._most = self._all.numbers if isinstance(word, Hold) else None
@@ -365,10 +376,11 @@ class Server:
             self._wait(lambda: self._all.have(word.numbers, self._rule.away))
         if word.final:
             self._wait(lambda: self._have(lambda member: member.has_left))
+            self._is_taken = True
         self._wait(lambda: self._rule.version >= word.version)
         self._take_replacements()
         counts = {
-            rank: Counts(m.scheduled, m.applied, self._rule.dropped[rank], m.repeated)
+            rank: Counts(m.scheduled if m.has_left else m.number, m.applied, self._rule.dropped[rank], m.repeated)
             for rank, m in self._members.items()
         }
         moving = self._moving if word.final and self._moving is not None else np.zeros(0)

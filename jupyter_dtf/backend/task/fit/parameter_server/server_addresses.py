@@ -43,8 +43,11 @@ class Places:
         return listeners
 
     def reach(self, server: int) -> wire.Channel:
-        """Return a channel to a server, once it listens. Raises Unavailable if it does not within a minute."""
-        end = time.monotonic() + _REACH_S
+        """Return a channel to a server, once it listens.
+
+        Raises Unavailable if it does not within a minute, or, for a task that replaces a lost one, at once.
+        """
+        end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]
         address = self._path(server) if self.shares_memory(server) else split_endpoint(self._endpoints[server])
         while True:
@@ -52,7 +55,8 @@ class Places:
                 return wire.connect(address, self.secret)
             except (ConnectionRefusedError, FileNotFoundError):
                 if time.monotonic() > end:
-                    raise Unavailable(f"{self.servers[server]} does not listen after {_REACH_S:g} s") from None
+                    after = "any more" if self._ctx.rejoins else f"after {_REACH_S:g} s"
+                    raise Unavailable(f"{self.servers[server]} does not listen {after}") from None
                 time.sleep(_RETRY_S)
 
     def shares_memory(self, server: int) -> bool:

@@ -17,6 +17,7 @@ import tensorflow as tf
 # Keras 3.15: how a dataset is prepared in fit is not public.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
+from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
 from ...collectives.contract import Alone, Reducer
 from ...model import keras_io
@@ -52,12 +53,18 @@ from .spec import pieces_of, to_plain, wire_dtype
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Train as one of the run's training tasks. Return a FitResult on the chief, None on the other tasks.
 
-    A process that replaces one whose training had ended has nothing to do.
+    A process that replaces one whose training had ended has nothing to do, nor has one that starts when all others
+    have ended.
 
     Raises InvalidInput for what parameter servers cannot train, RuntimeError, naming the ``ps`` task, if one is lost,
     and whatever the caller's code raises.
     """
-    worker = Worker(job, ctx)
+    try:
+        worker = Worker(job, ctx)
+    except Unavailable:
+        if not ctx.rejoins:
+            raise
+        return None  # without servers there is no training; should they have died, all tasks begin again
     if worker.has_left:
         worker.close()
         return None

@@ -181,6 +181,28 @@ def test_refused_by_the_client(name: str) -> None:
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (placed(), "`min_workers` must be None with dtf.Pipeline, for each task has layers that are needed"),
+        (placed(replicas=2), "`min_workers` must be None with dtf.Pipeline"),
+        (dtf.InGraph(devices=("/job:worker/task:1/device:CPU:0",)), "must be None if dtf.InGraph names its devices"),
+        (BACKUP, "must be greater than backup_workers, got min_workers=1, backup_workers=1"),
+    ],
+)
+def test_fewer_workers_are_refused_where_each_is_needed(strategy: Any, message: str) -> None:
+    prepared = prepare(model(), X, Y, batch_size=4, strategy=strategy)
+    prepared.check_jobs(JOBS, dtf.Restart())
+    with pytest.raises(InvalidInput, match=message) as refused:
+        prepared.check_jobs(JOBS, dtf.Restart(min_workers=1))
+    assert refused.value.field == "restart.min_workers"
+
+
+@pytest.mark.parametrize("strategy", [dtf.AllReduce(), PS(), PS(sync=True), dtf.InGraph()])
+def test_where_none_is_needed_fewer_may_go_on(strategy: Any) -> None:
+    prepare(model(), X, Y, batch_size=4, strategy=strategy).check_jobs(JOBS, dtf.Restart(min_workers=1))
+
+
 def test_nothing_is_refused_of_a_plain_model() -> None:
     for strategy in (dtf.AllReduce(), PS(), BACKUP, dtf.InGraph(), placed()):
         validate(Asked(strategy, JOBS), model())
