@@ -117,11 +117,13 @@ class GetState(Word, frozen=True):
     """Asks for variables and optimizer slots; ``final``: when all workers have left.
 
     ``numbers``: with each worker's gradients up to this one, by rank. ``version``: of this version or a later one.
+    ``stays``: a copy is kept here for ``WritePart``, and not sent.
     """
 
     final: bool
     numbers: tuple[int, ...] = ()
     version: int = 0
+    stays: bool = False
 
 
 class SetState(Word, frozen=True):
@@ -132,6 +134,24 @@ class Replace(Word, frozen=True):
     """What a step has assigned to these pieces, by position (payload), replaces what is held."""
 
     pieces: tuple[int, ...]
+
+
+class CopyFile(Word, frozen=True):
+    """The chief's, in a conversation on checkpoints: this server is to copy a small file."""
+
+    source: str
+    target: str
+
+
+class WritePart(Word, frozen=True):
+    """Asks that what was kept be written, as a TensorFlow checkpoint of this prefix.
+
+    ``keys`` and ``slices``: of each array of the state, as ``SaveV2`` takes them; no key: it is left out.
+    """
+
+    prefix: str
+    keys: tuple[str, ...]
+    slices: tuple[str, ...]
 
 
 # -- what a ps task says -------------------------------------------------------------------------------------------
@@ -244,6 +264,8 @@ AnyWord = Union[
     GetState,
     SetState,
     Replace,
+    CopyFile,
+    WritePart,
     Values,
     Sum,
     Started,

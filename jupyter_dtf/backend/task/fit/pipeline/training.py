@@ -18,6 +18,7 @@ from ...model import keras_io
 from ...trace.session_trace import full_trace
 from ..agree import Weights
 from ..callbacks import State, callbacks_here
+from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import training_data, validation_data
@@ -112,6 +113,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             batch=spec,
             fetch=engine.fetch_all,
             load=engine.load,
+            owners=None if job.checkpoint is None else engine.parts(variables_of(model, optimizers_of(model))),
         )
         saving = Saving(training, begin, told, last)
         around: list[Any] = [last, saving]
