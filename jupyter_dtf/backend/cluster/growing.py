@@ -74,7 +74,7 @@ class Growing:
         """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is none."""
         if run.moves:
             with contextlib.suppress(DtfError):
-                planned = self._seating.plan_again(run)
+                planned = self._assignment.plan_again(run)
                 return planned if len(planned) > len(run.planned) else []
             return []
         going_on = {task.task for task in run.planned}

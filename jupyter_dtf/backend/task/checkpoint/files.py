@@ -1,9 +1,9 @@
 """The files of checkpoints, which appear atomically, whatever happens to their writer.
 
-``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, ``variables.data-...``), readable with
-``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an array; and ``manifest.json`` with the
-digests. It is written in ``<directory>/.writing-...``, synced and renamed. The writer holds a lock (``flock``) on that
-directory: if there is no lock, the writer was killed.
+``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, ``variables.data-...``, one for each task
+that has written a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
+array; and ``manifest.json`` with the digests. It is written in ``<directory>/.writing-...``, synced and renamed. The
+writer holds a lock (``flock``) on that directory: if there is no lock, the writer was killed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import pickle
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from ....errors import InvalidInput, NotFound
+from ....errors import DtfError, InvalidInput, NotFound
 from ....schema import private
 from ....schema.base import decode_json, encode_json
 from ....schema.checkpoint import FORMAT, MANIFEST, CheckpointInfo, FileDigest, Manifest, StoredVariable
+from .shards import Contents, Owners, Sharded
 from .snapshots import held_by, tensor_of
 
 VARIABLES = "variables"
@@ -37,25 +38,23 @@ _WRITING, _REPLACED = ".writing-", ".replaced-"
 _CHUNK = 1 << 20
 
 
-def write(directory: Path, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> Path:
+def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -> Path:
     """Write a checkpoint of step ``manifest.step``, replacing an existing one of that step.
 
     Args:
         directory: The directory of the checkpoints.
         manifest: The manifest. Its variables and files are filled in.
-        arrays: The arrays by key.
+        arrays: The arrays by key, or what of them the chief writes, and which tasks write the others.
         state: The pickled rest.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        OSError: If it cannot be written; TensorFlow's errors are raised too. Nothing is left behind then.
+        OSError: If it cannot be written; TensorFlow's errors are raised too, and those of tasks that write their part.
+            Nothing is left behind then.
     """
-    private.make_dir(directory)
-    aside = directory / f"{_WRITING}{manifest.step}-{secrets.token_hex(4)}"
-    aside.mkdir(mode=0o700)
-    aside.chmod(0o700)
+    aside = _make_aside(directory, str(manifest.step))
     try:
         with _locked(aside):
             _fill(aside, manifest, arrays, state)
@@ -63,6 +62,30 @@ def write(directory: Path, manifest: Manifest, arrays: Mapping[str, Any], state:
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+
+
+def is_shared_with(owners: Owners, directory: Path) -> bool:
+    """Return whether all of these tasks see a directory of this one's, and this one what they write there.
+
+    Each copies a random word that lies in it for this moment. Raises RuntimeError naming a task that has gone.
+    """
+    import tensorflow as tf
+
+    try:
+        aside = _make_aside(directory, "word")
+    except OSError:
+        return False
+    word = secrets.token_bytes(32)
+    copies = [aside / f"copy-{number}" for number in range(owners.count)]
+    try:
+        with _locked(aside):
+            private.write_file(aside / "word", word)
+            owners.copy(aside / "word", copies)
+            return all(copy.lstat().st_uid == os.getuid() and private.read_file(copy) == word for copy in copies)
+    except (OSError, DtfError, tf.errors.OpError):
+        return False
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def known(directory: Path) -> list[CheckpointInfo]:
@@ -234,20 +257,31 @@ def newest_of(
     raise InvalidInput(wrong[0])
 
 
+def _make_aside(directory: Path, name: str) -> Path:
+    private.make_dir(directory)
+    aside = directory / f"{_WRITING}{name}-{secrets.token_hex(4)}"
+    aside.mkdir(mode=0o700)
+    aside.chmod(0o700)
+    return aside
+
+
 def _step_of(path: Path) -> str:
     """Return the step in a directory's name, even if it is about to be replaced; empty if it is not a checkpoint."""
     name = path.name.removeprefix(_REPLACED)
     return name if _NAME.fullmatch(name) else ""
 
 
-def _fill(aside: Path, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> None:
-    names = list(arrays)
-    tensors = _save(aside, names, [arrays[name] for name in names])
+def _fill(aside: Path, manifest: Manifest, arrays: Contents, state: bytes) -> None:
+    if isinstance(arrays, Sharded):
+        manifest.variables = arrays.variables
+        _save_shards(aside, arrays)
+    else:
+        tensors = save(aside / VARIABLES, list(arrays), list(arrays.values()))
+        manifest.variables = [
+            StoredVariable(key=name, shape=list(tensor.shape), dtype=tensor.dtype.name)
+            for name, tensor in zip(arrays, tensors, strict=False)
+        ]
     manifest.format = FORMAT
-    manifest.variables = [
-        StoredVariable(key=name, shape=list(tensor.shape), dtype=tensor.dtype.name)
-        for name, tensor in zip(names, tensors, strict=False)
-    ]
     private.write_file(aside / "checkpoint", f'model_checkpoint_path: "{VARIABLES}"\n'.encode())
     private.write_file(aside / STATE, state)
     manifest.files = {}
@@ -260,8 +294,38 @@ def _fill(aside: Path, manifest: Manifest, arrays: Mapping[str, Any], state: byt
     _sync(aside)
 
 
-def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
-    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors."""
+def _save_shards(aside: Path, sharded: Sharded) -> None:
+    """Have each owner write its part, write the chief's own, and make one checkpoint of them: their files renamed."""
+    import tensorflow as tf
+
+    # TensorFlow 2.21: see ``save``.
+    from tensorflow.python.eager.context import eager_mode
+
+    prefixes = [aside / f"part-{number}" for number in range(sharded.owners.count)]
+    sharded.owners.write(prefixes)
+    if sharded.arrays:
+        prefixes.append(aside / "part-chief")
+        save(prefixes[-1], list(sharded.arrays), list(sharded.arrays.values()))
+    with eager_mode(), tf.device("/CPU:0"):
+        tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=[str(prefix) for prefix in prefixes],
+            destination_prefix=str(aside / VARIABLES),
+            delete_old_dirs=False,
+        )
+
+
+def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Sequence[str] = ()) -> list[Any]:
+    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors.
+
+    Args:
+        prefix: The path of its files without their endings.
+        keys: The keys of the arrays.
+        arrays: The arrays, which must not change meanwhile.
+        slices: For each of them the part of a variable that it is, as ``shards.slice_of`` spells it, or empty.
+
+    Returns:
+        A tensor for each array.
+    """
     import tensorflow as tf
 
     # TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
@@ -269,10 +333,10 @@ def _save(aside: Path, names: list[str], arrays: list[Any]) -> list[Any]:
 
     with eager_mode(), tf.device("/CPU:0"):
         tensors = [tensor_of(array) for array in arrays]
-        if not names:  # TensorFlow cannot write an empty checkpoint
-            names, tensors = ["nothing"], [tf.constant(0)]
+        if not keys:  # TensorFlow cannot write an empty checkpoint
+            keys, tensors = ["nothing"], [tf.constant(0)]
         tf.raw_ops.SaveV2(
-            prefix=str(aside / VARIABLES), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
+            prefix=str(prefix), tensor_names=keys, shape_and_slices=slices or [""] * len(keys), tensors=tensors
         )
     return tensors
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, Union
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest
 from . import files, remote
+from .shards import Contents
 
 Place = Union[Path, str]
 """A local directory, or the URL of a remote one."""
@@ -16,7 +16,7 @@ Place = Union[Path, str]
 class Keeping(Protocol):
     """The common interface of the modules ``files`` and ``remote``."""
 
-    def write(self, place: Any, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, /) -> Place: ...
+    def write(self, place: Any, manifest: Manifest, arrays: Contents, state: bytes, /) -> Place: ...
 
     def known(self, place: Any, /) -> list[CheckpointInfo]: ...
 

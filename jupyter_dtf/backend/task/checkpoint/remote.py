@@ -12,13 +12,13 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ....errors import InvalidInput, NotFound
 from ....schema.checkpoint import MANIFEST, CheckpointInfo, Manifest
 from . import files, gfile_places
+from .shards import Contents
 
 _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
 
@@ -33,7 +33,7 @@ def check(url: str) -> None:
     opened(url)
 
 
-def write(directory: str, manifest: Manifest, arrays: Mapping[str, Any], state: bytes) -> str:
+def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) -> str:
     """Write a checkpoint, as ``files.write``. Returns its URL. Raises whatever fsspec or TensorFlow raises."""
     system, root = opened(directory)
     with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:

@@ -6,14 +6,14 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
 from ....schema.room import refusal
 from . import saving
 from .places import Place, at, place_of
+from .shards import Contents
 
 NICENESS = 10
 """The niceness of the writing thread relative to the program: it gets the CPU time that the program leaves, and about
@@ -49,8 +49,9 @@ class Writer:
         """Whether a checkpoint is being written."""
         return self._thread is not None and self._thread.is_alive()
 
-    def write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, *, last: bool = False) -> None:
-        """Start writing, after waiting for the previous one. The arrays must not change until it is done.
+    def write(self, manifest: Manifest, arrays: Contents, state: bytes, *, last: bool = False) -> None:
+        """Start writing, after waiting for the previous one. The arrays must not change until it is done, nor must what
+        other tasks have taken of theirs.
 
         ``last``: the program has nothing else to do meanwhile.
         """
@@ -67,10 +68,10 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def _write(self, manifest: Manifest, arrays: Mapping[str, Any], state: bytes, last: bool) -> None:
+    def _write(self, manifest: Manifest, arrays: Contents, state: bytes, last: bool) -> None:
         begun = time.perf_counter()
         if not last:
-            _go_behind()
+            go_behind()
         try:
             if not self._is_clean:
                 self._keeping.clean(self._directory)
@@ -119,7 +120,7 @@ class Writer:
             self._warned(title, text)
 
 
-def _go_behind() -> None:
+def go_behind() -> None:
     """Lower the priority of this thread."""
     with contextlib.suppress(OSError):  # the system may not support thread priorities
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)

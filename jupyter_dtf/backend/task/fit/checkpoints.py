@@ -22,12 +22,13 @@ from keras.src.backend.common.global_state import get_global_attribute
 # Keras 3.15: the state behind keras.utils.set_random_seed cannot be saved otherwise.
 from keras.src.random.seed_generator import global_seed_generator
 
-from ....schema.checkpoint import FORMAT, Manifest
+from ....schema.checkpoint import FORMAT, Manifest, StoredVariable
 from ....schema.events import GOES_ON
 from .. import own_time
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
+from ..checkpoint.shards import Contents, Owners, Sharded
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.contract import Reducer
@@ -79,6 +80,8 @@ class Training:
     """As in ``FitState``, at the time of the last fetch."""
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
+    owners: Owners | None = None
+    """The tasks that write what is trained elsewhere, in place of ``fetch``, if they see the checkpoint directory."""
 
 
 def forget_from(epoch: int, logger: Any) -> None:
@@ -171,6 +174,8 @@ class Saving(keras.callbacks.Callback):
         self._load = training.load
         self._places = training.places
         self._tasks = training.tasks or training.reducer.size
+        self._owners = training.owners
+        self._is_shared: bool | None = None
         self._told = list(begin.state.told) if begin is not None else []
         self._epoch = 0
         self._seen = begin.info.step if begin is not None else 0
@@ -296,11 +301,22 @@ class Saving(keras.callbacks.Callback):
         self._begun = time.monotonic()
         if self._writer is not None:
             self._writer.wait()
-            self._fetch()
+            if (owners := self._writing_owners()) is not None:
+                owners.take()
+            else:
+                self._fetch()
         self._write(self._last.step, epoch, within, metric, is_last)
 
+    def _writing_owners(self) -> Owners | None:
+        """Those who write what is trained elsewhere; None: the chief writes all, as it does in a remote place."""
+        if self._owners is not None and self._is_shared is None:
+            assert self._policy is not None
+            place = directory_of(self._policy, self._ctx)
+            self._is_shared = isinstance(place, Path) and files.is_shared_with(self._owners, place)
+        return self._owners if self._is_shared else None
+
     def _write(self, step: int, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
-        """Start writing the chief's model. A collective."""
+        """Start writing the chief's model, and the owners' snapshots. A collective."""
         parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
             return
@@ -317,9 +333,21 @@ class Saving(keras.callbacks.Callback):
             tasks=self._tasks,
             metric=metric,
         )
-        arrays = self._snapshots.take(variables_of(self.model, self._optimizers))
+        contents = self._contents()
         self._took_s = time.monotonic() - self._begun
-        self._writer.write(manifest, arrays, files.pickled(state), last=is_last)
+        self._writer.write(manifest, contents, files.pickled(state), last=is_last)
+
+    def _contents(self) -> Contents:
+        variables, owners = variables_of(self.model, self._optimizers), self._writing_owners()
+        if owners is None:
+            return self._snapshots.take(variables)
+        stored, own, keys = [], [], owners.keys
+        for key, variable in variables:
+            dtype = keras.backend.standardize_dtype(variable.dtype)
+            stored.append(StoredVariable(key=key, shape=list(variable.shape), dtype=dtype))
+            if key not in keys:
+                own.append((key, variable))
+        return Sharded(stored, self._snapshots.take(own), owners)
 
     def state(self, parts: list[Part]) -> FitState:
         """Return the state to pickle, with ``parts`` of all tasks."""

@@ -649,7 +649,7 @@ async def test_it_rejoins_when_there_is_room_which_is_no_restart() -> None:
     cluster = await without_worker_1(max_restarts=2)
     cluster.on_launch = lambda attempt: cluster.all_succeed()
     cluster.hosts["tls://c:1"] = cluster.host("tls://c:1")
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     info = await cluster.end()
     assert (info.state, cluster.states) == (RunState.SUCCEEDED, ["launching", "running", "succeeded"])
     assert [(task.host, task.attempt, task.state) for task in info.tasks] == [
@@ -667,7 +667,7 @@ async def test_one_whose_new_host_fails_at_once_is_done_without_once_more() -> N
     cluster.broken, cluster.stays_broken = {other}, False
     cluster.on_launch = lambda attempt: cluster.all_succeed()
     cluster.hosts[other] = cluster.host(other)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     info = await cluster.end()
     assert (info.state, info.tasks[1].attempt) == (RunState.SUCCEEDED, 3)
     assert cluster.states == ["launching", "running", "succeeded"]
@@ -683,7 +683,7 @@ async def test_fewer_than_enough_wait_for_room() -> None:
     while "Waiting for hosts" not in cluster.notes:
         await asyncio.sleep(0)
     cluster.hosts[B] = cluster.host(B)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert [task.attempt for task in cluster.run.info.tasks] == [2, 2]
 
@@ -720,7 +720,7 @@ async def test_they_are_more_again_by_a_checkpoint_when_there_is_room_which_is_n
     cluster = await begun_with_fewer()
     other = "tls://c:1"
     cluster.hosts[other] = cluster.host(other)
-    await cluster.seating.wake()
+    await cluster.assignment.wake()
     await cluster.until(RunState.PAUSING, 1)
     assert (A, "dtf_stop") in cluster.asked
     cluster.on_launch = lambda attempt: cluster.all_succeed()

@@ -135,4 +135,6 @@ class OwnSaving(Saving):
             epoch, within, metric = self._at_the_end
             if self._writer is not None:
                 self._writer.wait()
+            if (owners := self._writing_owners()) is not None:
+                owners.take(final=True)
             self._write(self._last.step, epoch, within, metric, is_last=True)

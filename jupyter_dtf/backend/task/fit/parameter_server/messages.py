@@ -120,12 +120,13 @@ class GetState(Word, frozen=True):
     """Asks for variables and optimizer slots; ``final``: after all workers have left.
 
     ``numbers``: include each worker's gradients up to this number, by rank. ``version``: of this version or a later
-    one.
+    one. ``stays``: keep a copy for ``WritePart`` instead of sending.
     """
 
     final: bool
     numbers: tuple[int, ...] = ()
     version: int = 0
+    stays: bool = False
 
 
 class SetState(Word, frozen=True):
@@ -136,6 +137,24 @@ class Replace(Word, frozen=True):
     """Replaces pieces, by position, with what a step has assigned to them (payload)."""
 
     pieces: tuple[int, ...]
+
+
+class CopyFile(Word, frozen=True):
+    """From the chief, on a connection for checkpoints: asks the server to copy a small file."""
+
+    source: str
+    target: str
+
+
+class WritePart(Word, frozen=True):
+    """Asks the server to write its kept copy as a TensorFlow checkpoint of this prefix.
+
+    ``keys`` and ``slices``: for each array of the state, as ``SaveV2`` takes them; without a key it is left out.
+    """
+
+    prefix: str
+    keys: tuple[str, ...]
+    slices: tuple[str, ...]
 
 
 # -- messages of ps tasks ----------------------------------------------------------------------------------------------
@@ -248,6 +267,8 @@ AnyWord = Union[
     GetState,
     SetState,
     Replace,
+    CopyFile,
+    WritePart,
     Values,
     Sum,
     Started,

@@ -27,10 +27,12 @@ from ..models import configure_keras, job_model
 from . import payloads
 from .barrier import Meeting
 from .checks import ServedChecks
+from .kept_part import KeptPart
 from .members import Member, Members, Visit
 from .messages import (
     AnyWord,
     Build,
+    CopyFile,
     Counts,
     Decide,
     Done,
@@ -92,6 +94,7 @@ class Server:
         self._stop_wanted = False
         self._stop = False
         self._meeting = Meeting(len(self._members))
+        self._part = KeptPart()
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0
         self._is_taken = False  # the result, by the chief: nobody has anything to add
@@ -166,6 +169,9 @@ class Server:
         except STRANGERS:
             return
         word, _ = channel.receive()
+        if isinstance(word, CopyFile):
+            self._part.serve(channel, word)
+            return
         assert isinstance(word, Join)
         if word.rank not in self._members:
             self._follow(channel)
@@ -383,16 +389,19 @@ class Server:
             rank: Counts(m.scheduled if m.has_left else m.number, m.applied, self._rule.dropped[rank], m.repeated)
             for rank, m in self._members.items()
         }
+        shard = self._built()
+        if word.stays:
+            self._part.take(shard.variables)
         moving = self._moving if word.final and self._moving is not None else np.zeros(0)
         state = State(
             counts,
             moving.size,
             self._moving_workers if word.final else 0,
             self._rule.version,
-            self._built().iterations,
+            shard.iterations,
             self._all.places,
         )
-        return state, [moving, *self._built().state()]
+        return state, [moving, *([] if word.stays else shard.state())]
 
     def _leave(self, rank: int, word: Leave, payload: Bytes) -> Answer:
         member = self._members[rank]

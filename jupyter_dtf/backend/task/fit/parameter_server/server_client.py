@@ -190,12 +190,13 @@ class Client:
         self._on_each(lambda server: (SetState(), states[server]))
 
     def state(
-        self, shapes: list[list[tuple[Any, int]]], final: bool
+        self, shapes: list[list[tuple[Any, int]]], final: bool, *, stays: bool = False
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
         """Return every server's arrays, the first one's message, and the sum of the workers' moving statistics.
 
         ``final``: after all workers have left. Before that, several servers of asynchronous workers are held meanwhile,
         so that all have applied the same gradients of each worker. Later gradients are computed from these variables.
+        ``stays``: the servers keep copies of these arrays and send none, whatever ``shapes`` are.
         """
         servers = range(len(self._channels))
         holds = self._is_apart and not final and len(servers) > 1
@@ -204,7 +205,7 @@ class Client:
         for server in servers:
             first = answers[0][0] if answers else None
             least = first.version if self._is_sync and isinstance(first, State) else 0
-            answers.append(self._ask(server, GetState(final, numbers, least)))
+            answers.append(self._ask(server, GetState(final, numbers, least, stays)))
         if holds:
             self._on_each(lambda server: (Release(), []))
         states, moving, words = [], np.zeros(0), []
@@ -215,8 +216,8 @@ class Client:
             statistics = reader.take(np.float64, word.moving).copy()
             if server == 0:
                 moving = statistics
-            states.append([reader.take(dtype, size).copy() for dtype, size in shapes[server]])
-        if self._is_apart:
+            states.append([reader.take(dtype, size).copy() for dtype, size in ([] if stays else shapes[server])])
+        if self._is_apart and not stays:
             self._versions = [word.version for word in words]
             self.answered.version, self.answered.iterations = words[0].version, words[0].iterations
         return states, words[0], moving

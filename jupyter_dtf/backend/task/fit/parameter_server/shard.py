@@ -112,6 +112,11 @@ class Shard:
         sparse = [(tf.constant(part.indices), tf.constant(part.rows)) for part in gradient.sparse]
         self._keep(self._steps[key](tf.constant(gradient.dense), sparse))
 
+    @property
+    def variables(self) -> list[Any]:
+        """What it holds, laid out as ``slots.Plan`` says."""
+        return list(self._state)
+
     def state(self) -> list[npt.NDArray[Any]]:
         """Return the arrays in the layout of ``slots.Plan``."""
         return [variable.numpy() for variable in self._state]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
+from ...checkpoint.shards import slice_of
 from ...model.attributes import plain_attributes
 from ..hooked import hooked
 from .layout import Piece
@@ -128,6 +129,24 @@ class Plan:
     def shapes(self) -> list[list[tuple[Any, int]]]:
         """Return the (dtype, size) of each array of each server's state."""
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
+
+    def parts(self) -> list[list[tuple[Any, str]]]:
+        """The variable of each array of each server's state, and the slice of it (``slice_of``), empty for all of it.
+
+        What several servers have, the optimizer's own variables, is None for all but the first.
+        """
+        named: set[int] = set()
+        found = []
+        for server in range(self._servers):
+            parts: list[tuple[Any, str]] = []
+            for variable, rows in self._variables(server):
+                if rows is not ...:
+                    parts.append((variable, slice_of(variable.shape, 0, rows.start, rows.stop - rows.start)))
+                else:
+                    parts.append((None if id(variable) in named else variable, ""))
+                    named.add(id(variable))
+            found.append(parts)
+        return found
 
     def _variables(self, server: int) -> list[tuple[Any, Any]]:
         """Return the Keras variable and its rows for each array of a server's state."""

@@ -24,6 +24,7 @@ from ...model import keras_io
 from ..agree import Weights
 from ..batched import check_batched
 from ..callbacks import First, Last, State, callbacks_here
+from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import Skip, TaskData, training_data, validation_data
@@ -43,6 +44,7 @@ from .checks import ServedChecks
 from .exchange import Exchange
 from .messages import Counts
 from .reducer import Apart, ServedReducer
+from .served_parts import ServedParts, can_write_parts
 from .server_addresses import AmongWorkers, Places
 from .server_client import Client
 from .skipping import FollowTheRun
@@ -92,6 +94,7 @@ class Worker:
         self._reducer: Reducer = Apart(ctx.rank, ctx.size)
         self._begin, self._stored = None, None
         self._beginning: Beginning | None = None
+        self._owners: ServedParts | None = None
         if self._goes_in_step:
             self._reducer = ServedReducer(self._client, ctx.rank, ctx.size)
             self._begin, self._stored = where_to_begin(job, ctx, self._reducer)
@@ -208,6 +211,8 @@ class Worker:
             model.optimizer.finalize_variable_values(model.trainable_weights)
         if self._has_last_word():
             model.set_weights(weights)
+        if self._owners is not None:
+            self._owners.close()
         self._client.close()
         updates = {self._places.workers[rank]: count for rank, count in counts.items()}
         ctx.note("info", "Updates", described(updates))
@@ -325,6 +330,7 @@ class Worker:
         begin, job = self._begin, self._job
         if not self._goes_in_step and not self._ctx.is_chief:
             return [last], None
+        self._owners = self._written_by_servers() if self._ctx.is_chief else None
         training = Training(
             job=job,
             ctx=self._ctx,
@@ -340,6 +346,7 @@ class Worker:
             load=self._push_state if self._goes_in_step else lambda: None,
             places=self._places_of_all,
             tasks=self._ctx.size,
+            owners=self._owners,
         )
         saving: Saving
         if self._goes_in_step:
@@ -352,6 +359,17 @@ class Worker:
 
     def _fetch_state(self) -> None:
         self._take_state()
+
+    def _written_by_servers(self) -> ServedParts | None:
+        """The servers, to write their part of checkpoints; the learning rate is the chief's own."""
+        optimizer, parts = self._model.optimizer, self._plan.parts()
+        rate = optimizer._learning_rate
+        keys = {id(v): key for key, v in variables_of(self._model, [optimizer]) if v is not rate}
+
+        def take(final: bool) -> None:
+            _, self._told, _ = self._client.state([], final, stays=True)
+
+        return ServedParts(self._places, parts, keys, take) if can_write_parts(parts) else None
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
         """Return the last fetched positions of asynchronous tasks. With backup workers, all are at the run's step."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -13,10 +13,13 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from .....errors import InvalidInput
 from .....schema.design import RunPlacement
+from ...checkpoint.shards import can_be_sliced
 from ...describe import layer_graph
 from ...trace.device_names import plain
+from ..gradient_sync import optimizers_of
 from ..learning_rate import LinearScaling
 from . import layer_devices as placing
+from .device_parts import DeviceParts
 from .forward import scope_name
 from .layer_devices import Places
 from .limits import own_step, refuse_splits
@@ -55,6 +58,7 @@ class Engine:
             places = places.renamed(layers, known_layers)
         placing.check_layers(places, layers)
         refuse_splits(model, layers, places)
+        self._model = model
         self._scaling = scaling
         self._steps_per_epoch = steps_per_epoch or 0
         self._number = 0
@@ -143,6 +147,26 @@ class Engine:
         """Fetch the same, and the metrics' state."""
         self.fetch()
         self._steps.metrics.fetch(self._session)
+
+    def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
+        """The tasks, to write what they hold of these variables, by key, in the place of ``fetch_all``.
+
+        None where TensorFlow would not put together again what is split.
+        """
+        stored = self._units.stored({id(variable): key for key, variable in variables})
+        split = [part for parts in (v for _, v in self._units.split) for part in parts]
+        if not all(can_be_sliced(keras.backend.standardize_dtype(part.dtype)) for part in split):
+            return None
+        optimizers = [self._units.optimizer, *optimizers_of(self._model)[1:]]
+        trained = [*self._units.trainable, *(v for optimizer in optimizers for v in optimizer.variables)]
+        left_out = {id(variable) for variable in trained}
+
+        def fetch() -> None:
+            self._steps.variables.fetch(self._session, left_out)
+            self._units.put_together(left_out)
+            self._steps.metrics.fetch(self._session)
+
+        return DeviceParts(self._session, self._steps.variables, stored, fetch)
 
     def close(self) -> None:
         self._session.close()

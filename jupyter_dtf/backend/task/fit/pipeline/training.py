@@ -19,6 +19,7 @@ from ...trace.session_trace import full_trace
 from ..agree import Weights
 from ..batched import check_batched
 from ..callbacks import State, callbacks_here
+from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import training_data, validation_data
@@ -116,6 +117,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             batch=spec,
             fetch=engine.fetch_all,
             load=engine.load,
+            owners=None if job.checkpoint is None else engine.parts(variables_of(model, optimizers_of(model))),
         )
         saving = Saving(training, begin, told, last)
         around: list[Any] = [last, saving]

@@ -6,12 +6,13 @@ along their last axis, the columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from ...checkpoint.shards import slice_of
 from ...describe import stateful
 from ..gradient_sync import optimizers_of
 from ..parameter_server.slots import Slot, build, fresh
@@ -77,11 +78,31 @@ class Units:
             if len(parts) == 1:
                 parts[0].assign(value)
 
-    def put_together(self) -> None:
-        """Copy the values of the parts to the model and its optimizer."""
+    def put_together(self, left_out: Container[int] = ()) -> None:
+        """Copy the values of the parts to the model and its optimizer, except the parts ``left_out``, by id."""
         for variable, parts in self._whole:
+            if id(parts[0]) in left_out:
+                continue
             values = [part.numpy() for part in parts]
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
+
+    def stored(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
+        """For what is kept, by id: the key of the variable that it is or is a part of, by that one's id among ``keys``,
+        and which slice of it, as ``slice_of`` spells it, empty for all of it.
+        """
+        places: dict[int, tuple[Any, str]] = {}
+        for variable, parts in self._whole:
+            first = 0
+            for part in parts:
+                columns = slice_of(variable.shape, -1, first, part.shape[-1]) if len(parts) > 1 else ""
+                first += part.shape[-1] if columns else 0
+                places[id(part)] = variable, columns
+        found = {}
+        for kept, _ in self.homes:
+            variable, columns = places.get(id(kept), (kept, ""))
+            if id(variable) in keys:
+                found[id(kept)] = keys[id(variable)], columns
+        return found
 
     def _keep(self, variable: Any, homes: list[Home]) -> None:
         if len(homes) == 1:

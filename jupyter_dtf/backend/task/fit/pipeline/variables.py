@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +57,16 @@ class GraphVariables:
         """Return each Keras variable with its current value, for a ``StatelessScope``."""
         return [(held.keras, held.value()) for held in self._held.values() if not isinstance(held.keras, _Foreign)]
 
+    def copies(self, of: Container[int]) -> Iterator[tuple[Any, str, tf.Operation, tf.Tensor]]:
+        """For each Keras variable, by id, a second one in the graph, in the memory of the task that holds the first:
+        the Keras variable, the CPU of that task, what copies the first to the second, and the second's value.
+        """
+        for held in self._held.values():
+            if id(held.keras) in of:
+                cpu = tf.DeviceSpec.from_string(held.device).replace(device_type="CPU", device_index=0).to_string()
+                copy = _Held(held.keras, cpu, f"copies/{held.keras.name}")
+                yield held.keras, cpu, copy.assign(held.read), copy.value()
+
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
         """Write the new values of Keras variables."""
         for variable, value in values:
@@ -91,10 +101,11 @@ class GraphVariables:
                 changed.append(held)
         session.run([held.write for held in changed], {held.fed.name: held.known for held in changed})
 
-    def fetch(self, session: Any) -> None:
-        """Fetch the values of the graph variables into all Keras variables."""
-        values = session.run([held.read for held in self._held.values()])
-        for held, value in zip(self._held.values(), values, strict=True):
+    def fetch(self, session: Any, left_out: Container[int] = ()) -> None:
+        """Fetch the values of the graph variables into all Keras variables, except those ``left_out``, by id."""
+        fetched = [held for held in self._held.values() if id(held.keras) not in left_out]
+        values = session.run([held.read for held in fetched])
+        for held, value in zip(fetched, values, strict=True):
             held.known = value
             held.keras.assign(value)
 

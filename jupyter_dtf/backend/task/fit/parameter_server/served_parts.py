@@ -1,0 +1,88 @@
+"""The servers as those who write their part of a checkpoint, from the chief's side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from .....errors import Unavailable
+from ...checkpoint.shards import can_be_sliced
+from ...context import peer_lost
+from .messages import AnyWord, CopyFile, Refused, WritePart
+from .server_addresses import Places
+from .wire import Channel
+
+Parts = Sequence[Sequence[tuple[Any, str]]]
+"""As ``slots.Plan.parts`` has them."""
+
+
+class ServedParts:
+    """``Owners``: the servers that hold something of what is written. They speak of checkpoints on channels of their
+    own, so that a thread can wait for them while the training goes on.
+
+    ``keys``: of the variables to be written, by id. ``take``: has every server keep a copy.
+    """
+
+    def __init__(self, places: Places, parts: Parts, keys: Mapping[int, str], take: Callable[[bool], None]) -> None:
+        named = [[("" if v is None else keys.get(id(v), ""), part) for v, part in of_one] for of_one in parts]
+        self._places = places
+        self._named = {server: of_one for server, of_one in enumerate(named) if any(key for key, _ in of_one)}
+        self._take = take
+        self._channels: dict[int, Channel] = {}
+        self.keys = frozenset(key for of_one in named for key, _ in of_one if key)
+
+    @property
+    def count(self) -> int:
+        return len(self._named)
+
+    def copy(self, source: Path, targets: Sequence[Path]) -> None:
+        if not self._channels:
+            self._channels = {server: self._places.reach(server) for server in self._named}
+        self._on_each([CopyFile(str(source), str(target)) for target in targets])
+
+    def take(self, *, final: bool = False) -> None:
+        self._take(final)
+
+    def write(self, prefixes: Sequence[Path]) -> None:
+        words = []
+        for prefix, of_one in zip(prefixes, self._named.values(), strict=True):
+            keys, slices = zip(*of_one, strict=True)
+            words.append(WritePart(str(prefix), keys, slices))
+        self._on_each(words)
+
+    def close(self) -> None:
+        """Speak with the servers no more."""
+        for channel in self._channels.values():
+            channel.close()
+
+    def _on_each(self, words: Sequence[AnyWord]) -> None:
+        """Say each server its word, and wait for all of them. Raises if one has gone, or could not do it."""
+        wrong: list[Exception] = []
+        waiting = []
+        for (server, channel), word in zip(self._channels.items(), words, strict=True):
+            try:
+                channel.send(word)
+                waiting.append((server, channel))
+            except OSError:
+                wrong.append(self._gone(server))
+        for server, channel in waiting:
+            try:
+                answer, _ = channel.receive()
+            except (EOFError, OSError):
+                wrong.append(self._gone(server))
+            else:
+                if isinstance(answer, Refused):
+                    wrong.append(Unavailable(f"{self._places.servers[server]} cannot write: {answer.why}"))
+        if wrong:
+            raise wrong[0]
+
+    def _gone(self, server: int) -> Exception:
+        return peer_lost(f"The task {self._places.servers[server]} has gone")
+
+
+def can_write_parts(parts: Parts) -> bool:
+    """Whether TensorFlow puts together again what of these is cut."""
+    return all(can_be_sliced(keras.backend.standardize_dtype(v.dtype)) for each in parts for v, part in each if part)
