@@ -1,7 +1,7 @@
 /** What a run did beside what a design has drawn. Pure. */
 
 import type { Design, LayerPlace, RunInfo } from '../api/schema';
-import { placesOf } from './places';
+import { placesOf } from './layerplacement';
 import { baseName } from './runnames';
 
 /** A layer of a run, where it was to be, where it was, and where the drawing has it. */

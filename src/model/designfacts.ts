@@ -2,7 +2,7 @@
 
 import type { Design } from '../api/schema';
 import { formatBytes } from './format';
-import { deviceName, placesOf } from './places';
+import { deviceName, placesOf } from './layerplacement';
 import type { Compared } from './runtable';
 
 /** What a design says, by the paths of its fields; of the layers where each is, by their own names. */

@@ -22,7 +22,19 @@ import {
   TaskPlace
 } from '../api/schema';
 import { writeJson } from './jsontext';
-import { anything, array, flag, JsonPath, nullable, number, ReadError, record, struct, text, whole } from './reader';
+import {
+  anything,
+  array,
+  flag,
+  JsonPath,
+  nullable,
+  number,
+  ReadError,
+  record,
+  struct,
+  text,
+  whole
+} from './jsonreaders';
 
 /** The version of the format that is written, and read here. */
 export const VERSION = DEFAULTS.Design.version;

@@ -1,7 +1,7 @@
 /** A model's graph of layers as a tree of blocks that fold: by the layers' paths, by what repeats, by length. Pure. */
 
 import type { Layer, LayerGraph } from '../api/schema';
-import { repeatsOf } from './repeats';
+import { repeatsOf } from './repeatedsequences';
 
 /**
  * `layer`: one layer of the model. `block`: a container of the model's. `repeat`: blocks or layers that are alike and

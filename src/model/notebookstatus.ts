@@ -1,7 +1,7 @@
 /** What is worth a line of a notebook's cluster. Pure. */
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
-import { fractionDone, isFinal, objectiveText } from './state';
+import { fractionDone, isFinal, objectiveText } from './runstate';
 import { formatPercent } from './format';
 
 /** A cluster's run, and how many others are under way there. */

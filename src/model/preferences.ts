@@ -1,6 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { PlotChoices } from './choices';
+import { PlotChoices } from './plotchoices';
 import type { XAxis } from './run';
 
 /** What the person set once for all; see schema/settings.json. */

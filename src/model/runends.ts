@@ -2,7 +2,7 @@
 
 import type { RunInfo } from '../api/schema';
 import type { PreferenceValues } from './preferences';
-import { isFinal, secondsTaken } from './state';
+import { isFinal, secondsTaken } from './runstate';
 
 /** What had ended before the page was loaded is of the past, and what is had back tells nothing new. */
 export class EndWatch {

@@ -3,7 +3,7 @@
 import { type DashboardPlot, type DashboardRun, DEFAULTS, type RunsDashboard } from '../api/schema';
 import { DesignError, offsetOf, placeOf, syntaxError } from './designtext';
 import { writeJson } from './jsontext';
-import { array, flag, number, ReadError, type Reader, struct, text, whole } from './reader';
+import { array, flag, number, ReadError, type Reader, struct, text, whole } from './jsonreaders';
 
 /** The version of the format that is written, and read here. */
 const VERSION = DEFAULTS.RunsDashboard.version;

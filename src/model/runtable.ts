@@ -1,7 +1,7 @@
 /** Runs as rows of a table: their columns, and which of them a person asks for. Pure; the same as in `jupyter dtf runs`. */
 
 import type { RunInfo } from '../api/schema';
-import { secondsTaken } from './state';
+import { secondsTaken } from './runstate';
 
 export type Cell = string | number | boolean;
 export type Row = ReadonlyMap<string, Cell>;

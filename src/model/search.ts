@@ -1,7 +1,7 @@
 /** Searches, as their trials' runs tell of them: nothing else is known, so that late viewers see what early ones do. Pure. */
 
 import type { RunInfo } from '../api/schema';
-import { isFinal, reason, secondsTaken } from './state';
+import { isFinal, reason, secondsTaken } from './runstate';
 
 export type TrialState = 'waiting' | 'running' | 'complete' | 'pruned' | 'stopped' | 'failed';
 

@@ -1,8 +1,8 @@
 import type { XAxis } from '../model/run';
 import { ComparedRun, ComparedRuns } from './comparedruns';
-import { Arrangement, FEW_PLOTS } from './families';
-import { filterOf } from './filter';
-import { Plot, plotsOf } from './groups';
+import { Arrangement, FEW_PLOTS } from './plotarrangement';
+import { filterOf } from './plotfilter';
+import { Plot, plotsOf } from './metricplots';
 
 /** One plot of runs that lie upon each other: a metric with its forms, or one form of it alone. */
 export class ChosenPlot extends ComparedRuns {

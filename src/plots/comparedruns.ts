@@ -1,13 +1,13 @@
 import type { ISignal } from '@lumino/signaling';
 
-import { isLoad, isOfPair } from '../model/links';
+import { isLoad, isOfPair } from '../model/tasklinks';
 import type { RunModel, XAxis } from '../model/run';
 import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
-import { arrange, Arrangement } from './families';
-import { Plot, plotsOf } from './groups';
+import { arrange, Arrangement } from './plotarrangement';
+import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
 /** A run beside others: what it is called is its line's name in each plot. */
 export interface ComparedRun {

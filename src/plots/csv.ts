@@ -1,6 +1,6 @@
 /** What a plot draws, as a table. Pure. */
 
-import type { PlotLine } from './groups';
+import type { PlotLine } from './metricplots';
 
 /** `line,task,x,y`, a row for each point that is drawn: of long lines not every point that was reported is. */
 export function csvOf(lines: readonly (PlotLine & { name: string })[], x: string): string {

@@ -3,14 +3,14 @@ import type { ReplacedLine } from '../model/series';
 import type { ShownAxis } from '../model/shownaxis';
 import { colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
-import { Band, bandOf } from './band';
+import { Band, bandOf } from './minmaxband';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
 import { csvOf } from './csv';
 import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
-import type { PlotLine } from './groups';
+import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth, within } from './lines';
+import { extent, indexAt, padded, smooth, within } from './lineprocessing';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */

@@ -2,20 +2,20 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 
 import { metricTitle } from '../model/format';
-import type { PlotChoices } from '../model/choices';
+import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
 import { PlotCard } from './plotcard';
-import { openByDefault, replacePlots } from './families';
+import { openByDefault, replacePlots } from './plotarrangement';
 import type { LineStyle, MetricFigure, PlacedMark } from './figure';
-import { filterOf } from './filter';
-import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './groups';
+import { filterOf } from './plotfilter';
+import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
-import { Pointer } from './pointer';
-import { Sections } from './sections';
-import { Sight } from './sight';
-import type { PlotSource } from './source';
+import { Pointer } from './sharedcrosshair';
+import { Sections } from './plotsections';
+import { Sight } from './viewportobserver';
+import type { PlotSource } from './plotsource';
 import { PlotTheme, readTheme } from './theme';
 
 const FRAME_MS = 17;

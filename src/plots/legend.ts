@@ -1,6 +1,6 @@
 import type { ShownAxis } from '../model/shownaxis';
-import { element } from './dom';
-import { compareTasks, Phase, PlotLine } from './groups';
+import { element } from './domhelpers';
+import { compareTasks, Phase, PlotLine } from './metricplots';
 import type { ToolWords } from './plottools';
 
 /** Words on a plot, translated by who makes it. */

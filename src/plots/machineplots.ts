@@ -4,10 +4,10 @@ import type { MachinesModel } from '../model/machinefigures';
 import type { Line, ReplacedLine } from '../model/series';
 import { meanOf, taskHeat } from '../model/taskheat';
 import type { Stretch, Tick } from './axismarks';
-import type { Arrangement, Family } from './families';
-import type { Plot } from './groups';
+import type { Arrangement, Family } from './plotarrangement';
+import type { Plot } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
 // Of more hosts than this, plots of all together come first.
 const FEW_HOSTS = 8;

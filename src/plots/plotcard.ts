@@ -1,9 +1,9 @@
 import type { BokehApi } from './bokeh';
-import { element } from './dom';
-import { shortTitle } from './families';
+import { element } from './domhelpers';
+import { shortTitle } from './plotarrangement';
 import { figureHeight, MetricFigure } from './figure';
 import type { FigureOptions } from './figureoptions';
-import type { Plot } from './groups';
+import type { Plot } from './metricplots';
 import { Legend, PlotWords } from './legend';
 import { PlotTools } from './plottools';
 import { download, Format } from './savemenu';

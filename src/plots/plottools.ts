@@ -1,4 +1,4 @@
-import { element } from './dom';
+import { element } from './domhelpers';
 import { Format, SaveMenu } from './savemenu';
 
 /** What the buttons of a plot are called. */

@@ -1,16 +1,16 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { isLoad, isOfPair } from '../model/links';
+import { isLoad, isOfPair } from '../model/tasklinks';
 import { markText } from '../model/runmarks';
 import type { RunModel } from '../model/run';
 import { scaleOf, ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
 import { Zoom } from '../model/zoom';
 import type { Stretch, Tick } from './axismarks';
-import { arrange, Arrangement } from './families';
-import { Plot, plotsOf } from './groups';
+import { arrange, Arrangement } from './plotarrangement';
+import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
 /** The metrics that say how the model does, or those that say what tasks take of their machines. */
 export type MetricsOf = 'model' | 'load';

@@ -1,4 +1,4 @@
-import { element } from './dom';
+import { element } from './domhelpers';
 
 /** What a plot can be saved as. */
 export const FORMATS = ['png', 'svg', 'csv'] as const;

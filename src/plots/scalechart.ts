@@ -3,7 +3,7 @@ import { formatNumber } from '../model/format';
 import { countsOf, curveOf, type Measured } from '../model/forecasttable';
 import { colourAxes } from './axes';
 import type { BokehApi, BokehDocument, Box, Figure, Model, PlotView, Range } from './bokeh';
-import { extent } from './lines';
+import { extent } from './lineprocessing';
 import { PALETTE } from './palette';
 import type { PlotTheme } from './theme';
 

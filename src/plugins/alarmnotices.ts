@@ -6,9 +6,9 @@ import type { RunInfo } from '../api/schema';
 import { AlarmWatch } from '../model/alarms';
 import { formatDuration } from '../model/format';
 import { EndWatch, isToldOfEnd } from '../model/runends';
-import { reason, secondsTaken } from '../model/state';
+import { reason, secondsTaken } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { stateText } from '../views/words';
+import { stateText } from '../views/localizedtext';
 
 /** What a person is told, and how: `text` is one line, the browser has room for `more`. */
 interface Word {

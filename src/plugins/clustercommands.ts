@@ -8,7 +8,7 @@ import type { ClusterRequest, ClusterState } from '../api/schema';
 import { dtfIcon } from '../icons';
 import { CommandIDs, IDtf } from '../tokens';
 import { showNewCluster, showScale } from '../widgets/dialogs';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
 /** Commands that start, change and stop clusters. */
 export const clusters: JupyterFrontEndPlugin<void> = {

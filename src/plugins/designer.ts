@@ -27,7 +27,7 @@ import { readDesign, writeDesign } from '../model/designtext';
 import { CommandIDs, IDtf } from '../tokens';
 import { DesignerDocument, DesignerFactory } from '../widgets/designerdocument';
 import type { DesignerOptions, OpenDesign } from '../widgets/designeroptions';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { openNewDocument } from './newdocument';
 import { placementServices } from './placement';
 

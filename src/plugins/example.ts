@@ -7,7 +7,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { notebookIcon } from '@jupyterlab/ui-components';
 
 import { CommandIDs, IDtf } from '../tokens';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
 const EXAMPLE = 'digits.ipynb';
 

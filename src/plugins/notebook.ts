@@ -6,13 +6,13 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { MenuSvg } from '@jupyterlab/ui-components';
 
 import type { ClusterInfo } from '../api/schema';
-import { NOTEBOOK_CODE, hasNotebookCode } from '../model/code';
+import { NOTEBOOK_CODE, hasNotebookCode } from '../model/notebookcode';
 import { formatJobs } from '../model/format';
 import { NotebookClusters } from '../model/notebookclusters';
 import { runOn } from '../model/notebookstatus';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { NotebookClusterTool } from '../widgets/notebookclustertool';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
 /** Which cluster is a notebook's: kept with it, shown in its toolbar, and there for its code. */
 export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {

@@ -17,7 +17,7 @@ import {
   SEARCH_MIME,
   SearchOutput
 } from '../widgets/liveoutputs';
-import { openResumeMenu } from './resume';
+import { openResumeMenu } from './resumecommands';
 import { searchActions } from './searches';
 
 // Before every type that stands beside it in an output: they are for viewers without this extension. That of ipywidgets

@@ -8,13 +8,13 @@ import { Drag } from '@lumino/dragdrop';
 import { Menu } from '@lumino/widgets';
 
 import { dtfIcon } from '../icons';
-import { connectCode } from '../model/code';
+import { connectCode } from '../model/notebookcode';
 import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { DtfPanel, PanelActions } from '../widgets/sidepanel';
-import { describe } from './ask';
+import { describe } from './commandhelpers';
 import { MARKING } from './runhistory';
-import { openResumeMenu, RUN_COMMANDS } from './resume';
+import { openResumeMenu, RUN_COMMANDS } from './resumecommands';
 
 const CELLS_MIME = 'application/vnd.jupyter.cells';
 

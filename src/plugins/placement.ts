@@ -4,7 +4,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { CodePlace, fitCode } from '../model/code';
+import { CodePlace, fitCode } from '../model/notebookcode';
 import { KernelModels } from '../model/kernels';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placement/placementservices';

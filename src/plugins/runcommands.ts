@@ -13,13 +13,13 @@ import { Menu } from '@lumino/widgets';
 
 import type { RunInfo } from '../api/schema';
 import { runIcon } from '../icons';
-import { canStop, isFinal } from '../model/state';
+import { canStop, isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { momentText } from '../views/words';
+import { momentText } from '../views/localizedtext';
 import { RunDashboard } from '../widgets/dashboard';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { showInMain } from './mainarea';
-import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
+import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resumecommands';
 
 /** Dashboards of runs, and the commands for runs. */
 export const runs: JupyterFrontEndPlugin<void> = {

@@ -14,14 +14,14 @@ import { Menu } from '@lumino/widgets';
 
 import type { RunInfo, RunPatch } from '../api/schema';
 import { runIcon } from '../icons';
-import { isFinal } from '../model/state';
+import { isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
 import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
-import { describe } from './ask';
-import { askLines } from './asklines';
+import { describe } from './commandhelpers';
+import { askLines } from './multilinedialog';
 import { showInMain } from './mainarea';
-import { Saying } from './saying';
+import { Saying } from './runedits';
 
 const KEPT = 'jupyter_dtf:history';
 /** The commands by which a person says something of a run. */

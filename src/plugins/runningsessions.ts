@@ -8,10 +8,10 @@ import type { ClusterInfo, RunInfo } from '../api/schema';
 import { dtfIcon, runIcon } from '../icons';
 import { formatJobs } from '../model/format';
 import { factsOf } from '../model/notebookstatus';
-import { canStop, isFinal } from '../model/state';
+import { canStop, isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { momentText, stateText } from '../views/words';
-import { attempt } from './ask';
+import { momentText, stateText } from '../views/localizedtext';
+import { attempt } from './commandhelpers';
 
 /** Clusters and runs in *Running Terminals and Kernels*, where the application has it. */
 export const runningSessions: JupyterFrontEndPlugin<void> = {

@@ -10,7 +10,7 @@ import { runIcon } from '../icons';
 import { emptyDashboard, readDashboard, writeDashboard } from '../model/runsdashboardtext';
 import { CommandIDs, IDtf } from '../tokens';
 import { RunsDashboardDocument, RunsDashboardFactory } from '../widgets/runsdashboarddocument';
-import { attempt } from './ask';
+import { attempt } from './commandhelpers';
 import { openNewDocument } from './newdocument';
 
 const FACTORY = 'Runs Dashboard';

@@ -15,7 +15,7 @@ import { Search, searchesOf } from '../model/search';
 import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { showInMain } from './mainarea';
 
 /** What a search's view does, wherever it is shown. */

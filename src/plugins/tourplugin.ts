@@ -6,7 +6,7 @@ import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/tran
 import { CommandIDs, IDtf } from '../tokens';
 import type { TourStep } from '../views/tour';
 import { TourPopover } from '../widgets/tourpopover';
-import { describe } from './ask';
+import { describe } from './commandhelpers';
 
 /** The tour of five steps, from the Help menu and the palette. */
 export const tour: JupyterFrontEndPlugin<void> = {

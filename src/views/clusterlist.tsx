@@ -4,10 +4,10 @@ import React from 'react';
 
 import type { ClusterInfo, Template } from '../api/schema';
 import { formatDuration, formatJobs } from '../model/format';
-import { IconButton, Section, SmallButton, StateMark, WithCode } from './basics';
+import { IconButton, Section, SmallButton, StateMark, WithCode } from './controls';
 import { Load } from './clusterload';
-import { Mark } from './marks';
-import { stateText } from './words';
+import { Mark } from './stateicons';
+import { stateText } from './localizedtext';
 
 /** What can be done to a cluster from its row. */
 export interface ClusterActions {

@@ -3,8 +3,8 @@ import React from 'react';
 
 import type { ClusterInfo, GpuInfo } from '../api/schema';
 import { formatBytesOf, formatPercent, formatValue } from '../model/format';
-import { hostSpreads } from '../model/standings';
-import { Bar } from './basics';
+import { hostSpreads } from '../model/outlierranking';
+import { Bar } from './controls';
 import { namesText } from './spreadtable';
 
 // More of them are summed up.

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IconButton } from './basics';
+import { IconButton } from './controls';
 
 // So long it says that it has copied.
 const SAYS_MS = 1500;

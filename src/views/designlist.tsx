@@ -3,7 +3,7 @@ import { addIcon, runIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { designIcon } from '../icons';
-import { IconButton, Section } from './basics';
+import { IconButton, Section } from './controls';
 
 /** The panel's part on designs: those of the folder that the file browser shows. */
 export function Designs(props: {

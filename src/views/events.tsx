@@ -3,11 +3,11 @@ import React from 'react';
 
 import { formatBytes, formatClock, formatNumber, formatValue } from '../model/format';
 import type { StoryEvent } from '../model/run';
-import { exitText } from '../model/state';
-import { StateMark } from './basics';
+import { exitText } from '../model/runstate';
+import { StateMark } from './controls';
 import { LongList } from './longlist';
-import { Mark, MarkKind } from './marks';
-import { stateText } from './words';
+import { Mark, MarkKind } from './stateicons';
+import { stateText } from './localizedtext';
 
 const LEVELS: Record<string, MarkKind> = { info: 'info', warning: 'warning', error: 'error' };
 

@@ -3,7 +3,7 @@ import { addIcon, closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { type Problem, USUAL_JOBS } from '../api/schema';
-import { IconButton } from './basics';
+import { IconButton } from './controls';
 
 /** A job as it is being typed: the name may still be wrong and the count empty. */
 export interface JobRow {

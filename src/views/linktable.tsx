@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { TaskInfo } from '../api/schema';
 import { formatValue } from '../model/format';
-import { Link, speedOf } from '../model/links';
+import { Link, speedOf } from '../model/tasklinks';
 
 /** What `tasks` on different machines send each other in a step, a row for each pair. Nothing where there is none. */
 export function Links(props: {

@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { scrollParent } from '../plots/dom';
+import { scrollParent } from '../plots/domhelpers';
 
 // So many rows come and go together.
 const CHUNK = 50;

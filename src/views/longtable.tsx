@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { visibleRows } from '../model/rows';
+import { visibleRows } from '../model/visiblerows';
 
 /**
  * A table of very many rows in a box that scrolls: only the rows in sight are in the page. All rows are `rowHeight` high, so what

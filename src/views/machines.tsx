@@ -5,13 +5,13 @@ import type { HostInfo, RunInfo } from '../api/schema';
 import { formatBytesOf, formatValue, metricTitle, unitOf } from '../model/format';
 import type { Line } from '../model/series';
 import { MANY } from '../model/spread';
-import { hostSpreads, rankedHosts, standingsOf, type TaskStanding } from '../model/standings';
-import { exitText } from '../model/state';
+import { hostSpreads, rankedHosts, standingsOf, type TaskStanding } from '../model/outlierranking';
+import { exitText } from '../model/runstate';
 import { taskColours } from '../plots/palette';
-import { StateMark } from './basics';
+import { StateMark } from './controls';
 import { LongTable, type RowPlace } from './longtable';
 import { type SpreadRow, SpreadTable } from './spreadtable';
-import { stateText } from './words';
+import { stateText } from './localizedtext';
 
 /**
  * Each task with the host it runs on and what it uses of it, a column for each metric of `lines`; `children` are the plots of the

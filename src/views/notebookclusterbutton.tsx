@@ -5,8 +5,8 @@ import React from 'react';
 import type { ClusterInfo } from '../api/schema';
 import { dtfIcon } from '../icons';
 import { formatJobs } from '../model/format';
-import { StateMark } from './basics';
-import { stateText } from './words';
+import { StateMark } from './controls';
+import { stateText } from './localizedtext';
 
 /** A notebook's cluster in one button: its state, its name and its tasks; `No cluster` without a name. */
 export function NotebookClusterButton(props: {

@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { OutputLine } from '../model/output';
 import { cutAt, filtered, Level } from '../model/outputfilter';
-import { OVERSCAN, visibleRows } from '../model/rows';
+import { OVERSCAN, visibleRows } from '../model/visiblerows';
 import { taskColours } from '../plots/palette';
 import { TaskPicker } from './taskpicker';
 

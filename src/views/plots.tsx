@@ -2,10 +2,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
-import type { PlotChoices } from '../model/choices';
+import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { GridOptions, PlotGrid } from '../plots/grid';
-import type { PlotSource } from '../plots/source';
+import type { PlotSource } from '../plots/plotsource';
 
 /** The plots of a source. Bokeh draws them; React only holds their place. */
 export function Plots(props: {

@@ -14,13 +14,13 @@ import {
   reason,
   secondsTaken,
   warningsOf
-} from '../model/state';
-import { IconButton, Section, StateMark } from './basics';
+} from '../model/runstate';
+import { IconButton, Section, StateMark } from './controls';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
 import { folded, isSearch, RunItem, SearchRow } from './search/searchrow';
 import { Sparkline } from './sparkline';
-import { momentText, stateText, whenText } from './words';
+import { momentText, stateText, whenText } from './localizedtext';
 
 /** What the panel can have done to a run. */
 export interface RunActions {

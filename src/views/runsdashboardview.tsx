@@ -4,14 +4,14 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { DashboardPlot, RunInfo } from '../api/schema';
-import { PlotChoices } from '../model/choices';
+import { PlotChoices } from '../model/plotchoices';
 import type { RunModel, XAxis } from '../model/run';
 import type { RunsDashboardModel } from '../model/runsdashboard';
 import { MOST_SMOOTHING } from '../model/runsdashboardtext';
 import { ChosenPlot } from '../plots/chosenplot';
 import { type ComparedRun, ComparedRuns } from '../plots/comparedruns';
 import { taskColours } from '../plots/palette';
-import { IconButton, SmallButton } from './basics';
+import { IconButton, SmallButton } from './controls';
 import { useSignals } from './hooks';
 import { Plots } from './plots';
 

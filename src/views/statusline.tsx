@@ -5,10 +5,10 @@ import type { ClusterInfo } from '../api/schema';
 import { formatJobs, formatPercent } from '../model/format';
 import { ClusterRun, factsOf } from '../model/notebookstatus';
 import type { ServerHealth } from '../model/server';
-import { fractionDone, isFinal } from '../model/state';
-import { Bar, StateMark } from './basics';
-import { Mark } from './marks';
-import { stateText } from './words';
+import { fractionDone, isFinal } from '../model/runstate';
+import { Bar, StateMark } from './controls';
+import { Mark } from './stateicons';
+import { stateText } from './localizedtext';
 
 /** The page and the server extension cannot work together before somebody does something about it. */
 export function needsHelp(health: ServerHealth): boolean {

@@ -1,8 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { beside, Box } from '../model/beside';
-import { SmallButton } from './basics';
+import { beside, Box } from '../model/popoverposition';
+import { SmallButton } from './controls';
 
 export interface TourStep {
   title: string;

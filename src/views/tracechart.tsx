@@ -4,7 +4,7 @@ import React from 'react';
 import type { TracedOp, Transfer } from '../api/schema';
 import { formatBytes, formatTicks, formatValue } from '../model/format';
 import { moved, Span, ticksOf, TimelineRow, zoomed } from '../model/trace';
-import { SmallButton } from './basics';
+import { SmallButton } from './controls';
 import { useWidth } from './hooks';
 
 const LABEL_PX = 130;

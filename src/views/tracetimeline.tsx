@@ -5,7 +5,7 @@ import { PROFILE_STEPS, RunProfile, TraceData, Transfer } from '../api/schema';
 import { formatBytes, formatValue } from '../model/format';
 import { extentOf, ofStep, rowsOf, stepsOf, taskOf, totalsOf } from '../model/trace';
 import { taskColours } from '../plots/palette';
-import { SmallButton } from './basics';
+import { SmallButton } from './controls';
 import { TimelineChart } from './tracechart';
 
 const MOST_ROWS = 12;

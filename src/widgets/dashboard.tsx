@@ -2,7 +2,7 @@ import { ReactWidget } from '@jupyterlab/apputils';
 import React from 'react';
 
 import type { RunModel } from '../model/run';
-import { Header } from '../views/header';
+import { Header } from '../views/dashboardheader';
 import { useSignals } from '../views/hooks';
 import { Tabs } from '../views/tabs';
 import type { DashboardOptions } from './tabs/dashboardtab';

@@ -5,7 +5,7 @@ import React from 'react';
 import type { ClusterInfo, ClusterRequest } from '../api/schema';
 import type { ClustersModel } from '../model/clusters';
 import { NewCluster } from '../views/newcluster';
-import { Scale } from '../views/scale';
+import { Scale } from '../views/scaleform';
 
 /** JupyterLab's dialog around a form that has buttons of its own, so that it can stay open with what is wrong. */
 class FormDialog extends Dialog<void> {

@@ -6,7 +6,7 @@ import React from 'react';
 import type { DesignsModel } from '../model/designs';
 import type { ServerHealth } from '../model/server';
 import type { IDtf, INotebookClusters } from '../tokens';
-import { Advice } from '../views/advice';
+import { Advice } from '../views/serveradvice';
 import { ClusterActions, Clusters } from '../views/clusterlist';
 import { Designs } from '../views/designlist';
 import { useSignals } from '../views/hooks';

@@ -3,8 +3,8 @@ import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { useWidth } from '../hooks';
-import { Fitted, fitting } from './fitting';
-import { useFollowingFocus } from './focus';
+import { Fitted, fitting } from './overflowlayout';
+import { useFollowingFocus } from './focusrestoration';
 
 /** Between two controls, px; the style sheet has the same. */
 const GAP = 8;

@@ -3,8 +3,8 @@ import React from 'react';
 
 import type { Hardware } from '../../api/schema';
 import { type ForecastChoices, MOST_TASKS, type Way } from '../../model/forecasts';
-import { CommitField } from '../designer/fields';
-import { wayName } from './forecastwords';
+import { CommitField } from '../designer/commitfield';
+import { wayName } from './forecasttext';
 
 /** What a forecast is made of: strategies, device, network, batch, and how far it goes. */
 export function ForecastControls(props: {

@@ -4,7 +4,7 @@ import React from 'react';
 import type { Forecast } from '../../api/schema';
 import { barsOf, isPossible, longestStep, type Part, PARTS } from '../../model/forecasttable';
 import { formatValue } from '../../model/format';
-import { partName } from './forecastwords';
+import { partName } from './forecasttext';
 
 const ALL_PARTS: readonly Part[] = ['input_s', 'compute_s', 'hidden_s', 'exposed_s', 'update_s', 'idle_s'];
 

@@ -11,7 +11,7 @@ import { useSignals } from '../hooks';
 import { ForecastChart } from './forecastchart';
 import { ForecastControls } from './forecastcontrols';
 import { ForecastParts } from './forecastparts';
-import { partName, sourceText } from './forecastwords';
+import { partName, sourceText } from './forecasttext';
 
 const NOTHING: readonly Measured[] = [];
 

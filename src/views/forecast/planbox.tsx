@@ -10,7 +10,7 @@ import {
   type ScaleTarget
 } from '../../api/schema';
 import { formatNumber, formatPercent } from '../../model/format';
-import { SmallButton } from '../basics';
+import { SmallButton } from '../controls';
 
 type Goal = 'examples_per_second' | 'hours' | 'device_hours';
 

@@ -7,8 +7,8 @@ import type { Compared } from '../../model/runtable';
 import { CopyButton } from '../copybutton';
 import { madeOf, madeOfText } from '../runcode';
 import { CodeDiff } from './codediff';
-import { ComparedHeads, Differences } from './differences';
-import { useSubmitted } from './submitted';
+import { ComparedHeads, Differences } from './differencestable';
+import { useSubmitted } from './usesubmitted';
 
 /** What runs were made of: versions and commits of all of them, and the code of two of them side by side. */
 export function ComparedCode(

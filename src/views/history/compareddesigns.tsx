@@ -6,8 +6,8 @@ import { compareDesigns } from '../../model/designfacts';
 import { DesignError, readDesign } from '../../model/designtext';
 import type { RunModel } from '../../model/run';
 import { CopyButton } from '../copybutton';
-import { ComparedHeads, Differences } from './differences';
-import { useSubmitted } from './submitted';
+import { ComparedHeads, Differences } from './differencestable';
+import { useSubmitted } from './usesubmitted';
 
 /** The designs that runs came from beside each other: clusters, settings, and where each layer is. */
 export function ComparedDesigns(

@@ -3,19 +3,19 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { RunInfo, RunsDashboard } from '../../api/schema';
-import type { PlotChoices } from '../../model/choices';
+import type { PlotChoices } from '../../model/plotchoices';
 import type { PreferenceValues } from '../../model/preferences';
 import type { RunModel } from '../../model/run';
 import { groupedRuns, groupLines } from '../../model/rungroups';
 import { chosenRuns, columnsOf, FilterError, FIRST_COLUMNS, sortedRuns } from '../../model/runtable';
 import { PALETTE } from '../../plots/palette';
-import { SmallButton } from '../basics';
+import { SmallButton } from '../controls';
 import { useMinute } from '../hooks';
 import { Tabs } from '../tabs';
 import { ComparedCode } from './comparedcode';
 import { ComparedDesigns } from './compareddesigns';
 import { Comparison } from './runcomparison';
-import { Overlay } from './overlay';
+import { Overlay } from './overlaidplots';
 import { columnTitle, RunsTable, Sorting } from './runstable';
 
 /** So many runs are compared: more lines in a plot tell nobody anything. */

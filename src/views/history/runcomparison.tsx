@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { RunInfo } from '../../api/schema';
 import { compareRuns } from '../../model/runtable';
-import { ComparedHeads, Differences } from './differences';
+import { ComparedHeads, Differences } from './differencestable';
 
 /** What runs have beside each other: parameters, metrics, versions, and all else that is known of them. */
 export function Comparison(

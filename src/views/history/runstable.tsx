@@ -6,9 +6,9 @@ import type { RunInfo } from '../../api/schema';
 import { formatDuration, formatNumber } from '../../model/format';
 import { groupCell, GroupedRun, RunGroup } from '../../model/rungroups';
 import { Cell, rowOf } from '../../model/runtable';
-import { IconButton, StateMark } from '../basics';
+import { IconButton, StateMark } from '../controls';
 import { LongList } from '../longlist';
-import { momentText, whenText } from '../words';
+import { momentText, whenText } from '../localizedtext';
 
 /** What is sorted by, and which way. */
 export interface Sorting {

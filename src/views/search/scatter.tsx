@@ -3,8 +3,8 @@ import React from 'react';
 import { formatNumber, formatPercent } from '../../model/format';
 import type { Trial } from '../../model/search';
 import { Association, associations, Axis, placeOf, roundTicks } from '../../model/searchaxes';
-import { Bar } from '../basics';
-import { Looking, shown, trialText } from './shared';
+import { Bar } from '../controls';
+import { Looking, shown, trialText } from './searchviewshared';
 
 const WIDTH = 300;
 const HEIGHT = 190;

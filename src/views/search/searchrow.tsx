@@ -4,10 +4,10 @@ import React from 'react';
 
 import type { RunInfo } from '../../api/schema';
 import { countsOf, Search, searchesOf } from '../../model/search';
-import { IconButton } from '../basics';
-import { Mark } from '../marks';
-import { momentText, whenText } from '../words';
-import { shown, trialStateText } from './shared';
+import { IconButton } from '../controls';
+import { Mark } from '../stateicons';
+import { momentText, whenText } from '../localizedtext';
+import { shown, trialStateText } from './searchviewshared';
 
 /** A row of the list of runs: a run, or a search with all its trials. */
 export type RunItem = RunInfo | Search;

@@ -3,15 +3,15 @@ import React from 'react';
 
 import { countsOf, parametersCode, Search, Trial } from '../../model/search';
 import { axesOf, Brush, Brushes, isChosen } from '../../model/searchaxes';
-import { canStop } from '../../model/state';
-import { SmallButton } from '../basics';
-import { Mark } from '../marks';
+import { canStop } from '../../model/runstate';
+import { SmallButton } from '../controls';
+import { Mark } from '../stateicons';
 import { Tabs } from '../tabs';
-import { Devices } from './devices';
-import { History } from './trialcourses';
-import { Parallel } from './parallel';
+import { Devices } from './trialdevices';
+import { History } from './trialhistory';
+import { Parallel } from './parallelcoordinates';
 import { Scatter } from './scatter';
-import { Looking, markOf, shown, trialStateText } from './shared';
+import { Looking, markOf, shown, trialStateText } from './searchviewshared';
 import { TrialTable } from './trialtable';
 
 /** What the view of a search can have done. */

@@ -5,13 +5,13 @@ import React from 'react';
 import { runIcon } from '../../icons';
 import { formatDuration } from '../../model/format';
 import { Column, Search, sorted, Trial } from '../../model/search';
-import { canStop, secondsTaken } from '../../model/state';
-import { IconButton } from '../basics';
+import { canStop, secondsTaken } from '../../model/runstate';
+import { IconButton } from '../controls';
 import { useNow } from '../hooks';
 import { LongList } from '../longlist';
-import { Mark } from '../marks';
+import { Mark } from '../stateicons';
 import { Sparkline } from '../sparkline';
-import { Looking, markOf, shown, trialStateText } from './shared';
+import { Looking, markOf, shown, trialStateText } from './searchviewshared';
 
 const ROW_PX = 26;
 const LEAST_PX = 64;

@@ -1,9 +1,9 @@
 import React from 'react';
 
 import { STEP_PARTS, TASK_LOAD } from '../../api/schema';
-import { isOfPair, linksOf } from '../../model/links';
+import { isOfPair, linksOf } from '../../model/tasklinks';
 import { MachinesModel } from '../../model/machinefigures';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { taskStepsOf } from '../../model/stepparts';
 import type { GridOptions } from '../../plots/grid';
 import { MachinePlots } from '../../plots/machineplots';

@@ -1,10 +1,10 @@
 import React from 'react';
 
 import type { Histogram, MediaSeries, Picture, ReportedTable, ReportedText } from '../../api/schema';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
-import { Pictures } from '../../views/pictures';
+import { Pictures } from '../../views/reportedpictures';
 import { ReportedTexts } from '../../views/reportedtexts';
 import { TaskPicker } from '../../views/taskpicker';
 import type { DashboardTab, TabProps } from './dashboardtab';

@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { EfficiencyReport } from '../../api/schema';
 import { ForecastModel, WAYS } from '../../model/forecasts';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { Efficiency } from '../../views/forecast/efficiencyreport';
 import { ForecastView } from '../../views/forecast/forecastview';
 import { useSeen, useSignals } from '../../views/hooks';

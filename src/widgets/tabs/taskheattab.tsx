@@ -1,6 +1,6 @@
 import React from 'react';
 
-import { isLoad, isOfPair } from '../../model/links';
+import { isLoad, isOfPair } from '../../model/tasklinks';
 import { useSeen, useSignals } from '../../views/hooks';
 import { TaskHeatMap } from '../../views/taskheatmap';
 import type { TabProps } from './dashboardtab';

@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { PROFILE_STEPS } from '../../api/schema';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { useSignals } from '../../views/hooks';
 import { KnownTrace, Timeline } from '../../views/tracetimeline';
 import type { DashboardTab, TabProps } from './dashboardtab';

@@ -5,10 +5,10 @@ import { describe, expect, it, vi } from 'vitest';
 
 import type { RunInfo } from '../../../src/api/schema';
 import { MachinesModel } from '../../../src/model/machinefigures';
-import { visibleRows } from '../../../src/model/rows';
+import { visibleRows } from '../../../src/model/visiblerows';
 import type { StoryEvent } from '../../../src/model/run';
 import { countTroubles, Events } from '../../../src/views/events';
-import { Header } from '../../../src/views/header';
+import { Header } from '../../../src/views/dashboardheader';
 import { Links } from '../../../src/views/linktable';
 import { MachineHistory } from '../../../src/views/machinehistory';
 import { Machines } from '../../../src/views/machines';

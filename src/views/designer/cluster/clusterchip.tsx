@@ -4,7 +4,7 @@ import React from 'react';
 import type { TaskState } from '../../../api/schema';
 import type { Said } from '../../../model/designproblems';
 import { formatPercent } from '../../../model/format';
-import { StateMark } from '../../basics';
+import { StateMark } from '../../controls';
 
 /** What a drag carries: a task (`worker:1`) or a whole job (`worker`). */
 export const TASK_MIME = 'application/x-jupyter-dtf-task';

@@ -5,9 +5,9 @@ import React from 'react';
 import type { ClusterDesign, DesignProblem, DesignReport, FieldInfo, HostDesign, KindInfo } from '../../../api/schema';
 import { DesignTask, devicesOf, HostDevice } from '../../../model/clusterdesign';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
-import { Bar, IconButton, SmallButton } from '../../basics';
+import { Bar, IconButton, SmallButton } from '../../controls';
 import { OptionField, optionText, optionValue } from '../../optionfield';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
 const GIB = 2 ** 30;
 

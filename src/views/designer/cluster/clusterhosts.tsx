@@ -8,7 +8,7 @@ import { type HostGroup, hostGroups, tasksOfGroup } from '../../../model/cluster
 import type { Said } from '../../../model/designproblems';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
 import { rangesOf } from '../../../model/spread';
-import { Bar, SmallButton } from '../../basics';
+import { Bar, SmallButton } from '../../controls';
 import { SaidBeside, TASK_MIME } from './clusterchip';
 
 /** Hosts that can be drawn at once. `hosts` may have to ask the server. */

@@ -6,9 +6,9 @@ import type { ClusterDesign } from '../../../api/schema';
 import { DesignTask, isJobName, rankedJobs, readCount } from '../../../model/clusterdesign';
 import type { Said } from '../../../model/designproblems';
 import { rangesOf } from '../../../model/spread';
-import { IconButton } from '../../basics';
+import { IconButton } from '../../controls';
 import { Chip, ChipHandlers, SaidBeside, TASK_MIME } from './clusterchip';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
 export interface JobsProps {
   cluster: Readonly<ClusterDesign>;

@@ -3,8 +3,8 @@ import React from 'react';
 
 import type { ClusterInfo, DesignProblem, DesignReport } from '../../../api/schema';
 import { formatPercent, formatValue } from '../../../model/format';
-import { StateMark } from '../../basics';
-import { stateText } from '../../words';
+import { StateMark } from '../../controls';
+import { stateText } from '../../localizedtext';
 
 /** What the whole design is expected to do, and all that is wrong with it; a problem leads to what it is about. */
 export function StatusStrip(props: {

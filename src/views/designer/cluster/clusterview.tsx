@@ -24,13 +24,13 @@ import {
 import { memoryOfTasks, Selection, selectionOf, sortProblems } from '../../../model/designproblems';
 import { formatJobs } from '../../../model/format';
 import { taskColours } from '../../../plots/palette';
-import { useCarry } from './clustercarry';
+import { useCarry } from './clusterkeyboard';
 import { TaskChip } from './clusterchip';
 import { ClusterDetails, ClusterEdits, HostDetails, TaskDetails } from './clusterdetails';
 import { Hosts, HostSource } from './clusterhosts';
 import { Jobs } from './clusterjobs';
 import { StatusStrip } from './clusterstrip';
-import { useFollowingFocus } from '../focus';
+import { useFollowingFocus } from '../focusrestoration';
 
 export interface ClusterViewProps {
   design: Readonly<Design>;

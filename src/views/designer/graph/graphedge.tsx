@@ -4,7 +4,7 @@ import React from 'react';
 import { formatBytes } from '../../../model/format';
 import type { LayerTree } from '../../../model/layergraph';
 import type { Layout, Point } from './graphlayout';
-import type { DrawnEdge } from './graphpicture';
+import type { DrawnEdge } from './graphappearance';
 
 // Where an edge into a frame says its bytes: in the gap between its source and the frame.
 const BELOW_SOURCE_PX = 11;

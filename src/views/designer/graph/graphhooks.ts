@@ -3,7 +3,7 @@ import React from 'react';
 import type { LayerTree } from '../../../model/layergraph';
 import type { Layout } from './graphlayout';
 import { Layouter } from './graphlayouter';
-import { boxOf } from './graphpicture';
+import { boxOf } from './graphappearance';
 
 /** How far a layout is. */
 export interface LayoutState {

@@ -4,9 +4,9 @@ import React from 'react';
 
 import type { Layer } from '../../../api/schema';
 import { formatBytes, formatNumber } from '../../../model/format';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 import { timesOf, TreeNode } from '../../../model/layergraph';
-import type { Look, Share } from './graphpicture';
+import type { Look, Share } from './graphappearance';
 
 /** What a node calls, the same function for as long as the graph is shown. */
 export interface NodeActions {

@@ -22,7 +22,7 @@ import { useLayout } from './graphhooks';
 import { InputFlowNode, InputNodeView } from './graphinput';
 import { KeyTarget, moveIn } from './graphkeys';
 import { FrameView, itemId, LayerFlowNode, LayerNodeView, NodeActions } from './graphnode';
-import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphpicture';
+import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphappearance';
 import { EDGE_TYPES, flowEdges } from './graphedge';
 import type { Layout } from './graphlayout';
 

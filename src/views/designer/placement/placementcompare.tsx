@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { ComparedLayer, Comparison } from '../../../model/comparison';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 
 const MOST_ROWS = 200;
 

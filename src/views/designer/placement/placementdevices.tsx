@@ -3,8 +3,8 @@ import React from 'react';
 
 import type { DeviceLoad } from '../../../api/schema';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
-import type { DeviceChoice } from '../../../model/places';
-import { Bar } from '../../basics';
+import type { DeviceChoice } from '../../../model/layerplacement';
+import { Bar } from '../../controls';
 
 export interface DeviceStripProps {
   devices: readonly DeviceChoice[];

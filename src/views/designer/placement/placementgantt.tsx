@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { Slot } from '../../../api/schema';
 import { formatTicks, formatValue } from '../../../model/format';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 import { taskOf, ticksOf } from '../../../model/trace';
 import { useWidth } from '../../hooks';
 

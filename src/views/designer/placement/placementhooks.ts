@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { LayerGraph, RunPlacement } from '../../../api/schema';
 import type { DesignModel } from '../../../model/design';
-import { openIn, withFolds } from '../../../model/folds';
+import { openIn, withFolds } from '../../../model/foldedblocks';
 import { LayerTree, treeOf } from '../../../model/layergraph';
 import type { PlacementServices } from './placementservices';
 

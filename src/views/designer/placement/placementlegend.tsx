@@ -1,8 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { DeviceChoice } from '../../../model/places';
-import type { ColourBy } from '../graph/graphpicture';
+import type { DeviceChoice } from '../../../model/layerplacement';
+import type { ColourBy } from '../graph/graphappearance';
 
 /** What the colours of the graph mean. */
 export function Legend(props: {

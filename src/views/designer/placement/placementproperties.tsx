@@ -3,8 +3,8 @@ import React from 'react';
 
 import type { Design, Layer } from '../../../api/schema';
 import { formatBytes, formatNumber, formatValue } from '../../../model/format';
-import { canSplit, DeviceChoice, deviceName, memoryOf, placesOf, timesOfLayers } from '../../../model/places';
-import { SmallButton } from '../../basics';
+import { canSplit, DeviceChoice, deviceName, memoryOf, placesOf, timesOfLayers } from '../../../model/layerplacement';
+import { SmallButton } from '../../controls';
 
 const MOST_NAMES = 8;
 

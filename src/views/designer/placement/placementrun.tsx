@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { DesignProblem, RunSettings } from '../../../api/schema';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
 /** The numbers that a step and its prediction depend on, and the epochs; what the server says of one stands at it. */
 export function RunFields(props: {

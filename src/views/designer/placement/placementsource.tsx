@@ -3,7 +3,7 @@ import React from 'react';
 
 import type { ModelDesign, ModelSource } from '../../../api/schema';
 import type { KernelVariable } from '../../../model/kernels';
-import { SmallButton } from '../../basics';
+import { SmallButton } from '../../controls';
 import { Work } from './placementhooks';
 import type { PlacementServices } from './placementservices';
 
