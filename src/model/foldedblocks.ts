@@ -1,11 +1,11 @@
-/** Which blocks of a model are folded, as a design keeps it: those that are otherwise than at first. Pure. */
+/** Which blocks of a model are folded, as stored in a design: only the differences from the initial state. Pure. */
 
 import type { Design } from '../api/schema';
 import { LayerTree, openAtFirst } from './layergraph';
 
 type Drawing = Design['drawing'];
 
-/** What is open in a tree when its design is opened. Blocks that are not there any more are passed over. */
+/** The open blocks of a tree when its design is opened. Blocks that no longer exist are ignored. */
 export function openIn(tree: LayerTree, drawing: Drawing): Set<string> {
   const open = openAtFirst(tree);
   for (const id of idsOf(drawing['unfolded'])) {
@@ -21,7 +21,7 @@ export function openIn(tree: LayerTree, drawing: Drawing): Set<string> {
   return open;
 }
 
-/** `drawing` with what is open in a tree, in the tree's order. What else it has stays. */
+/** `drawing` updated with the open blocks of a tree, in the tree's order. Its other entries are kept. */
 export function withFolds(drawing: Drawing, tree: LayerTree, open: ReadonlySet<string>): Drawing {
   const first = openAtFirst(tree);
   const others = Object.fromEntries(Object.entries(drawing).filter(([key]) => key !== 'folded' && key !== 'unfolded'));
@@ -31,7 +31,7 @@ export function withFolds(drawing: Drawing, tree: LayerTree, open: ReadonlySet<s
   return { ...others, ...(folded.length > 0 && { folded }), ...(unfolded.length > 0 && { unfolded }) };
 }
 
-/** A file may hold anything here. */
+/** A file may contain anything here. */
 function idsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(id => typeof id === 'string') : [];
 }

@@ -1,6 +1,9 @@
-/** Readers of plain JSON values: each returns what it was given, checked and complete, or throws a ReadError. Pure. */
+/**
+ * Readers of plain JSON values: each returns the value that it was given, validated and complete, or throws a
+ * ReadError. Pure.
+ */
 
-/** Where in a JSON value something is: keys and indices from its root. */
+/** A path into a JSON value: keys and indices from the root. */
 export type JsonPath = readonly (string | number)[];
 
 export class ReadError extends Error {
@@ -38,13 +41,13 @@ export function array<T>(reader: Reader<T>): Reader<T[]> {
     Array.isArray(value) ? value.map((item, index) => reader(item, [...path, index])) : refuse('an array', value, path);
 }
 
-/** An object with keys of any name. */
+/** An object with arbitrary keys. */
 export function record<T>(reader: Reader<T>): Reader<Record<string, T>> {
   return (value, path) =>
     Object.fromEntries(entries(value, path).map(([key, item]) => [key, reader(item, [...path, key])]));
 }
 
-/** An object with these keys. One that is not there is what `defaults` has for it; others are refused. */
+/** An object with these keys. A missing key takes its value from `defaults`; unknown keys are rejected. */
 export function struct<T extends object>(
   readers: { readonly [K in keyof T]-?: Reader<T[K]> },
   defaults: object = {}

@@ -1,14 +1,17 @@
-/** Placing from the keyboard: what has been picked up, and over which device it is. Pure. */
+/** Placing tasks with the keyboard: what has been picked up, and which device is the current target. Pure. */
 
 import type { HostDevice } from './clusterdesign';
 
-/** A task (`worker:1`) or a whole job (`worker`) that was picked up. `at` is a device's number, -1 no device. */
+/**
+ * A task (`worker:1`) or a whole job (`worker`) that was picked up. `at` is the target device's index; -1 for no
+ * device.
+ */
 export interface Carried {
   readonly what: string;
   readonly at: number;
 }
 
-/** Over which device the carried thing is after an arrow key; undefined for keys that do not move it. */
+/** The target device after a key press; undefined for keys that do not move it. */
 export function moved(devices: readonly HostDevice[], at: number, key: string): number | undefined {
   switch (key) {
     case 'ArrowDown':
@@ -28,7 +31,10 @@ export function moved(devices: readonly HostDevice[], at: number, key: string): 
   }
 }
 
-/** The device in the same row of the next or previous host, or the last one of a host with fewer; else the same. */
+/**
+ * The device in the same row of the next or previous host, or its last device if it has fewer; otherwise the same
+ * device.
+ */
 function beside(devices: readonly HostDevice[], at: number, step: 1 | -1): number {
   const here = devices[at];
   if (!here) {
@@ -45,7 +51,7 @@ function beside(devices: readonly HostDevice[], at: number, step: 1 | -1): numbe
   return first + Math.min(row, count - 1);
 }
 
-/** The number of a device in the list; -1 for none. */
+/** The index of a device in the list; -1 if it is not there. */
 export function deviceNumber(devices: readonly HostDevice[], host: string, device: string): number {
   return devices.findIndex(other => other.host === host && other.device === device);
 }

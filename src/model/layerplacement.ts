@@ -1,10 +1,10 @@
-/** Where layers are placed: what is there to choose from, changing it, and what follows from it at once. Pure. */
+/** The placement of layers: the available devices, editing the placement, and its immediate consequences. Pure. */
 
 import { type Design, type DesignReport, type Layer, type Placement, SPLITTABLE } from '../api/schema';
 import type { LayerTree } from './layergraph';
 import { taskOf } from './trace';
 
-/** A device of the design's cluster that layers can be put on. */
+/** A device of the design's cluster that layers can be placed on. */
 export interface DeviceChoice {
   /** `/job:worker/task:1/device:CPU:0`. */
   device: string;
@@ -14,7 +14,7 @@ export interface DeviceChoice {
   name: string;
 }
 
-/** The devices of a design's tasks, as the server says; before it has, a CPU for each task. */
+/** The devices of a design's tasks according to the server; until it has replied, one CPU for each task. */
 export function devicesOf(design: Design, report: DesignReport | null): DeviceChoice[] {
   const named =
     report && Object.keys(report.devices).length > 0
@@ -31,8 +31,8 @@ export function deviceName(device: string): string {
 }
 
 /**
- * The devices that a layer is on: none, one, or those that it is split over. A design that was written by hand may place
- * a container as a whole; the nearest place counts.
+ * The devices that a layer is on: none, one, or several if it is split. A design written by hand may place a whole
+ * container; the innermost placement applies.
  */
 export function placesOf(placement: Placement, layer: string): readonly string[] {
   for (let path = layer; path !== ''; path = path.slice(0, Math.max(0, path.lastIndexOf('/')))) {
@@ -49,7 +49,7 @@ export function canSplit(layer: Layer): boolean {
   return SPLITTABLE.includes(layer.kind);
 }
 
-/** Put layers on a device, as a person's choice. */
+/** Place layers on a device, as a manual choice. */
 export function place(draft: Design, layers: readonly string[], device: string): void {
   const { devices, splits } = draft.placement;
   for (const layer of layers) {
@@ -59,7 +59,7 @@ export function place(draft: Design, layers: readonly string[], device: string):
   pin(draft, layers, true);
 }
 
-/** Take layers from where they are. */
+/** Remove layers from their devices. */
 export function unplace(draft: Design, layers: readonly string[]): void {
   spread(draft);
   for (const layer of layers) {
@@ -69,7 +69,7 @@ export function unplace(draft: Design, layers: readonly string[]): void {
   pin(draft, layers, false);
 }
 
-/** Give the place of a container to each of its layers, so that one can leave and the others stay. */
+/** Transfer the placement of containers to their layers, so that single layers can be moved. */
 function spread({ placement, model }: Design): void {
   const known = model?.graph.layers.map(layer => layer.id) ?? [];
   const moved = known.map((layer): [string, readonly string[]] => [layer, placesOf(placement, layer)]);
@@ -84,7 +84,7 @@ function spread({ placement, model }: Design): void {
   placement.pinned = [...new Set(placement.pinned.flatMap(within))];
 }
 
-/** The paths of the containers that layers are in. */
+/** The paths of all containers of these layers. */
 function containersOf(layers: readonly string[]): Set<string> {
   return new Set(
     layers.flatMap(layer => {
@@ -94,7 +94,7 @@ function containersOf(layers: readonly string[]): Set<string> {
   );
 }
 
-/** Part the columns of layers over two or more devices. */
+/** Split layers by columns across two or more devices. */
 export function split(draft: Design, layers: readonly string[], over: readonly string[]): void {
   for (const layer of layers) {
     delete draft.placement.devices[layer];
@@ -103,7 +103,7 @@ export function split(draft: Design, layers: readonly string[], over: readonly s
   pin(draft, layers, true);
 }
 
-/** Make layers whole again, each on the first of its devices. */
+/** Undo the splitting of layers, placing each on the first of its devices. */
 export function unsplit(draft: Design, layers: readonly string[]): void {
   const { devices, splits } = draft.placement;
   for (const layer of layers) {
@@ -115,14 +115,14 @@ export function unsplit(draft: Design, layers: readonly string[]): void {
   }
 }
 
-/** Say of layers that automatic placement leaves them where they are, or that it need not. */
+/** Pin or unpin layers: automatic placement does not move pinned layers. */
 export function pin(draft: Design, layers: readonly string[], pinned: boolean): void {
   const named = new Set(layers);
   const others = draft.placement.pinned.filter(layer => !named.has(layer));
   draft.placement.pinned = pinned ? [...others, ...layers] : others;
 }
 
-/** A model read again: what was placed and is not there any more is forgotten. */
+/** Replace the model after it was read again: placements of layers that no longer exist are dropped. */
 export function setModel(draft: Design, model: NonNullable<Design['model']>): void {
   draft.model = model;
   const layers = model.graph.layers.map(layer => layer.id);
@@ -134,15 +134,18 @@ export function setModel(draft: Design, model: NonNullable<Design['model']>): vo
     splits: kept(draft.placement.splits),
     pinned: draft.placement.pinned.filter(layer => there.has(layer))
   };
-  draft.calibration = null; // it was measured with the model that was
+  draft.calibration = null; // it was measured with the previous model
 }
 
-/** What a layer needs of memory in a step: weights, gradients, slots, and activations of the whole batch. Bytes. */
+/**
+ * Memory needed by a layer in a training step, in bytes: weights, gradients, slots, and the activations of the whole
+ * batch.
+ */
 export function memoryOf(layer: Layer, batchSize: number): number {
   return layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes + layer.activation_bytes * batchSize;
 }
 
-/** What layers cost a step, and in what that is counted: measured seconds, or FLOPs where nothing was measured. */
+/** The cost of layers in a step and its unit: measured seconds, or FLOPs if nothing was measured. */
 export function timesOfLayers(
   design: Design,
   layers: readonly Layer[]
@@ -160,7 +163,7 @@ export function timesOfLayers(
     : { unit: 'flops', times: layers.map(({ flops }) => 3 * batch * flops) };
 }
 
-/** What crosses between devices for each edge of a graph, in the forward pass of one microbatch. Bytes. */
+/** Bytes transferred between devices along each edge of the graph in the forward pass of one microbatch. */
 export function cutBytes(tree: LayerTree, design: Design): number[] {
   const { placement, run } = design;
   const examples = Math.ceil(run.batch_size / run.microbatches / run.replicas);

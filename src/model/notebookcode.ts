@@ -1,4 +1,4 @@
-/** The lines of Python that the panel and the designer put into a notebook. Pure. */
+/** The Python code that the panel and the designer insert into a notebook. Pure. */
 
 import { PathExt } from '@jupyterlab/coreutils';
 
@@ -10,26 +10,28 @@ const IMPORTED = importOf('jupyter_dtf\\s+as\\s+dtf');
 const KERAS_IMPORTED = importOf('keras');
 const CLUSTER_ASSIGNED = /^\s*cluster\s*=(?!=)/m;
 const NOTEBOOKS_CLUSTER = /^[^#\n]*\bdtf\.cluster\(/m;
-/** Files that Keras can load as a model that trains; a SavedModel is none. */
+/** Files that Keras can load as a trainable model; SavedModels are not among them. */
 const KERAS_FILE = /\.(?:keras|h5)$/;
 
-/** Where code is put. */
+/** Where code is inserted. */
 export interface CodePlace {
-  /** The folder that its paths start from, below the server's. */
+  /** The folder that paths in the code are relative to, below the server's root. */
   folder: string;
-  /** What the cells of code above it say. */
+  /** The source of the code cells above. */
   cells: readonly string[];
 }
 
-/** The code that gives a notebook its cluster. It runs by itself: nobody knows which cells have been run. */
+/**
+ * The code that gives a notebook its cluster. It is self-contained, since it is not known which cells have been run.
+ */
 export const NOTEBOOK_CODE = `${IMPORT}\n\ncluster = dtf.cluster()`;
 
-/** Whether some cell asks for the notebook's cluster, so that it needs no more code. */
+/** Whether any cell already requests the notebook's cluster, so that no more code is needed. */
 export function hasNotebookCode(cells: readonly string[]): boolean {
   return cells.some(cell => NOTEBOOKS_CLUSTER.test(cell));
 }
 
-/** The code that makes the cluster of this name the notebook's. It runs by itself as well. */
+/** The code that connects the notebook to the cluster of this name. It is self-contained as well. */
 export function connectCode(name: string): string {
   return `${IMPORT}\n\ncluster = dtf.cluster(${JSON.stringify(name)})`;
 }
@@ -39,8 +41,8 @@ function connectLine(name: string): string {
 }
 
 /**
- * The code that trains a design, with all that it needs and the notebook has not: but for the data, it runs by itself.
- * `path`: of the design, below the server's folder; `running`: the name of its cluster, if that runs.
+ * The code that trains a design, with everything that the notebook still lacks: apart from the data, it is
+ * self-contained. `path`: that of the design, below the server's root; `running`: the name of its cluster, if running.
  */
 export function fitCode(design: Design, path: string, running: string | null, place: CodePlace): string {
   const { batch_size: batch, epochs, microbatches, replicas } = design.run;
@@ -69,7 +71,7 @@ function importLines(source: ModelSource | undefined, { cells }: CodePlace): str
   ];
 }
 
-/** Nothing where the notebook has a cluster: a person may have put it there with other arguments. */
+/** Empty if the notebook already has a cluster: the user may have created it with other arguments. */
 function clusterLine(start: string, running: string | null, { cells }: CodePlace): string {
   if (cells.some(cell => CLUSTER_ASSIGNED.test(cell))) {
     return '';
@@ -92,7 +94,7 @@ function isKerasFile(source: ModelSource | undefined): boolean {
   return source?.kind === 'file' && KERAS_FILE.test(source.path);
 }
 
-/** Matches code that imports a module, alone or beside others. */
+/** Matches code that imports a module, alone or together with others. */
 function importOf(module: string): RegExp {
   return new RegExp(`^\\s*import\\s+(?:[^#\\n]*,\\s*)?${module}\\s*(?:[,;#].*)?$`, 'm');
 }

@@ -1,15 +1,18 @@
-/** The tasks of a run and the hosts of a cluster with their figures; of many, those first that a person should look at. Pure. */
+/**
+ * The tasks of a run and the hosts of a cluster with their metrics; if there are many, those that need attention first.
+ * Pure.
+ */
 
 import type { HostInfo, RunInfo, TaskInfo } from '../api/schema';
 import type { Line } from './series';
 import { type Spread, spreadOf } from './spread';
 import { exitText } from './runstate';
 
-/** A task with the newest value of each metric. */
+/** A task with the latest value of each metric. */
 export interface TaskStanding {
   task: TaskInfo;
   values: ReadonlyMap<string, number>;
-  /** Why it should be looked at: it failed, the others wait for it, or it is far from them in these metrics. */
+  /** Why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
   remark: 'failed' | 'slow' | 'far' | null;
 }
 
@@ -23,7 +26,7 @@ export interface Standings {
 
 const RANKS = ['failed', 'slow', 'far', null] as const;
 
-/** A run's tasks in their order; with `sort`, those that should be looked at first. */
+/** A run's tasks in order; with `sort`, those that need attention first. */
 export function standingsOf(run: RunInfo, lines: readonly Line[], sort: boolean): Standings {
   const values = new Map<string, Map<string, number>>();
   const metrics = new Map<string, { name: string; value: number }[]>();
@@ -60,7 +63,7 @@ export function standingsOf(run: RunInfo, lines: readonly Line[], sort: boolean)
   return { rows: sort ? ranked(rows, row => RANKS.indexOf(row.remark)) : rows, spreads, states };
 }
 
-/** What is summed up of a cluster's hosts, by its key. */
+/** Summary statistics of a cluster's hosts. */
 export interface HostSpreads {
   cpu: Spread | null;
   memory: Spread | null;
@@ -83,13 +86,13 @@ export function hostSpreads(hosts: readonly HostInfo[]): HostSpreads {
   };
 }
 
-/** Hosts with a problem first, then those that are far from the others. */
+/** Hosts with a problem first, then outliers. */
 export function rankedHosts(hosts: readonly HostInfo[], { cpu, memory }: HostSpreads): HostInfo[] {
   const far = new Set([cpu, memory].flatMap(spread => spread?.outliers.map(({ name }) => name) ?? []));
   return ranked(hosts, host => (host.problem !== '' ? 0 : far.has(host.name) ? 1 : 2));
 }
 
-/** In the order of a rank, and of those alike in the order in which they are. */
+/** Sort by rank; items of equal rank keep their order. */
 function ranked<T>(items: readonly T[], rank: (item: T) => number): T[] {
   return items
     .map((item, index) => ({ item, index, at: rank(item) }))

@@ -1,16 +1,19 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** What the person opened, folded and pinned among the plots of runs, as it is kept. */
+/** The stored form of what the user has opened, folded and pinned among the plots of runs. */
 export interface KeptChoices {
   open: string[];
   folded: string[];
   pinned: string[];
 }
 
-// The oldest are forgotten: nobody misses them, and it is sent with every change.
+// The oldest entries are dropped: all of them are sent with every change.
 const MOST = 500;
 
-/** Which headings are open and which metrics are pinned, in all dashboards alike; names mean the same in every run. */
+/**
+ * Which headings are open and which metrics are pinned. Shared by all dashboards, since names mean the same in every
+ * run.
+ */
 export class PlotChoices {
   /** Emitted after every change. */
   get changed(): ISignal<this, void> {
@@ -21,7 +24,7 @@ export class PlotChoices {
     return this._pinned;
   }
 
-  /** Whether the person opened or folded this heading; undefined where they did neither. */
+  /** Whether the user opened or folded this heading; undefined if they did neither. */
   isOpen(key: string): boolean | undefined {
     return this._open.get(key);
   }
@@ -39,7 +42,7 @@ export class PlotChoices {
     this._changed.emit();
   }
 
-  /** Move what is pinned by so many places among all that is. */
+  /** Move a pinned metric by this many positions among all pinned metrics. */
   movePinned(metric: string, by: number): void {
     const from = this._pinned.indexOf(metric);
     const to = Math.min(this._pinned.length - 1, Math.max(0, from + by));
@@ -48,7 +51,7 @@ export class PlotChoices {
     }
   }
 
-  /** Pin a metric in the place of another one, which comes after it; behind all where that one is not pinned. */
+  /** Pin a metric just before another one, or last if that one is not pinned. */
   pinBefore(metric: string, other: string): void {
     if (metric !== other) {
       const others = this._pinned.filter(name => name !== metric);
@@ -63,14 +66,14 @@ export class PlotChoices {
     this._changed.emit();
   }
 
-  /** What is to be kept. */
+  /** The state to be stored. */
   save(): KeptChoices {
     const newest = [...this._open].slice(-MOST);
     const keys = (wanted: boolean) => newest.filter(([, open]) => open === wanted).map(([key]) => key);
     return { open: keys(true), folded: keys(false), pinned: this._pinned.slice(-MOST) };
   }
 
-  /** Take up what was kept; anything else is ignored. */
+  /** Restore a stored state; anything else is ignored. */
   load(kept: unknown): void {
     const { open, folded, pinned } = (kept ?? {}) as Partial<Record<keyof KeptChoices, unknown>>;
     this._open = new Map([

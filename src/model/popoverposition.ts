@@ -1,4 +1,4 @@
-/** Where something is, as the browser measures it, px. */
+/** An element's bounding box in the browser's coordinates, px. */
 export interface Box {
   left: number;
   top: number;
@@ -10,8 +10,8 @@ const GAP = 12;
 const EDGE = 8;
 
 /**
- * Where a popover of a size stands beside what it speaks of: at its right where there is room, else at its left, else
- * below it; always wholly inside of the window, as far as it fits.
+ * The position of a popover of a given size next to its anchor: to the right if there is room, otherwise to the left,
+ * otherwise below; always inside the window as far as it fits.
  */
 export function beside(
   anchor: Box,

@@ -1,6 +1,6 @@
-/** Sequences that repeat: where the same run of items comes several times in a row. Pure. */
+/** Finds sequences of items that are repeated several times in a row. Pure. */
 
-/** `count` times the same `period` items, from `start` on. */
+/** The same `period` items, `count` times, beginning at `start`. */
 export interface Repeat {
   start: number;
   period: number;
@@ -11,12 +11,12 @@ const LONGEST_PERIOD = 64;
 const LEAST_COUNT = 3;
 
 /**
- * What repeats in a sequence of labels, in its order and without overlap. At each place the repeat that covers most is
- * taken, of several the shortest period. Takes length times `LONGEST_PERIOD` steps.
+ * The non-overlapping repeats in a sequence of labels, in order. At each position the repeat that covers the most items
+ * is chosen; among equals, the one with the shortest period. Takes O(length × `LONGEST_PERIOD`) time.
  */
 export function repeatsOf(labels: readonly string[]): Repeat[] {
   const periods = Math.min(LONGEST_PERIOD, Math.floor(labels.length / LEAST_COUNT));
-  // matches[p - 1][i]: how many items from i on equal the one p later.
+  // matches[p - 1][i]: how many consecutive items from i on equal the item p positions later.
   const matches: Int32Array[] = [];
   for (let period = 1; period <= periods; period++) {
     const lengths = new Int32Array(labels.length);

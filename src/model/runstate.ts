@@ -8,22 +8,22 @@ export function isFinal(state: RunState): boolean {
 
 const STOPPABLE: readonly RunState[] = ['pending', 'launching', 'running', 'restarting', 'pausing', 'paused'];
 
-/** A run that can be told to stop. */
+/** Whether a run can be stopped. */
 export function canStop(state: RunState): boolean {
   return STOPPABLE.includes(state);
 }
 
-/** A run that can end its tasks with a checkpoint, and wait without them. */
+/** Whether a run can write a checkpoint, end its tasks, and wait. */
 export function canPause(run: RunInfo): boolean {
   return run.goes_on && run.state === 'running';
 }
 
-/** A run that has ended before its time, and can be gone on with from a checkpoint. */
+/** Whether a run ended early and can be resumed from a checkpoint. */
 export function canResume(run: RunInfo): boolean {
   return run.goes_on && run.checkpoint !== null && isFinal(run.state) && run.state !== 'succeeded';
 }
 
-/** The part of the run that is done, 0 to 1; null when the total is not known. */
+/** The completed fraction of the run, 0 to 1; null if the total is unknown. */
 export function fractionDone(run: RunInfo): number | null {
   if (run.state === 'succeeded') {
     return 1;
@@ -32,7 +32,9 @@ export function fractionDone(run: RunInfo): number | null {
   return total > 0 ? Math.min(1, done / total) : null;
 }
 
-/** Seconds left, by the pace so far; null while there is nothing to go by. `now` in seconds since the epoch. */
+/**
+ * Estimated seconds left at the average pace so far; null if it cannot be estimated. `now` in seconds since the epoch.
+ */
 export function secondsLeft(run: RunInfo, now: number): number | null {
   const fraction = fractionDone(run);
   if (run.state !== 'running' || run.started === null || fraction === null || fraction <= 0.01) {
@@ -41,12 +43,12 @@ export function secondsLeft(run: RunInfo, now: number): number | null {
   return Math.max(0, ((now - run.started) * (1 - fraction)) / fraction);
 }
 
-/** Seconds that the run took, or has taken by `now`. */
+/** The duration of the run in seconds, up to `now` if it is still running. */
 export function secondsTaken(run: RunInfo, now: number): number {
   return Math.max(0, (run.ended ?? now) - (run.started ?? run.created));
 }
 
-/** How a task ended, when it did so badly: `SIGKILL`, `exit status 3`, or nothing. */
+/** How a task ended if it failed: `SIGKILL`, `exit status 3`; otherwise empty. */
 export function exitText(task: Pick<TaskInfo, 'signal' | 'exit_code'>): string {
   if (task.signal !== '') {
     return task.signal;
@@ -54,7 +56,7 @@ export function exitText(task: Pick<TaskInfo, 'signal' | 'exit_code'>): string {
   return task.exit_code ? `exit status ${task.exit_code}` : '';
 }
 
-/** Why a run did not succeed, in words, without a terminal's colours; empty while there is nothing to say. */
+/** Why a run did not succeed, as text without terminal colours; empty if there is nothing to report. */
 export function reason(run: RunInfo): string {
   return rawReason(run).split('\n').map(terminalText).join('\n');
 }
@@ -71,13 +73,13 @@ function rawReason(run: RunInfo): string {
   return how !== '' ? `${failed.task}: ${how}` : failed.task;
 }
 
-/** The metric that stands for the run in a row, which the server chose, and never the machine's. NaN where not finite. */
+/** The metric that represents the run in a list: chosen by the server, never a machine metric. NaN if not finite. */
 export function objective(run: RunInfo): [string, number] | null {
   const found = Object.entries(run.headline)[0];
   return found ? [found[0], found[1] ?? NaN] : null;
 }
 
-/** That in words: `loss`, and its newest value. */
+/** The same as text: `loss`, and its latest value. */
 export function objectiveText(run: RunInfo): [string, string] | null {
   const found = objective(run);
   if (!found) {
@@ -88,7 +90,7 @@ export function objectiveText(run: RunInfo): [string, string] | null {
   return [metricTitle(name), Number.isNaN(value) ? wrong : formatValue(value, unitOf(name))];
 }
 
-/** What is wrong with the values of a run's metrics, and who holds the others up, a sentence for each. */
+/** Warnings about non-finite metrics and about tasks that hold up the others, one sentence each. */
 export function warningsOf(run: RunInfo): string[] {
   return [...Object.values(run.not_finite), ...Object.values(run.slow)];
 }

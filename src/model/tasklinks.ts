@@ -1,46 +1,49 @@
 import { PAIR_LOAD, STEP_PARTS, TASK_LOAD } from '../api/schema';
 import type { Line } from './series';
 
-/** What one task sends to another on another machine, as it told last: bytes in a step, and the seconds that takes. */
+/**
+ * The traffic from one task to another on a different machine, as last reported: bytes per step, and the seconds it
+ * takes.
+ */
 export interface Link {
   from: string;
   to: string;
   bytes: number;
   seconds: number;
-  /** It is rid of what it sends far more slowly than tasks are over the other links of the run. */
+  /** Whether it is far slower than the run's other links. */
   slow: boolean;
 }
 
-// Of the speed that a quarter of the links exceed, which those of one slow machine are not among.
+// Relative to the speed that a quarter of the links exceed, which a single slow machine cannot distort.
 const SLOW_SHARE = 0.25;
 const FAST = 0.75;
-// What takes less of a step holds nobody up, s.
+// Anything that takes less time per step delays nobody, s.
 const WORTH_TELLING_S = 0.01;
-// A pair of which nothing has been told for so long exchanges nothing any more, s.
+// A pair without reports for this long no longer exchanges data, s.
 const STALE_S = 6;
-// With fewer there is nothing to compare with.
+// With fewer links there is nothing to compare with.
 const FEW = 3;
 
 const [BYTES, SECONDS] = Object.keys(PAIR_LOAD) as [string, string];
 
-/** Whether a metric says what a task takes of its machine, of the network and of time, rather than how the model does. */
+/** Whether a metric measures a task's use of the machine, the network or time, rather than the model's quality. */
 export function isLoad(metric: string): boolean {
   return Object.hasOwn(TASK_LOAD, metric) || Object.hasOwn(STEP_PARTS, metric) || isOfPair(metric);
 }
 
-/** Whether it is of two tasks: the one that tells it, and the one that it names. */
+/** Whether it concerns a pair of tasks: the reporting one and the one in its name. */
 export function isOfPair(metric: string): boolean {
   return Object.keys(PAIR_LOAD).some(prefix => metric.startsWith(prefix));
 }
 
-/** Every pair of tasks of which these lines tell, in the order of `tasks`. */
+/** All pairs of tasks in these lines, in the order of `tasks`. */
 export function linksOf(lines: readonly Line[], tasks: readonly string[]): Link[] {
   const found = new Map<string, Link>();
   const newest = Math.max(...lines.map(({ x }) => x[x.length - 1] ?? -Infinity));
   for (const { metric, task, x, y } of lines) {
     const prefix = [BYTES, SECONDS].find(each => metric.startsWith(each));
     if (prefix === undefined || task === '' || y.length === 0 || x[x.length - 1]! < newest - STALE_S) {
-      continue; // the mean over tasks is of no pair
+      continue; // the mean over tasks does not belong to a pair
     }
     const to = metric.slice(prefix.length);
     const key = JSON.stringify([task, to]);
@@ -58,7 +61,7 @@ export function linksOf(lines: readonly Line[], tasks: readonly string[]): Link[
   return links.sort((a, b) => place(a.from) - place(b.from) || place(a.to) - place(b.to));
 }
 
-/** Bytes per second while it sends. */
+/** Bytes per second while sending. */
 export function speedOf({ bytes, seconds }: Link): number {
   return seconds > 0 ? bytes / seconds : Infinity;
 }

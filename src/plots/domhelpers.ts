@@ -1,4 +1,4 @@
-/** An element with a class and a text. */
+/** Create an element with a class and a text. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className = '',
@@ -10,7 +10,7 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** The nearest ancestor that scrolls, or null for the page. */
+/** The nearest scrollable ancestor; null for the page itself. */
 export function scrollParent(node: Element): Element | null {
   for (let parent = node.parentElement; parent; parent = parent.parentElement) {
     if (/auto|scroll/.test(getComputedStyle(parent).overflowY)) {
@@ -20,7 +20,7 @@ export function scrollParent(node: Element): Element | null {
   return null;
 }
 
-/** Make the children of `parent` these nodes, in this order, and move none that stands right. */
+/** Make these nodes the children of `parent`, in this order, without moving those already in place. */
 export function setChildren(parent: Element, nodes: readonly Element[]): void {
   const wanted = new Set(nodes);
   for (const child of [...parent.children]) {

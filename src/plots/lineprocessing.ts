@@ -1,8 +1,8 @@
-/** What is done to lines before they are drawn: smoothing, limits. Pure. */
+/** Processing of lines before they are drawn: smoothing and limits. Pure. */
 
 /**
- * Exponential moving average of `y` with the given weight of the past (0 to below 1), without the bias of its start.
- * What is not finite stays a gap and does not spread.
+ * Exponential moving average of `y` with bias correction, for a given weight of past values (0 to below 1). Non-finite
+ * values remain gaps and do not affect others.
  */
 export function smooth(y: Float64Array, weight: number): Float64Array {
   if (weight <= 0) {
@@ -24,7 +24,7 @@ export function smooth(y: Float64Array, weight: number): Float64Array {
   return result;
 }
 
-/** Smallest and largest finite value, of positive ones only if `positive`; null if there is none. */
+/** Smallest and largest finite value, only of positive ones if `positive`; null if there is none. */
 export function extent(arrays: readonly Float64Array[], positive = false): [number, number] | null {
   let low = Infinity;
   let high = -Infinity;
@@ -39,7 +39,10 @@ export function extent(arrays: readonly Float64Array[], positive = false): [numb
   return low <= high ? [low, high] : null;
 }
 
-/** The `y` whose `x` is between two limits, and those right beside them: lines go on there. `x` may go back. */
+/**
+ * The values of `y` whose `x` is within the limits, and the adjacent ones, since the line continues there. `x` need not
+ * be monotonic.
+ */
 export function within(x: Float64Array, y: Float64Array, [start, end]: readonly [number, number]): Float64Array {
   if (x.length === 0 || (x[0]! >= start && x[x.length - 1]! <= end)) {
     return y;
@@ -48,7 +51,7 @@ export function within(x: Float64Array, y: Float64Array, [start, end]: readonly 
   return y.filter((_, i) => inside(i) || (x[i]! < start && x[i + 1]! >= start) || (x[i]! > end && x[i - 1]! <= end));
 }
 
-/** The limits of a y axis around data: a little air, never of no height, and from zero if `zero`. */
+/** The limits of a y axis for data: with a margin, a non-zero height, and starting at zero if `zero`. */
 export function padded([low, high]: [number, number], log: boolean, zero = false): [number, number] {
   if (log) {
     const factor = Math.max(1.1, (high / low) ** 0.05);
@@ -64,7 +67,7 @@ export function padded([low, high]: [number, number], log: boolean, zero = false
   return [least >= 0 && start < 0 ? 0 : start, high + 0.06 * span];
 }
 
-/** The index of the last x at or before `at`, -1 if there is none. */
+/** The index of the last x not greater than `at`; -1 if there is none. */
 export function indexAt(x: Float64Array, at: number): number {
   let low = 0;
   let high = x.length;

@@ -3,39 +3,40 @@ import { metricTitle, Unit, unitOf } from '../model/format';
 import type { Line, ReplacedLine } from '../model/series';
 
 /**
- * A line of each task; their mean, which the server makes where several report a metric, with the band that they are in; a
- * plot of each task; or what stays readable, which is lines for few tasks and the mean for more.
+ * `each`: one line for each task. `mean`: their mean, which the server computes if several tasks report a metric, with
+ * a band from the lowest to the highest. `split`: one plot for each task. `auto`: whichever is readable, lines for few
+ * tasks and the mean for more.
  */
 export type TaskMode = 'auto' | 'each' | 'mean' | 'split';
 
-// From so many on, lines of tasks are a tangle.
+// From this number on, the lines of single tasks become unreadable.
 const MANY_TASKS = 4;
 
-/** What one plot shows: a metric in training and in validation. */
+/** The contents of one plot: a metric in training and in validation. */
 export interface Plot {
-  /** Tells it from all others of a page. */
+  /** Unique on a page. */
   id: string;
   metric: string;
-  /** The only task in it, where each has a plot of its own. */
+  /** Its only task, if each task has a plot of its own. */
   task?: string;
   title: string;
   unit: Unit;
-  /** The names under which it is reported: `loss`, `val_loss`. */
+  /** The names under which the metric is reported: `loss`, `val_loss`. */
   names: string[];
-  /** What it is called below its group's heading, which says the rest, and that group. */
+  /** A shorter title for use below a group's heading, and the key of that group. */
   heading?: string;
   group?: string;
-  /** One of many beside each other. */
+  /** Whether it is one of several plots of the same metric side by side. */
   small?: boolean;
 }
 
 /**
- * What a line's values are of: batches where epochs have values of their own, epochs, the epoch so far, the validation data;
- * or just of the training.
+ * What a line's values refer to: batches, if epochs are reported separately, whole epochs, the epoch so far, or the
+ * validation data; otherwise training in general.
  */
 export type Phase = 'training' | 'batch' | 'running' | 'epoch' | 'validation';
 
-/** One line of one plot. `task` is empty for a mean over tasks. */
+/** One line of a plot. `task` is empty for a mean over tasks. */
 export interface PlotLine {
   key: string;
   task: string;
@@ -44,7 +45,7 @@ export interface PlotLine {
   x: Float64Array;
   y: Float64Array;
   version: number;
-  /** What a mean is of: the lines of its tasks. */
+  /** For a mean, the lines of its tasks. */
   parts?: readonly Line[];
 }
 
@@ -55,7 +56,10 @@ const FORMS = [
   ['validation', 'val_']
 ] as const;
 
-/** The metric of which this is a form: `loss` of `epoch_loss` and `val_loss`, where it is more than a name. */
+/**
+ * The metric of which this is a variant: `loss` for `epoch_loss` and `val_loss`, if the prefix is not just part of a
+ * name.
+ */
 export function familyOf(metric: string, names: ReadonlySet<string>): string {
   for (const [form, prefix] of FORMS) {
     const base = metric.slice(prefix.length);
@@ -69,7 +73,7 @@ export function familyOf(metric: string, names: ReadonlySet<string>): string {
   return metric;
 }
 
-/** What the values of a metric of a plot are of. */
+/** What the values of a plot's metric refer to. */
 export function phaseOf(name: string, { metric, names }: Pick<Plot, 'metric' | 'names'>): Phase {
   const form = FORMS.find(([, prefix]) => name === prefix + metric)?.[0];
   return form ?? (names.includes(`epoch_${metric}`) ? 'batch' : 'training');
@@ -77,12 +81,12 @@ export function phaseOf(name: string, { metric, names }: Pick<Plot, 'metric' | '
 
 const PHASES: readonly Phase[] = ['training', 'batch', 'running', 'epoch', 'validation'];
 
-// The loss comes first and what says how fast it goes comes last; the rest keep the order in which they came.
+// The loss comes first and throughput last; the others keep the order in which they arrived.
 function rank(metric: string): number {
   return metric === 'loss' ? 0 : 2 + SPEED_METRICS.indexOf(metric);
 }
 
-/** The plots of these metrics, in their order. */
+/** The plots of these metrics, in order. */
 export function plotsOf(metrics: readonly string[]): Plot[] {
   const names = new Map<string, string[]>();
   const all = new Set(metrics);
@@ -111,7 +115,7 @@ function inOrder(metric: string, names: readonly string[]): string[] {
   return [...names].sort((a, b) => place(a) - place(b));
 }
 
-/** Whether a run's progress is read from this plot, so that it is at hand among hundreds. */
+/** Whether the plot shows a run's progress, and should be easy to find among hundreds. */
 export function isImportant(plot: Plot): boolean {
   return (
     plot.names.length > 1 ||
@@ -120,7 +124,7 @@ export function isImportant(plot: Plot): boolean {
   );
 }
 
-/** The lines of a plot, those of training before those of validation. `lines` gives those of one metric. */
+/** The lines of a plot, training before validation. `lines` returns those of one metric. */
 export function plotLines(plot: Plot, lines: (metric: string) => readonly Line[], mode: TaskMode): PlotLine[] {
   const known = plot.names.map(name => ({ name, all: lines(name) }));
   const most = Math.max(...known.map(({ all }) => tasksOf(all).length));
@@ -143,7 +147,7 @@ export function plotLines(plot: Plot, lines: (metric: string) => readonly Line[]
   });
 }
 
-/** What was done twice of the tasks that are drawn, as it was before. A mean of tasks has the ground alone. */
+/** Earlier values of repeated steps for the tasks that are drawn. A mean only has the highlighted intervals. */
 export function replacedLines(
   plot: Plot,
   drawn: readonly PlotLine[],
@@ -169,7 +173,7 @@ function tasksOf(lines: readonly Line[]): Line[] {
   return lines.filter(line => line.task !== '');
 }
 
-/** A plot of each of these tasks in the place of one plot of them all. */
+/** Replace a plot of several tasks by one plot for each. */
 export function splitPlot(plot: Plot, tasks: readonly string[]): Plot[] {
   return tasks.map(task => ({
     ...plot,
@@ -180,7 +184,7 @@ export function splitPlot(plot: Plot, tasks: readonly string[]): Plot[] {
   }));
 }
 
-/** The order of tasks by name: `worker:2` before `worker:10`. */
+/** Compare task names in natural order: `worker:2` before `worker:10`. */
 export function compareTasks(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true });
 }

@@ -1,6 +1,6 @@
-/** From the lowest to the highest of several lines, as one area. Pure. */
+/** The area between the minimum and the maximum of several lines. Pure. */
 
-/** A line, or what a band is made of. */
+/** A line, or a member of a band. */
 export interface Curve {
   x: Float64Array;
   y: Float64Array;
@@ -12,10 +12,13 @@ export interface Band {
   high: Float64Array;
 }
 
-// As many edges as a plot has use for: its frame is rarely wider than this many pixels.
+// Number of points that a plot can use: its frame is rarely wider in pixels.
 const MOST_EDGES = 400;
 
-/** The area that all of `curves` run in. Every point of theirs is within it, also those between two of its edges. */
+/**
+ * The band between the minimum and maximum of `curves`. It contains all of their points, including those between two of
+ * its edges.
+ */
 export function bandOf(curves: readonly Curve[]): Band {
   const edges = edgesOf(curves);
   const low = new Float64Array(edges.length).fill(Infinity);
@@ -30,7 +33,7 @@ export function bandOf(curves: readonly Curve[]): Band {
     let edge = 0;
     for (let i = 0; i < x.length; i++) {
       while (edge < edges.length && edges[edge]! < x[i]!) {
-        // This edge is between the point before and this one.
+        // This edge lies between the previous point and this one.
         if (i > 0) {
           take(edge, between(x[i - 1]!, y[i - 1]!, x[i]!, y[i]!, edges[edge]!));
         }
@@ -47,7 +50,7 @@ export function bandOf(curves: readonly Curve[]): Band {
   return { x: only(edges), low: only(low), high: only(high) };
 }
 
-/** All x of the curves, ascending, thinned to as many as can be seen. */
+/** All x values of the curves, ascending, thinned to what can be seen. */
 function edgesOf(curves: readonly Curve[]): Float64Array {
   const all = new Set<number>();
   curves.forEach(({ x }) => x.forEach(value => all.add(value)));

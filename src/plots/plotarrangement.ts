@@ -1,32 +1,34 @@
-/** How many plots are put under headings, so that a person finds their way among hundreds of them. Pure. */
+/** Groups plots under headings, so that users find their way among hundreds of them. Pure. */
 
 import { isImportant, Plot } from './metricplots';
 
-/** Plots under one heading; it has plots of its own, or families below it. */
+/** The plots under one heading; it has either plots of its own, or subfamilies. */
 export interface Family {
-  /** The same for every run that has such metrics: what was opened once is open again. */
+  /** The same for all runs with such metrics, so that what was opened once is open again. */
   key: string;
-  /** Empty for what is left over. */
+  /** Empty for the remaining plots. */
   title: string;
   plots: Plot[];
   families: Family[];
-  /** Plots in it and below it. */
+  /** Number of plots in it and its subfamilies. */
   count: number;
 }
 
 export interface Arrangement {
-  /** Without a heading, above the rest. */
+  /** Plots without a heading, above the others. */
   top: Plot[];
   families: Family[];
 }
 
-/** So many plots can be looked through without headings; families stay open up to this. */
+/** Up to this number, plots need no headings, and families are open. */
 export const FEW_PLOTS = 24;
-// So many names that differ in their numbers alone are one family.
+// From this number on, names that differ only in their numbers form a family.
 const ALIKE = 8;
 const REST = '\u0000rest';
 
-/** Put what is pinned and what has no prefix on top, and the rest under headings: `layer_1/norm` is under `layer_1`. */
+/**
+ * Put pinned plots and those without a prefix on top, and the others under headings: `layer_1/norm` is under `layer_1`.
+ */
 export function arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement {
   const top = pinned.flatMap(metric => plots.find(plot => plot.metric === metric) ?? []);
   const taken = new Set(top);
@@ -52,7 +54,7 @@ export function arrange(plots: readonly Plot[], pinned: readonly string[]): Arra
   return { top, families: [...nested(named), ...(rest.length > 0 ? [family(REST, '', rest)] : [])] };
 }
 
-/** What is open where nobody said otherwise: the first families, while there are few plots in sight. */
+/** The families that are open by default: the first ones, while few plots are visible. */
 export function openByDefault({ top, families }: Arrangement): Set<string> {
   const open = new Set<string>();
   let shown = top.length;
@@ -71,7 +73,7 @@ export function openByDefault({ top, families }: Arrangement): Set<string> {
   return open;
 }
 
-/** Others in the place of each plot; the headings count what they counted. */
+/** Replace each plot by others; the headings keep their counts. */
 export function replacePlots(arrangement: Arrangement, by: (plot: Plot) => Plot[]): Arrangement {
   const inFamily = (family: Family): Family => ({
     ...family,
@@ -86,7 +88,7 @@ export function keysOf(families: readonly Family[]): string[] {
   return families.flatMap(family => [family.key, ...keysOf(family.families)]);
 }
 
-/** What is left of a plot's name below its family's heading. */
+/** A plot's name without what its family's heading already says. */
 export function shortTitle(plot: Plot): string {
   if (plot.heading !== undefined) {
     return plot.heading;
@@ -102,13 +104,13 @@ function family(key: string, title: string, plots: Plot[]): Family {
   return { key, title, plots, families: [], count: plots.length };
 }
 
-/** Up to the first slash that has something on both sides. */
+/** The part before the first slash that has something on both sides. */
 function prefix(plot: Plot): string {
   const slash = plot.metric.indexOf('/', 1);
   return slash < 0 || slash === plot.metric.length - 1 ? '' : plot.metric.slice(0, slash);
 }
 
-/** `layer_1`, `layer_2` and many more like them are below one heading, `layer_*`. */
+/** Put `layer_1`, `layer_2` and others like them under one heading, `layer_*`. */
 function nested(families: readonly Family[]): Family[] {
   const stems = alike(families, one => one.key);
   const outer = new Map<string, Family>();
@@ -131,7 +133,7 @@ function nested(families: readonly Family[]): Family[] {
   return result;
 }
 
-/** What has many others like it, but for the numbers in its name, and what they are called together. */
+/** The items with many others whose names differ only in their numbers, and their common name. */
 function alike<T>(items: readonly T[], name: (item: T) => string): Map<T, string> {
   const stems = new Map<string, T[]>();
   for (const item of items) {
@@ -149,7 +151,7 @@ function alike<T>(items: readonly T[], name: (item: T) => string): Map<T, string
   );
 }
 
-/** Names that differ in their numbers alone as one, with `*` for the numbers that differ: `class_*_f1`. */
+/** The common form of names that differ only in their numbers, with `*` for the numbers that vary: `class_*_f1`. */
 function common(names: readonly string[]): string {
   const numbers = names.map(one => one.match(/\d+/g) ?? []);
   let index = -1;

@@ -1,10 +1,10 @@
-/** Which plots a person asks for by words. Pure. */
+/** Filters plots by the user's text. Pure. */
 
 import type { Plot } from './metricplots';
 
 type Test = (text: string) => boolean;
 
-// What is in no metric's name, and says that a word is meant as a regular expression.
+// Characters that do not occur in metric names: a word with one of them is a regular expression.
 const EXPRESSION = /[\^$|()[\]\\+?{}]|\.\*/;
 
 function testOf(word: string): Test {
@@ -13,7 +13,7 @@ function testOf(word: string): Test {
       const expression = new RegExp(word, 'i');
       return text => expression.test(text);
     } catch {
-      // Not finished yet, or not meant as one.
+      // Still incomplete, or not meant as a regular expression.
     }
   } else if (word.includes('*')) {
     const parts = word.split('*').map(part => part.replace(/\./g, '\\.'));
@@ -25,8 +25,8 @@ function testOf(word: string): Test {
 }
 
 /**
- * Whether a plot is meant by a filter: each of its words is in a name or the title of the plot. A word may be a regular
- * expression, or have `*` for anything.
+ * A predicate for plots that match a filter: each of its words must occur in one of the plot's names or its title. A
+ * word may be a regular expression, or contain `*` as a wildcard.
  */
 export function filterOf(filter: string): (plot: Plot) => boolean {
   const tests = filter

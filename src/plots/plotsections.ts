@@ -4,15 +4,15 @@ import type { Arrangement, Family } from './plotarrangement';
 import type { Plot } from './metricplots';
 import type { PlotWords } from './legend';
 
-/** What a heading and its plots need to be shown. */
+/** What showing a heading with its plots requires. */
 export interface SectionActions {
   isOpen(key: string): boolean;
   setOpen(key: string, open: boolean): void;
-  /** The card of a plot that is shown. */
+  /** The card of a visible plot. */
   card(plot: Plot): PlotCard;
 }
 
-/** The headings of a page of plots, and the grids below them. */
+/** The headings on a page of plots, and the grids below them. */
 export class Sections {
   private readonly _top = element('div', 'jp-dtf-plot-grid');
 
@@ -22,7 +22,7 @@ export class Sections {
     private readonly _actions: SectionActions
   ) {}
 
-  /** Show what is to be shown; cards are asked for in the order of the page, and only those under open headings. */
+  /** Show an arrangement; cards are requested in page order, and only for plots under open headings. */
   update({ top, families }: Arrangement): void {
     setChildren(
       this._top,

@@ -6,50 +6,53 @@ import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './plotarrangement';
 import type { Plot } from './metricplots';
 
-/** A moment to mark on a plot. Without a task it is something wrong. `label` may have several lines. */
+/** A point in time to mark on a plot. One without a task is a problem. `label` may have several lines. */
 export interface SourceMark {
   x: number | null;
   label: string;
   task: string;
 }
 
-/** Where the plots of a grid come from, and what is drawn in them. */
+/** The data source of a grid of plots. */
 export interface PlotSource {
-  /** Each says that there may be something new to draw. */
+  /** Signals that there may be something new to draw. */
   readonly changed: readonly ISignal<unknown, unknown>[];
-  /** What the x of the lines is: all is drawn anew when it changes. */
+  /** The x of the lines: everything is redrawn when it changes. */
   readonly x: ShownAxis;
-  /** What the axis says it is. */
+  /** The axis's label. */
   readonly axis: ShownAxis;
-  /** What x counts from. */
+  /** The origin of x. */
   readonly origin: number;
-  /** How much of the axis one of the lines' x is; 1 where that is not said. */
+  /** Axis units per unit of the lines' x; 1 by default. */
   readonly scale?: number;
-  /** All series by their names, drawn or not. */
+  /** The names of all series, drawn or not. */
   readonly names: readonly string[];
   readonly tasks: readonly string[];
-  /** The plots of these series, in their order. */
+  /** The plots of these series, in order. */
   plots(): Plot[];
-  /** Those that are to be seen, under their headings. */
+  /** The visible plots, grouped under headings. */
   arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement;
   lines(name: string): Line[];
-  /** What was done twice, as it was before. */
+  /** Earlier values of repeated steps. */
   replaced(name: string): ReplacedLine[];
-  /** From the first to the last x of these series; null while none has come. */
+  /** The smallest and largest x of these series; null until any data have arrived. */
   xExtent(names: Iterable<string>): [number, number] | null;
-  /** `viewer` shows these series, and none but these. */
+  /** Declare that `viewer` shows exactly these series. */
   want(viewer: object, names: readonly string[]): void;
-  /** These limits of the axis are seen, of these series, which may then be had finer; null: all is. */
+  /**
+   * Set the visible range of the axis for these series, which may then be available at a finer resolution; null: the
+   * whole range.
+   */
   look?(limits: readonly [number, number] | null, names: readonly string[]): void;
-  /** A plot is this many pixels wide. */
+  /** Report the width of a plot in pixels. */
   needWidth(pixels: number): void;
-  /** The colours of a plot's lines, by their tasks. */
+  /** The colours of a plot's lines, by task. */
   colours(plot: Plot): ReadonlyMap<string, string>;
-  /** Tasks for which the others wait in every step, with a sentence on each. */
+  /** Tasks that the others wait for in every step, with a sentence on each. */
   readonly slow?: Readonly<Record<string, string>>;
   marks(plot: Plot): SourceMark[];
-  /** Marked at the axis of each plot, in the order of x. */
+  /** Ticks at the axis of each plot, sorted by x. */
   ticks(): Tick[];
-  /** Marked on the ground of each. */
+  /** Highlighted intervals in the background of each plot. */
   stretches(): Stretch[];
 }

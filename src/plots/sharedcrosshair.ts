@@ -2,13 +2,13 @@ import type { IDisposable } from '@lumino/disposable';
 
 import type { PlotCard } from './plotcard';
 
-// New values cost the browser more than the crosshair does: in each frame those of the plot under the pointer are written,
-// and of so many others.
+// Updating values costs the browser more than moving the crosshair: in each frame the values of the plot under the
+// pointer are updated, and of this many others.
 const OTHERS = 4;
 
-/** Shows on all plots where the pointer is on one of them, once a frame however often it moves. */
+/** Shows the pointer's position in one plot on all of them, at most once per frame. */
 export class Pointer implements IDisposable {
-  /** `cards` are those that have a figure now. */
+  /** `cards` returns those that currently have a figure. */
   constructor(private readonly _cards: () => PlotCard[]) {}
 
   get isDisposed(): boolean {
@@ -24,7 +24,7 @@ export class Pointer implements IDisposable {
     this._schedule();
   }
 
-  /** The plots have been drawn anew, with their newest values. */
+  /** The plots have been redrawn with newer values. */
   renew(): void {
     if (this._card && this._x !== null) {
       this.point(this._card, this._x);

@@ -2,19 +2,19 @@ import type { IDisposable } from '@lumino/disposable';
 
 import { scrollParent } from './domhelpers';
 
-// A plot is made when it is this near to the view, and let go when it is that far, in pixels.
+// A plot is created when it is this close to the viewport, and disposed of when it is that far away, in pixels.
 const NEAR = 250;
 const FAR = 900;
 
-/** Which of some elements are near the part of the page that can be seen. */
+/** Tracks which elements are near the visible part of the page. */
 export class Sight implements IDisposable {
-  /** `changed` is called after elements have come near or gone far; `host` is an ancestor of all of them. */
+  /** `changed` is called after elements have come near or moved far away; `host` is an ancestor of all of them. */
   constructor(
     private readonly _host: HTMLElement,
     private readonly _changed: () => void
   ) {
-    // A host that is hidden, as in a tab behind, keeps what it has: coming back is instant. One that was scrolled away,
-    // as in a notebook, does not.
+    // A hidden host, such as one in a background tab, keeps its elements, so that coming back is instant. One that was
+    // scrolled out of view, as in a notebook, does not.
     this._whole = new IntersectionObserver(entries => {
       const shown = entries[entries.length - 1]!.isIntersecting;
       if (shown && !this._shown) {
@@ -32,7 +32,7 @@ export class Sight implements IDisposable {
     return this._disposed;
   }
 
-  /** Whether any of the host can be seen. */
+  /** Whether any part of the host is visible. */
   get isShown(): boolean {
     return this._shown;
   }
@@ -41,7 +41,7 @@ export class Sight implements IDisposable {
     return this._near.has(element);
   }
 
-  /** Watch these elements and no others. */
+  /** Watch exactly these elements. */
   watch(elements: readonly Element[]): void {
     const wanted = new Set(elements);
     for (const element of this._watched) {
@@ -70,7 +70,10 @@ export class Sight implements IDisposable {
     this._watched.clear();
   }
 
-  /** The observers tell again where everything is. What scrolls is known only when the host is in the page. */
+  /**
+   * Recreate the observers, which then report all positions again. The scrolling ancestor is known only once the host
+   * is in the page.
+   */
   private _restart(): void {
     this._comes?.disconnect();
     this._goes?.disconnect();

@@ -2,7 +2,7 @@ import { InputDialog, Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyJSONObject } from '@lumino/coreutils';
 
-/** The schema of a command's arguments, all of them optional strings: what is missing is asked for. */
+/** The schema of a command's arguments, all of them optional strings: the user is asked for missing ones. */
 export function describe(properties: Record<string, string>): { args: ReadonlyJSONObject } {
   return {
     args: {
@@ -14,7 +14,7 @@ export function describe(properties: Record<string, string>): { args: ReadonlyJS
   };
 }
 
-/** The argument if it was given, the only choice if there is one, else what the person picks; null if nothing. */
+/** The argument if it was given, the only item if there is just one, otherwise the user's choice; null if none. */
 export async function choose(
   given: unknown,
   items: readonly { value: string; label: string }[],
@@ -36,7 +36,7 @@ export async function choose(
   return button.accept && value !== null ? (items[labels.indexOf(value)]?.value ?? null) : null;
 }
 
-/** Do something; what goes wrong is shown to the person. */
+/** Do something, and show errors to the user. */
 export async function attempt<T>(trans: TranslationBundle, what: () => Promise<T>): Promise<T | undefined> {
   try {
     return await what();

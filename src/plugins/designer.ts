@@ -210,7 +210,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    /** The design that a command is about, if it is not the one in front. */
+    /** The design that a command applies to, if it is not the current one. */
     const pathOf = ({ path, isContextMenu }: ReadonlyPartialJSONObject): string | undefined => {
       if (isContextMenu) {
         return [...(browser?.selectedItems() ?? [])].find(({ name }) => name.endsWith(DESIGN_SUFFIX))?.path;

@@ -2,7 +2,7 @@ import { Dialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-/** A text of several lines that the person may change; null if it is to stay as it is. */
+/** Ask for a text of several lines; null if it is to remain unchanged. */
 export async function askLines(trans: TranslationBundle, title: string, value: string): Promise<string | null> {
   const buttons = [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.okButton({ label: trans.__('OK') })];
   const dialog = new LinesDialog({ title, body: new Lines(title, value), buttons, focusNodeSelector: 'textarea' });
@@ -10,7 +10,7 @@ export async function askLines(trans: TranslationBundle, title: string, value: s
   return button.accept ? given : null;
 }
 
-/** A dialog keeps Enter to itself, wherever the caret is; here it begins a line. */
+/** JupyterLab's dialog closes on Enter, wherever the caret is; here it inserts a line break. */
 class LinesDialog extends Dialog<string> {
   override handleEvent(event: Event): void {
     const isLine = event instanceof KeyboardEvent && event.type === 'keydown' && event.key === 'Enter';

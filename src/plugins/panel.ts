@@ -122,7 +122,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Drag a new code cell; a notebook takes it where it is dropped. */
+/** Drag a new code cell; a notebook inserts it where it is dropped. */
 function dragCell(source: string, name: string, clientX: number, clientY: number): void {
   const cell: ICell = { cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
   const mimeData = new MimeData();

@@ -7,7 +7,7 @@ import { canPause, canResume } from '../model/runstate';
 import { CommandIDs, type IDtf } from '../tokens';
 import { attempt, choose, describe } from './commandhelpers';
 
-/** What can be done with a run that goes on, in the order of its menu. */
+/** The commands for a run that can be paused and resumed, in menu order. */
 export const RUN_COMMANDS = [
   CommandIDs.openRun,
   CommandIDs.stopRun,
@@ -18,10 +18,10 @@ export const RUN_COMMANDS = [
 
 type Pick = (given: unknown, title: string, wanted: (run: RunInfo) => boolean) => Promise<string | null>;
 
-/** Stands for a cluster that is yet to be started; no cluster is called so. */
+/** Represents a cluster that has yet to be started; not a valid cluster name. */
 const NEW_CLUSTER = '+';
 
-/** The commands that pause a run, continue it, and go on with it as a new run. */
+/** The commands that pause a run, continue it, and resume it as a new run. */
 export function addGoingOnCommands(commands: CommandRegistry, dtf: IDtf, trans: TranslationBundle, pick: Pick): void {
   const add = (
     id: string,
@@ -52,13 +52,13 @@ function isPaused(run: RunInfo): boolean {
   return run.state === 'paused';
 }
 
-/** Whether a command is for the run that it is given, or there is one to ask for. */
+/** Whether a command applies to the given run, or to any run if none was given. */
 function isEnabled(dtf: IDtf, run: unknown, wanted: (run: RunInfo) => boolean): boolean {
   const info = typeof run === 'string' ? dtf.runs.get(run) : undefined;
   return dtf.server.health === 'ok' && (info === undefined || wanted(info));
 }
 
-/** The command that goes on with a run on a cluster, as a new run, and opens that. */
+/** The command that resumes a run on a cluster as a new run, and opens it. */
 function addResumeCommand(commands: CommandRegistry, dtf: IDtf, trans: TranslationBundle, pick: Pick): void {
   const nameOf = (cluster: string) => (cluster === NEW_CLUSTER ? trans.__('A new local cluster') : cluster);
   commands.addCommand(CommandIDs.resumeRun, {
@@ -90,7 +90,7 @@ function addResumeCommand(commands: CommandRegistry, dtf: IDtf, trans: Translati
   });
 }
 
-/** Ask on which cluster to go on with a run, below what was pressed. */
+/** Ask for the cluster on which to resume a run, in a menu below the pressed button. */
 export function openResumeMenu(commands: CommandRegistry, dtf: IDtf, run: string, at: HTMLElement): void {
   const menu = new Menu({ commands });
   for (const cluster of places(dtf)) {
@@ -103,7 +103,7 @@ export function openResumeMenu(commands: CommandRegistry, dtf: IDtf, run: string
   menu.open(left, bottom);
 }
 
-/** The clusters that a run can go on upon, those that start included, which are waited for. */
+/** The clusters on which a run can be resumed, including starting ones, which are waited for. */
 function places(dtf: IDtf): string[] {
   const there = dtf.clusters.clusters.filter(({ state }) => state === 'running' || state === 'starting');
   return [...there.map(({ name }) => name), NEW_CLUSTER];

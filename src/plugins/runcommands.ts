@@ -94,7 +94,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
             menu
           });
           widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // the dashboard has its own
+          widget.toolbar.hide(); // the dashboard has a toolbar of its own
           widget.id = `jupyter-dtf-run-${run}`;
           widget.title.icon = runIcon;
           const { title } = widget;

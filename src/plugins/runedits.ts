@@ -7,14 +7,14 @@ import { attempt } from './commandhelpers';
 
 const UNDO_MS = 15_000;
 
-/** What a person says of runs, one after another, and can take back. */
+/** The user's edits of runs, made one run after another; they can be undone. */
 export class Saying {
   constructor(
     private readonly _runs: Pick<IDtf['runs'], 'get' | 'patch'>,
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** Say it. Resolves with the runs of which it could be said; of others the person is told why not. */
+  /** Apply a patch. Resolves with the runs that were changed; the user is told why others were not. */
   async say(ids: readonly string[], patch: RunPatch): Promise<string[]> {
     const said: string[] = [];
     for (const id of ids) {
@@ -29,7 +29,7 @@ export class Saying {
     return said;
   }
 
-  /** Archive runs, or take them out of the archive. Those that are there already are left as they are. */
+  /** Archive or unarchive runs. Runs that are already in that state are left alone. */
   archive(ids: readonly string[], archived: boolean): Promise<void> {
     const others = ids.filter(id => this._runs.get(id)?.marks.archived !== archived);
     return this._undoable(others, { archived }, { archived: !archived }, name =>
@@ -42,7 +42,7 @@ export class Saying {
     return this._undoable(ids, { deleted: true }, { deleted: false }, name => this._trans.__('%1 deleted', name));
   }
 
-  /** Say it, and that it can be undone: of those that it has changed. */
+  /** Apply a patch and offer to undo it for the runs that it has changed. */
   private async _undoable(
     ids: readonly string[],
     patch: RunPatch,

@@ -24,7 +24,7 @@ import { showInMain } from './mainarea';
 import { Saying } from './runedits';
 
 const KEPT = 'jupyter_dtf:history';
-/** The commands by which a person says something of a run. */
+/** The commands that edit a run's name, tags and note, or archive and delete it. */
 export const MARKING = [
   CommandIDs.renameRun,
   CommandIDs.tagRun,
@@ -100,7 +100,7 @@ export const history: JupyterFrontEndPlugin<void> = {
             content.setChoices(kept);
           }
           widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // it has its own
+          widget.toolbar.hide(); // it has a toolbar of its own
           widget.id = 'jupyter-dtf-history';
           widget.title.icon = runIcon;
           widget.title.label = trans.__('Runs');
@@ -110,7 +110,7 @@ export const history: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    /** A command that asks for a text of a run and keeps it. */
+    /** Add a command that asks for a text of a run and saves it. */
     const asking = (
       command: string,
       label: string,
@@ -174,7 +174,7 @@ export const history: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** What was kept, if it is what is kept now. */
+/** The stored choices, if they are in the current format. */
 function readChoices(kept: unknown): HistoryChoices | null {
   const { columns, sorting, group = '' } = (kept ?? {}) as Partial<HistoryChoices>;
   const { column, descending } = (sorting ?? {}) as Partial<HistoryChoices['sorting']>;

@@ -16,7 +16,7 @@ import { openNewDocument } from './newdocument';
 const FACTORY = 'Runs Dashboard';
 const FILE_TYPE = 'dtf-runs-dashboard';
 
-/** `.dtfplots` documents: chosen plots over several runs. */
+/** `.dtfplots` documents: selected plots of several runs. */
 export const runsDashboards: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:runs-dashboards',
   description: 'Opens .dtfplots files: chosen plots over several runs.',

@@ -6,7 +6,7 @@ import type { ClusterState, RunState, TaskState } from '../api/schema';
 import { Mark } from './stateicons';
 import { stateText } from './localizedtext';
 
-/** A state as a mark, with its name for those who cannot see it. */
+/** A state as an icon, with its name for screen readers. */
 export function StateMark(props: {
   state: ClusterState | RunState | TaskState;
   trans: TranslationBundle;
@@ -14,7 +14,7 @@ export function StateMark(props: {
   return <Mark kind={props.state} name={stateText(props.state, props.trans)} />;
 }
 
-/** A button that is an icon; `label` is its name and its tooltip. */
+/** An icon button; `label` is its accessible name and tooltip. */
 export function IconButton(props: {
   icon: LabIcon;
   label: string;
@@ -38,8 +38,8 @@ export function IconButton(props: {
 }
 
 /**
- * A button with a word, small. It is named by its word, so that a person who speaks to the page finds it by what is seen:
- * `hint` describes it and leaves the name, `label` is the name where it is a symbol, or the word with more around it.
+ * A small button with a text. Its text is also its accessible name, so that users of voice control can say what they
+ * see: `hint` is only a description; `label` replaces the name if the text is a symbol, or extends the text.
  */
 export function SmallButton(props: {
   children: React.ReactNode;
@@ -48,7 +48,7 @@ export function SmallButton(props: {
   hint?: string;
   disabled?: boolean;
   menu?: boolean;
-  /** It does nothing for a while, and keeps the keyboard's focus, which a disabled button would lose. */
+  /** Inactive for a while, but keeps the keyboard focus, which a disabled button would lose. */
   busy?: boolean;
   accent?: boolean;
 }): React.ReactElement {
@@ -68,7 +68,7 @@ export function SmallButton(props: {
   );
 }
 
-/** How much of a whole: a bar with its value in words beside it or in its name. */
+/** A fraction as a bar, with its value as text next to it or in its accessible name. */
 export function Bar(props: { fraction: number | null; label: string; kind?: string }): React.ReactElement {
   const known = props.fraction !== null && Number.isFinite(props.fraction);
   const percent = known ? Math.round(100 * Math.min(1, Math.max(0, props.fraction!))) : 0;
@@ -88,7 +88,10 @@ export function Bar(props: { fraction: number | null; label: string; kind?: stri
   );
 }
 
-/** A part of the side panel that folds away; `tools` stand at the right of its heading, and open it: what they do is seen in it. */
+/**
+ * A collapsible section of the side panel; `tools` are at the right of its heading and open it, since their effect is
+ * visible in it.
+ */
 export function Section(props: {
   title: string;
   tools?: React.ReactNode;
@@ -122,7 +125,7 @@ export function Section(props: {
   );
 }
 
-/** A sentence in which what stands between backticks is to be typed. */
+/** A sentence with code between backticks. */
 export function WithCode({ text }: { text: string }): React.ReactElement {
   return <>{text.split('`').map((part, index) => (index % 2 === 1 ? <code key={index}>{part}</code> : part))}</>;
 }

@@ -20,22 +20,22 @@ import { Failure } from './runfailure';
 import { useNow } from './hooks';
 import { momentText, stateText, whenText } from './localizedtext';
 
-/** What a run is and how far it has come: the first line of its dashboard. */
+/** A run's name, state and progress: the first line of its dashboard. */
 export function Header(props: {
   run: RunInfo;
   trans: TranslationBundle;
   onStop: () => void;
   onPause: () => void;
   onContinue: () => void;
-  /** Ask where to go on with it. */
+  /** Ask where to resume the run. */
   onResume: (at: HTMLElement) => void;
-  /** The run that this one goes on from, where that is known: its name, and what opens it. */
+  /** The run that this one was resumed from, if known: its name, and an action that opens it. */
   source?: { name: string; open: () => void };
   onMenu: (at: HTMLElement) => void;
 }): React.ReactElement {
   const { run, trans } = props;
   const now = useNow(!isFinal(run.state));
-  const fraction = run.state === 'succeeded' ? null : fractionDone(run); // what is done has no progress to tell
+  const fraction = run.state === 'succeeded' ? null : fractionDone(run); // a finished run has no progress to show
   const left = secondsLeft(run, now);
   const { epoch, epochs, done, total, unit } = run.progress;
   const state = stateText(run.state, trans);
@@ -58,7 +58,7 @@ export function Header(props: {
           <span className="jp-dtf-number jp-dtf-epoch">
             {epochs > 0
               ? trans.__('epoch %1/%2', epoch, epochs)
-              : total > 0 && unit !== 'byte' // of which the run's message speaks, while they are sent
+              : total > 0 && unit !== 'byte' // bytes are sent before the run starts, and its message covers them
                 ? `${unit} ${done}/${total}`
                 : ''}
           </span>
@@ -146,7 +146,7 @@ export function Header(props: {
   );
 }
 
-/** Which run this one goes on from. */
+/** The run that this one was resumed from. */
 function Source(props: {
   run: RunInfo;
   source: { name: string; open: () => void } | undefined;
@@ -167,7 +167,7 @@ function Source(props: {
   );
 }
 
-/** What a run would go on from: `last checkpoint: step 1200, 14 s ago`. */
+/** The checkpoint that a run would resume from: `last checkpoint: step 1200, 14 s ago`. */
 function LastCheckpoint(props: { run: RunInfo; now: number; trans: TranslationBundle }): React.ReactElement | null {
   const { run, now, trans } = props;
   if (!run.checkpoint) {

@@ -5,7 +5,7 @@ import type { ClusterState, RunState, TaskState } from '../api/schema';
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 
-/** When something was, as short as tells two of a day apart: `5 min ago`, `14:03`, `yesterday 14:03`, `21 Nov 14:03`. */
+/** A time in the shortest unambiguous form: `5 min ago`, `14:03`, `yesterday 14:03`, `21 Nov 14:03`. */
 export function whenText(seconds: number, now: number, trans: TranslationBundle): string {
   const ago = now - seconds;
   if (ago < MINUTE) {
@@ -28,12 +28,12 @@ export function whenText(seconds: number, now: number, trans: TranslationBundle)
     : then.toLocaleDateString([], { day: 'numeric', month: 'short', year: 'numeric' });
 }
 
-/** The moment in full. */
+/** A time in full. */
 export function momentText(seconds: number): string {
   return new Date(1000 * seconds).toLocaleString([], { dateStyle: 'full', timeStyle: 'medium' });
 }
 
-/** A state in the reader's language. */
+/** A state in the user's language. */
 export function stateText(state: ClusterState | RunState | TaskState, trans: TranslationBundle): string {
   switch (state) {
     case 'starting':
@@ -65,6 +65,6 @@ export function stateText(state: ClusterState | RunState | TaskState, trans: Tra
     case 'succeeded':
       return trans.__('succeeded');
     default:
-      return state; // of a newer server
+      return state; // from a newer server
   }
 }

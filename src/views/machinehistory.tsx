@@ -4,7 +4,7 @@ import React from 'react';
 import type { MachinesModel } from '../model/machinefigures';
 import { useSignals } from './hooks';
 
-/** How the machines of a run's cluster were while it ran; `children` are the plots. Without a model, the cluster is gone. */
+/** The machines of a run's cluster during the run; `children` are the plots. Without a model, the cluster is gone. */
 export function MachineHistory(props: {
   machines: MachinesModel | null;
   cluster: string;
@@ -31,7 +31,7 @@ export function MachineHistory(props: {
   );
 }
 
-/** Why there are no plots, or none that go on. */
+/** Why there are no plots, or why they have ended. */
 function Lack(props: { machines: MachinesModel; ended: boolean; trans: TranslationBundle }): React.ReactElement | null {
   const { machines, trans } = props;
   useSignals(machines.changed);

@@ -16,7 +16,7 @@ import { RunPlots } from '../plots/runplots';
 import { useSignals } from './hooks';
 import { Plots } from './plots';
 
-/** The plots of a run's metrics, and what can be chosen about them. */
+/** The plots of a run's metrics, with their settings. */
 export function Metrics(props: {
   model: RunModel;
   preferences: Readonly<PreferenceValues>;
@@ -26,7 +26,7 @@ export function Metrics(props: {
 }): React.ReactElement {
   const { model, preferences, choices, trans } = props;
   useSignals(model.infoChanged, model.storyChanged, model.metricsChanged, choices.changed);
-  // Until the person chooses here it is what they prefer, which may be known only after this is shown.
+  // Until the user makes a choice here, the preferences apply, which may be loaded only after this is shown.
   const [chosen, setChosen] = React.useState<{ tasks?: TaskMode; smoothing?: number; log?: boolean }>({});
   const choose = (change: typeof chosen) => setChosen(before => ({ ...before, ...change }));
   const tasks = chosen.tasks ?? preferences.tasks;
@@ -138,7 +138,7 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
   );
 }
 
-/** What the dashed marks on the plots are, and the ticks at their axes. */
+/** The legend of the dashed marks on the plots and the ticks at their axes. */
 function Marks(props: { model: RunModel; trans: TranslationBundle }): React.ReactElement | null {
   const { marks, checkpoints, info } = props.model;
   const { trans } = props;

@@ -7,7 +7,7 @@ import type { ShownAxis } from '../model/shownaxis';
 import type { GridOptions, PlotGrid } from '../plots/grid';
 import type { PlotSource } from '../plots/plotsource';
 
-/** The plots of a source. Bokeh draws them; React only holds their place. */
+/** The plots of a source. Bokeh draws them; React only provides the host element. */
 export function Plots(props: {
   source: PlotSource;
   choices: PlotChoices;

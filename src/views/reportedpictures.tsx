@@ -6,10 +6,10 @@ import { formatNumber } from '../model/format';
 import { useRead } from './hooks';
 import { StepChoice, useChosenStep } from './stepchoice';
 
-// So many before the chosen one are beside it.
+// Number of images in the strip, including the chosen one.
 const STRIP = 6;
 
-/** The pictures of one name: that of a step, and those before it. */
+/** The images of one name: that of the chosen step, and those of the steps before it. */
 export function Pictures(props: {
   series: MediaSeries;
   read: (step: number) => Promise<Picture>;

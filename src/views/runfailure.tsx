@@ -5,7 +5,7 @@ import type { RunInfo } from '../api/schema';
 import { ownLine, tracebackOf } from '../model/traceback';
 import { reason } from '../model/runstate';
 
-/** Why a run failed: in a sentence, at which line of the person's, and the traceback. */
+/** Why a run failed: in a sentence, the line of the user's code, and the traceback. */
 export function Failure(props: { run: RunInfo; trans: TranslationBundle }): React.ReactElement {
   const { run, trans } = props;
   const why = reason(run);

@@ -5,7 +5,7 @@ import type { ClusterInfo, Problem } from '../api/schema';
 import { JobRows, jobsOf, Problems, rowsOf } from './jobrows';
 import { problemOf } from './newcluster';
 
-/** The form that changes how many tasks each job of a cluster has. */
+/** The form that changes the number of tasks of each job of a cluster. */
 export function Scale(props: {
   cluster: ClusterInfo;
   trans: TranslationBundle;

@@ -16,7 +16,7 @@ const ALERT = round(
   <path d="M8 4.6v4.2M8 10.9v.2" fill="none" stroke="currentColor" strokeWidth="1.7" strokeLinecap="round" />
 );
 
-// A shape for each state, so that colour is not all that tells them apart. None looks like a button.
+// A shape for each state, so that states are not distinguished by colour alone. None looks like a button.
 const SHAPES: Record<MarkKind, React.ReactNode> = {
   starting: DOT,
   launching: DOT,
@@ -65,7 +65,7 @@ const SHAPES: Record<MarkKind, React.ReactNode> = {
   )
 };
 
-/** A state or a level as a shape, with its name for those who cannot see it; without a name it is decoration. */
+/** A state or a level as an icon, with its name for screen readers; without a name it is decorative. */
 export function Mark(props: { kind: MarkKind; name?: string }): React.ReactElement {
   const { kind, name } = props;
   const named = name === undefined ? { 'aria-hidden': true } : { role: 'img', 'aria-label': name, title: name };

@@ -4,10 +4,10 @@ import React from 'react';
 import { DesignError, OlderDesign } from '../../model/designtext';
 import { SmallButton } from '../controls';
 
-/** What stands where the design would, while its text is none. */
+/** Shown instead of the design while its text is invalid. */
 export function BrokenDesign(props: {
   error: DesignError;
-  /** Why the server could not be asked, which reads designs of older versions. */
+  /** Why the server, which converts designs of older versions, could not be reached. */
   failure: string;
   canUndo: boolean;
   onOpenText: (line: number, column: number) => void;

@@ -1,8 +1,8 @@
 import React from 'react';
 
 /**
- * A text field whose value is taken when it is left or Enter is pressed; Escape goes back. `read` turns what was typed
- * into a value, or says in words why it is none.
+ * A text field that commits its value when it loses focus or Enter is pressed; Escape reverts it. `read` converts the
+ * typed text to a value, or returns an error message.
  */
 export function CommitField<T>(props: {
   label: string;
@@ -11,7 +11,7 @@ export function CommitField<T>(props: {
   onCommit: (value: T) => void;
   problem?: string;
   disabled?: boolean;
-  /** Arrow keys change the number by this; without, it is plain text. */
+  /** The step of the arrow keys for a number field; a text field if omitted. */
   step?: number;
   unit?: string;
   placeholder?: string;

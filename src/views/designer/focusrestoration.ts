@@ -1,8 +1,8 @@
 import React from 'react';
 
 /**
- * Keeps the focus in a part of the page whose elements are drawn anew in other places: it follows what has the same
- * `data-what`, and goes to the part itself when the focused element is gone. Spread it over the part's element.
+ * Keeps the focus within a part of the page whose elements are re-created in other places: it moves to the element with
+ * the same `data-what`, and to the part itself if there is none. Spread the result over the part's element.
  */
 export function useFollowingFocus(): Pick<React.HTMLAttributes<HTMLDivElement>, 'onFocus' | 'onBlur'> & {
   ref: React.RefObject<HTMLDivElement>;
@@ -27,7 +27,7 @@ export function useFollowingFocus(): Pick<React.HTMLAttributes<HTMLDivElement>, 
     },
     onBlur: ({ relatedTarget }) => {
       if (relatedTarget && !ref.current?.contains(relatedTarget)) {
-        focused.current = null; // it is somewhere else now, and is not taken back
+        focused.current = null; // the focus has moved elsewhere and must not be taken back
       }
     }
   };

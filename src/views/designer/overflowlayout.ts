@@ -1,15 +1,16 @@
-/** A control of a bar. */
+/** A control in a toolbar. */
 export interface Fitted {
   readonly id: string;
-  /** How wide it is. */
+  /** Its width. */
   readonly px: number;
-  /** Where there is too little room, those with the lowest number leave first. `Infinity`: it never leaves. */
+  /** If there is too little room, the controls with the lowest number leave first. `Infinity`: never. */
   readonly stays: number;
 }
 
 /**
- * The controls that stand in a bar of one line, `width` px wide, with `gap` px between two; the others are behind a
- * button of `more` px. What is out in a bar is out in every wider one too: nothing comes and goes as a bar is widened.
+ * The ids of the controls that fit into a toolbar of one line, `width` px wide, with `gap` px between two; the others
+ * are moved behind a button of `more` px. A control that fits also fits into every wider bar, so that none disappears
+ * as the bar is widened.
  */
 export function fitting(
   controls: readonly Fitted[],
@@ -18,7 +19,7 @@ export function fitting(
 ): ReadonlySet<string> {
   const out = new Set(controls.map(({ id }) => id));
   let taken = controls.reduce((sum, { px }) => sum + px + gap, -gap);
-  // Of two alike, the one that stands later leaves first.
+  // Of two with the same number, the later one leaves first.
   const leaving = controls.filter(({ stays }) => stays !== Infinity).reverse();
   leaving.sort((a, b) => a.stays - b.stays);
   for (const { id, px } of leaving) {

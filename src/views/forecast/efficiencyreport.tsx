@@ -4,7 +4,7 @@ import React from 'react';
 import type { EfficiencyReport, PartGap } from '../../api/schema';
 import { formatNumber, formatPercent, formatValue } from '../../model/format';
 
-/** What a run did beside what was forecast for it, part by part, and what follows from it. */
+/** A run's performance compared with its forecast, part by part, and the conclusions. */
 export function Efficiency(props: { report: EfficiencyReport; trans: TranslationBundle }): React.ReactElement {
   const { report, trans } = props;
   const title = React.useId();
@@ -79,7 +79,7 @@ function gapName({ part }: PartGap, trans: TranslationBundle): string {
   return names[part] ?? part;
 }
 
-/** `+1.2 ms`: so much more than forecast. */
+/** The difference from the forecast: `+1.2 ms`. */
 function gapText({ forecast_s, measured_s }: PartGap): string {
   if (measured_s === null) {
     return '';

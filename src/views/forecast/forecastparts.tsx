@@ -8,7 +8,7 @@ import { partName } from './forecasttext';
 
 const ALL_PARTS: readonly Part[] = ['input_s', 'compute_s', 'hidden_s', 'exposed_s', 'update_s', 'idle_s'];
 
-/** What a step is made of, a bar for each number of tasks of one forecast. */
+/** The parts of a step, one bar for each number of tasks in a forecast. */
 export function ForecastParts(props: {
   forecasts: readonly Forecast[];
   trans: TranslationBundle;

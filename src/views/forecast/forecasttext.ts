@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Part } from '../../model/forecasttable';
 
-/** A strategy that a forecast can be made for. */
+/** The name of a strategy. */
 export function wayName(id: string, trans: TranslationBundle): string {
   const names: Record<string, string> = {
     allreduce: trans.__('all-reduce'),
@@ -28,7 +28,7 @@ export function partName(part: Part, trans: TranslationBundle): string {
   return names[part];
 }
 
-/** Where the seconds of a forecast's compute are from. */
+/** The source of a forecast's compute times. */
 export function sourceText(source: string, trans: TranslationBundle): string {
   const texts: Record<string, string> = {
     calibration: trans.__('Compute as profiled on the cluster.'),

@@ -4,23 +4,25 @@ import React from 'react';
 import type { Compared } from '../../model/runtable';
 import { cellText } from './runstable';
 
-/** Runs that are compared, as tables of them are headed. */
+/** The runs being compared, for table headings. */
 export interface ComparedHeads {
   ids: readonly string[];
   titles: readonly string[];
   colours: ReadonlyMap<string, string>;
 }
 
-/** Values beside each other, a column for each run: what differs is marked, and what does not is left out until it is asked for. */
+/**
+ * Values side by side, one column for each run: differences are highlighted, and equal rows are hidden until requested.
+ */
 export function Differences(
   props: ComparedHeads & {
     lines: readonly Compared[];
     label: string;
-    /** What it says where nothing differs. */
+    /** The text shown if nothing differs. */
     none: string;
     now: number;
     trans: TranslationBundle;
-    /** What stands below a run's name, such as a button. */
+    /** What to show below a run's name, such as a button. */
     beside?: (index: number) => React.ReactNode;
   }
 ): React.ReactElement {

@@ -13,14 +13,14 @@ import { SmallButton } from '../controls';
 import { useSignals } from '../hooks';
 import { Plots } from '../plots';
 
-/** The same plots for several runs, a line each. */
+/** The plots of several runs, one line for each run. */
 export function Overlay(props: {
   models: readonly RunModel[];
   titles: readonly string[];
   preferences: Readonly<PreferenceValues>;
   choices: PlotChoices;
   themeChanged: ISignal<unknown, unknown> | null;
-  /** Keep what is seen as a file. */
+  /** Save the current view as a file. */
   onSave: (dashboard: RunsDashboard) => void;
   trans: TranslationBundle;
 }): React.ReactElement {

@@ -14,12 +14,15 @@ const BOTTOM_PX = 14;
 const HEIGHT_PX = 320;
 const PLOT_PX = HEIGHT_PX - TOP_PX - BOTTOM_PX;
 const GRAB_PX = 16;
-// What is dragged less is a click, px: it takes the brush away.
+// A drag shorter than this is a click, px: it removes the brush.
 const CLICK_PX = 4;
-// Of more trials each line is fainter.
+// With more trials than this, lines are fainter.
 const MANY = 100;
 
-/** A line for each trial over all parameters and objectives. What is brushed on an axis is chosen everywhere. */
+/**
+ * Parallel coordinates: one line for each trial across all parameters and objectives. Brushes on an axis filter the
+ * trials in the whole view.
+ */
 export function Parallel(
   props: Looking & { axes: readonly Axis[]; brushes: Brushes; onBrush: (axis: string, brush: Brush | null) => void }
 ): React.ReactElement {
@@ -96,7 +99,7 @@ export function Parallel(
   );
 }
 
-/** How strong each complete trial's line is: the better, the stronger. */
+/** The opacity of each complete trial's line: the better, the more opaque. */
 function shadesOf(search: Looking['search']): ReadonlyMap<Trial, number> {
   const sign = signOf(search.objectives[0]);
   const complete = search.trials.filter(trial => trial.state === 'complete' && trial.value !== null);
@@ -132,7 +135,7 @@ const Lines = React.memo(function Lines(props: {
   );
 });
 
-/** A path through a trial's places, broken where it has none. */
+/** The path through a trial's values, interrupted where a value is missing. */
 function pathThrough(trial: Trial, axes: readonly Axis[], at: (index: number) => number): string {
   let open = false;
   return axes
@@ -153,7 +156,7 @@ function yOf(place: number): number {
   return TOP_PX + (1 - place) * PLOT_PX;
 }
 
-/** The trial whose line is nearest to a point, if one is near. */
+/** The trial whose line is nearest to a point, if any is close. */
 function nearest(
   trials: readonly Trial[],
   axes: readonly Axis[],
@@ -181,7 +184,7 @@ function nearest(
 function AxisLine(props: {
   axis: Axis;
   x: number;
-  /** How far the next one is, px. */
+  /** Distance to the next axis, px. */
   room: number;
   isLast: boolean;
   brush: Brush | undefined;
@@ -258,7 +261,7 @@ function extentOf(axis: Axis, brush: Brush): [number, number] {
   return [place(brush.low), place(brush.high)];
 }
 
-/** The same for the keyboard, and for numbers that are to be exact. */
+/** The same by keyboard, and for exact numbers. */
 function BrushFields(props: {
   axis: Axis;
   brush: Brush | undefined;

@@ -8,14 +8,14 @@ import type { MarkKind } from '../stateicons';
 export interface Looking {
   search: Search;
   trans: TranslationBundle;
-  /** Those that are chosen on the axes; all while nothing is. */
+  /** The trials within the brushes; all if there are none. */
   chosen: readonly Trial[];
-  /** The trial that is looked at, and what looks at another. */
+  /** The selected trial, and a function that selects another. */
   looked: Trial | null;
   onLook: (trial: Trial) => void;
 }
 
-/** A trial's state in the reader's language. */
+/** A trial's state in the user's language. */
 export function trialStateText(state: TrialState, trans: TranslationBundle): string {
   switch (state) {
     case 'waiting':
@@ -33,7 +33,7 @@ export function trialStateText(state: TrialState, trans: TranslationBundle): str
   }
 }
 
-/** The shape and colour that a state has in every list. */
+/** The icon of a state in all lists. */
 export function markOf(state: TrialState): MarkKind {
   const marks: Record<TrialState, MarkKind> = {
     waiting: 'pending',
@@ -46,12 +46,12 @@ export function markOf(state: TrialState): MarkKind {
   return marks[state];
 }
 
-/** A number of a parameter or an objective. */
+/** The value of a parameter or an objective, as text. */
 export function shown(value: unknown): string {
   return parameterText(value, formatNumber);
 }
 
-/** What a trial is, in a line: for tooltips and those who cannot see the plot. */
+/** A trial in one line, for tooltips and screen readers. */
 export function trialText(trial: Trial, search: Search, trans: TranslationBundle): string {
   const parameters = search.parameters.map(name => `${name} ${shown(trial.run.parameters[name])}`);
   const values = search.objectives.map(

@@ -9,7 +9,10 @@ import { Looking, trialText } from './searchviewshared';
 const HEIGHT = 260;
 const BOX = { left: 56, right: 14, top: 10, bottom: 30 };
 
-/** What the trials have reported over their steps, with where those that did not promise enough were ended; and the best so far. */
+/**
+ * The values that trials have reported over their steps, with the points where unpromising ones were pruned; and the
+ * best value so far.
+ */
 export function History(props: Looking): React.ReactElement {
   const { search, chosen, trans } = props;
   const [log, setLog] = React.useState(false);
@@ -57,7 +60,7 @@ export function History(props: Looking): React.ReactElement {
   );
 }
 
-/** Steps and trials are counted: between two of them there is nothing. */
+/** Steps and trials are counted: there are no values in between. */
 function isWhole(text: string): boolean {
   return !text.includes('.') || /[kMG]$/.test(text);
 }
@@ -143,7 +146,7 @@ function Course(
   );
 }
 
-/** The value of each complete trial by its number, and the best up to then. */
+/** The value of each complete trial by number, and the best up to then. */
 function BestSoFar(props: Looking & { width: number }): React.ReactElement {
   const { search, chosen, looked, trans, onLook, width } = props;
   const [objective] = search.objectives;

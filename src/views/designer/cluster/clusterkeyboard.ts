@@ -6,15 +6,18 @@ import { Carried, deviceNumber, moved } from '../../../model/keyboardplacement';
 import type { HostDevice } from '../../../model/clusterdesign';
 import type { ChipHandlers } from './clusterchip';
 
-/** Placing from the keyboard: Enter picks up, arrows choose a device, Enter puts down, Escape leaves, Delete frees. */
+/**
+ * Placing tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
+ * unplaces.
+ */
 export function useCarry(options: {
   devices: readonly HostDevice[];
   placeOf: (what: string) => TaskPlace | undefined;
   disabled: boolean;
   onSelect: (what: string) => void;
-  /** Put a task or a job on a device, or on none. */
+  /** Place a task or a job on a device, or on none. */
   onPut: (what: string, device: HostDevice | undefined) => void;
-  /** Tell those who cannot see it. */
+  /** Announce to screen readers. */
   onSay: (words: string) => void;
   trans: TranslationBundle;
 }): { carried: Carried | null; handlers: ChipHandlers } {

@@ -1,4 +1,6 @@
-/** What is drawn of a folded graph: boxes to lay out, edges between what is shown, and how each node is coloured. Pure. */
+/**
+ * What is drawn of a folded graph: boxes to lay out, edges between visible nodes, and the colour of each node. Pure.
+ */
 
 import type { Design } from '../../../api/schema';
 import { InputNode, inputNodes, inputTexts } from '../../../model/graphinputs';
@@ -11,45 +13,47 @@ export const NODE_WIDTH = 196;
 export const NODE_HEIGHT = 50;
 const INPUT_HEIGHT = 26;
 const MOST_INPUT_WIDTH = 240;
-/** px of a letter in an input, and of all around its text. */
+/** Width of a character in an input, and of the padding around its text, px. */
 const LETTER = 5.8;
 const AROUND_TEXT = 28;
 
-/** What the nodes' colours say. */
+/** What the nodes' colours encode. */
 export type ColourBy = 'device' | 'memory' | 'time';
 
-/** An edge between two nodes that are shown; it stands for all edges of the graph between what is in them. */
+/** An edge between two visible nodes; it represents all edges of the graph between their contents. */
 export interface DrawnEdge {
   id: string;
   source: string;
   target: string;
-  /** That cross between devices, in the forward pass of one microbatch; 0 where nothing does. */
+  /** Bytes that cross between devices in the forward pass of one microbatch; 0 if none do. */
   cut: number;
 }
 
-/** A part of a node's layers that is on one device; `colour` is null for those that are nowhere yet. */
+/** The part of a node's layers that is on one device; `colour` is null for unplaced layers. */
 export interface Share {
   device: string | null;
   colour: string | null;
-  /** Of the node's layers, from 0 to 1. */
+  /** Fraction of the node's layers, from 0 to 1. */
   part: number;
 }
 
-/** How a node looks. */
+/** The appearance of a node. */
 export interface Look {
   shares: readonly Share[];
-  /** How much of it there is beside the largest that is shown, 0 to 1; null where the colour means a device. */
+  /** Its value relative to the largest visible one, 0 to 1; null if the colour encodes the device. */
   heat: number | null;
   memoryBytes: number;
-  /** Seconds or FLOPs of a step. */
+  /** Seconds or FLOPs per step. */
   time: number;
   pinned: boolean;
   split: boolean;
-  /** Layers that the run that is laid over ran elsewhere than planned, or had planned otherwise than they are drawn. */
+  /**
+   * Number of layers that the overlaid run executed elsewhere than planned, or planned differently than they are drawn.
+   */
   differ: number;
 }
 
-/** The boxes that a graph has with these nodes open. */
+/** The boxes of a graph in which these nodes are open. */
 export function boxOf(tree: LayerTree, open: ReadonlySet<string>): Box {
   const boxes = new Map<TreeNode, Box>();
   const visit = (node: TreeNode): Box => {
@@ -94,7 +98,7 @@ export function boxOf(tree: LayerTree, open: ReadonlySet<string>): Box {
       box.edges.push([one, other]);
     }
   }
-  // Backwards: of nodes with the same targets, dagre has the last at the left.
+  // In reverse: dagre puts the last of several nodes with the same targets on the left.
   for (const node of open.has(tree.root.id) ? inputNodes(tree, open).reverse() : []) {
     const from = root.children.push({ ...inputSize(node), id: node.id, children: [], edges: [] }) - 1;
     const to = new Set(node.targets.map(target => places.get(outermost(target, tree))!));
@@ -111,7 +115,7 @@ function inputSize(node: InputNode): { width: number; height: number } {
   };
 }
 
-/** The node itself, or the block around it that is in no other. */
+/** The node itself, or its outermost enclosing block. */
 function outermost(node: TreeNode, tree: LayerTree): TreeNode {
   let at = node;
   while (at.parent && at.parent !== tree.root) {
@@ -120,7 +124,10 @@ function outermost(node: TreeNode, tree: LayerTree): TreeNode {
   return at;
 }
 
-/** The edges between what is shown, and from the inputs. `cuts`: what crosses between devices on each of the graph's edges, bytes. */
+/**
+ * The edges between visible nodes and from the inputs. `cuts`: bytes that cross between devices on each of the graph's
+ * edges.
+ */
 export function drawnEdges(tree: LayerTree, open: ReadonlySet<string>, cuts: readonly number[]): DrawnEdge[] {
   const found = new Map<string, DrawnEdge>();
   const stands = standsFor(tree, open);
@@ -140,7 +147,7 @@ export function drawnEdges(tree: LayerTree, open: ReadonlySet<string>, cuts: rea
   return [...found.values(), ...taken];
 }
 
-/** How each node of a tree looks, by its id. `differing`: layers that a run had elsewhere. */
+/** The appearance of each node of a tree, by id. `differing`: layers for which a run differs. */
 export function looksOf(
   tree: LayerTree,
   design: Design,

@@ -7,7 +7,7 @@ import { cutBytes, DeviceChoice, devicesOf, placesOf } from '../../../model/laye
 import { taskColours } from '../../../plots/palette';
 import { ColourBy, DrawnEdge, drawnEdges, Look, looksOf } from '../graph/graphappearance';
 
-/** What a placement looks like. Maps of devices are by their full names. */
+/** The appearance of a placement. Devices are keyed by their full names. */
 export interface Picture {
   devices: readonly DeviceChoice[];
   /** By task. */
@@ -15,19 +15,19 @@ export interface Picture {
   /** By node. */
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
-  /** How many layers each device has; one that is split counts on each. */
+  /** The number of layers on each device; a split layer counts for each of its devices. */
   counts: ReadonlyMap<string, number>;
   loads: ReadonlyMap<string, DeviceLoad>;
 }
 
-/** Everything that is drawn of a placement, computed again where what it depends on is another. */
+/** Everything that is drawn of a placement, recomputed when its inputs change. */
 export function usePicture(from: {
   tree: LayerTree;
   open: ReadonlySet<string>;
   design: Design;
   report: DesignReport | null;
   colourBy: ColourBy;
-  /** With the run that is laid over. */
+  /** Comparison with the overlaid run. */
   compared: Comparison | null;
 }): Picture {
   const { tree, open, design, report, colourBy, compared } = from;

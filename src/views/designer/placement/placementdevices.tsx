@@ -9,20 +9,20 @@ import { Bar } from '../../controls';
 export interface DeviceStripProps {
   devices: readonly DeviceChoice[];
   loads: ReadonlyMap<string, DeviceLoad>;
-  /** How many layers are on each device, by the drawing. */
+  /** The number of layers on each device in the drawing. */
   counts: ReadonlyMap<string, number>;
   colours: ReadonlyMap<string, string>;
-  /** Whether a device is being chosen for what is selected, from the keyboard. */
+  /** Whether a device is being chosen for the selection with the keyboard. */
   choosing: boolean;
-  /** How many layers are selected. */
+  /** The number of selected layers. */
   selected: number;
-  /** Put what is selected there; with nothing selected, select what is there. */
+  /** Place the selection on a device; without a selection, select the layers placed there. */
   onChoose: (device: string) => void;
   onLeave: () => void;
   trans: TranslationBundle;
 }
 
-/** The devices, to drop layers on and to read what each will hold. */
+/** The devices, as drop targets for layers, with what each will hold. */
 export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
   const { devices, choosing, onLeave, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);

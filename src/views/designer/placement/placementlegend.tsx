@@ -4,7 +4,7 @@ import React from 'react';
 import type { DeviceChoice } from '../../../model/layerplacement';
 import type { ColourBy } from '../graph/graphappearance';
 
-/** What the colours of the graph mean. */
+/** The legend of the graph's colours. */
 export function Legend(props: {
   colourBy: ColourBy;
   devices: readonly DeviceChoice[];

@@ -23,7 +23,7 @@ import { RunFields } from './placementrun';
 import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
 
-/** More than these are not drawn at once, whatever is asked for. */
+/** Maximum number of nodes drawn at once. */
 const MOST_SHOWN = 500;
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -33,7 +33,7 @@ export interface PlacementProps {
   trans: TranslationBundle;
 }
 
-/** The placement half of the designer: a model's layers, drawn over the devices they are put on. */
+/** The placement half of the designer: a model's layers as a graph, and the devices on which they are placed. */
 export function PlacementView(props: PlacementProps): React.ReactElement {
   const { model, services, trans } = props;
   useSignals(model.changed, model.reportChanged, services.clustersChanged, services.runsChanged);
@@ -326,7 +326,7 @@ function Placing(
   );
 }
 
-/** What `fit` would refuse of the model as it is drawn; what a number is to blame for stands at its field. */
+/** Why `fit` would reject the model as it is drawn; problems of a setting are shown at its field instead. */
 function refusalsOf(report: DesignReport | null): string[] {
   const said = (report?.problems ?? []).filter(
     ({ level, field }) => level === 'warning' && (field === 'model' || field.startsWith('placement.splits'))
@@ -334,7 +334,7 @@ function refusalsOf(report: DesignReport | null): string[] {
   return [...new Set(said.map(({ message }) => message))];
 }
 
-/** Long work: what it is, and a way to end it; or why it failed. */
+/** Long-running work with a button to cancel it, or why it failed. */
 function WorkStatus({ work, trans }: { work: Work; trans: TranslationBundle }): React.ReactElement | null {
   if (work.problem !== '') {
     return (
