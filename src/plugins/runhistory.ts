@@ -135,7 +135,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     asking(
       CommandIDs.renameRun,
       trans.__('Rename Run…'),
-      run => text(trans.__('What is it to be called? Nothing gives it its own name back.'), run.name),
+      run => text(trans.__('New name; leave it empty to restore the original name'), run.name),
       name => ({ name })
     );
     asking(

@@ -99,7 +99,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
         given,
         going(filter).map(({ id, name, cluster }) => ({ value: id, label: `${name} (${cluster})` })),
         title,
-        trans.__('There is no such search that runs.')
+        trans.__('No such search is running.')
       );
     commands.addCommand(CommandIDs.stopSearch, {
       label: trans.__('Stop Search'),
@@ -119,7 +119,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
         if (search === null) {
           return;
         }
-        const title = trans.__('How many more trials is it to have?');
+        const title = trans.__('How many trials should be added?');
         const { button, value } = await InputDialog.getNumber({ title, value: 10 });
         const more = Math.round(value ?? 0);
         if (button.accept && more > 0) {

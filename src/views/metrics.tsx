@@ -117,7 +117,7 @@ export function Metrics(props: {
         />
       </div>
       {all === 0 && <NoMetrics model={model} trans={trans} />}
-      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric is called that.')}</p>}
+      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric matches.')}</p>}
       <Plots source={source} choices={choices} options={options} themeChanged={props.themeChanged} trans={trans} />
       {all > 0 && <Marks model={model} trans={trans} />}
     </div>

@@ -203,7 +203,7 @@ export function Output(props: {
         {shown.length === 0 && (
           <p className="jp-dtf-faint jp-dtf-none">
             {lines.length > 0
-              ? trans.__('No line is like that.')
+              ? trans.__('No line matches.')
               : props.ended
                 ? trans.__('Nothing was written.')
                 : trans.__('Nothing has been written yet.')}

@@ -70,7 +70,7 @@ export function RunCode(props: {
       {submitted !== undefined && code.length === 0 && (
         <p className="jp-dtf-faint">
           {trans.__(
-            'The code is not in this run’s record: its source was not to be had, as in an interactive Python, or JUPYTER_DTF_KEEP_CODE was 0.'
+            'The code is not in this run’s record: its source was not available, as in interactive Python, or JUPYTER_DTF_KEEP_CODE was 0.'
           )}
         </p>
       )}

@@ -13,7 +13,7 @@ export function Failure(props: { run: RunInfo; trans: TranslationBundle }): Reac
   const own = ownLine(traceback);
   return (
     <div className="jp-dtf-failure" role="alert">
-      <p className="jp-dtf-problem">{why === '' ? trans.__('The run failed, and nothing is known of why.') : why}</p>
+      <p className="jp-dtf-problem">{why === '' ? trans.__('The run failed for an unknown reason.') : why}</p>
       {own && (
         <p>
           <span className="jp-dtf-faint">

@@ -37,7 +37,7 @@ export function Advice(props: {
         <>
           <p>{trans.__('The Jupyter server runs without the jupyter_dtf server extension. Enable it and restart:')}</p>
           <pre>jupyter server extension enable jupyter_dtf</pre>
-          <p>{trans.__('Where that is not found, jupyter_dtf has to be installed where that server is.')}</p>
+          <p>{trans.__('If the extension is not found, install jupyter_dtf in the environment of that server.')}</p>
         </>
       )}
       {health === 'blocked' && (
@@ -71,8 +71,10 @@ export function Advice(props: {
             numbers(OLDEST, PROTOCOL)
           )}{' '}
           {props.serverProtocol > PROTOCOL
-            ? trans.__('Reload the page to have that of the server. Save your work first; kernels and clusters go on.')
-            : trans.__('Restart the Jupyter server to have that of the page. Clusters go on.')}
+            ? trans.__(
+                'Reload the page to get the version of the server. Save your work first; kernels and clusters keep running.'
+              )
+            : trans.__('Restart the Jupyter server to get the version of the page. Clusters keep running.')}
         </p>
       )}
       {health === 'foreign' && props.serverProtocol > PROTOCOL ? (

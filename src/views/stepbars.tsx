@@ -69,7 +69,9 @@ export function StepParts(props: {
       )}
       {hidden && (
         <p className="jp-dtf-faint">
-          {trans.__('TensorFlow exchanges within its own operations: that is not measured, and is part of computing.')}
+          {trans.__(
+            'TensorFlow communicates within its own operations: that time is not measured separately, and is part of computing.'
+          )}
         </p>
       )}
     </section>

@@ -14,14 +14,17 @@ export function Efficiency(props: { report: EfficiencyReport; trans: Translation
       {report.steps > 0 && (
         <p>
           {trans.__(
-            '%1 examples per second on %2 tasks over %3 steps; forecast are %4.',
+            '%1 examples per second on %2 tasks over %3 steps; the forecast was %4.',
             formatNumber(report.examples_per_second),
             report.tasks,
             report.steps,
             formatNumber(report.forecast_examples_per_second)
           )}{' '}
           {report.efficiency !== null &&
-            trans.__('Efficiency %1 of tasks that wait for nobody.', formatPercent(report.efficiency))}
+            trans.__(
+              'Efficiency: %1 of the speed of tasks that never wait for each other.',
+              formatPercent(report.efficiency)
+            )}
         </p>
       )}
       <ul>

@@ -161,7 +161,7 @@ function Grounds(props: { forecasts: readonly Forecast[]; trans: TranslationBund
   const notes = [...new Set(props.forecasts.flatMap(forecast => forecast.notes))];
   return notes.length === 0 ? null : (
     <details className="jp-dtf-forecast-notes">
-      <summary>{props.trans.__('What this takes for granted')}</summary>
+      <summary>{props.trans.__('Assumptions')}</summary>
       <ul>
         {notes.map(note => (
           <li key={note}>{note}</li>

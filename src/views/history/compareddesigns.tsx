@@ -53,7 +53,7 @@ export function ComparedDesigns(
         {...props}
         lines={compareDesigns(all.map(([design]) => design))}
         label={trans.__('Designs')}
-        none={trans.__('These designs differ in nothing.')}
+        none={trans.__('These designs do not differ.')}
         beside={index => {
           const design = submitted[index]?.design;
           return (

@@ -16,7 +16,7 @@ export function Comparison(
       {...props}
       lines={lines}
       label={trans.__('Parameters')}
-      none={trans.__('These runs differ in nothing that is known of them.')}
+      none={trans.__('These runs do not differ in anything that is recorded.')}
     />
   );
 }

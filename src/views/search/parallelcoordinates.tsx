@@ -50,7 +50,9 @@ export function Parallel(
         >
           {trans.__('Top 10 %')}
         </SmallButton>
-        <span className="jp-dtf-faint">{trans.__('Drag along an axis to choose; a click on it takes that away')}</span>
+        <span className="jp-dtf-faint">
+          {trans.__('Drag along an axis to choose a range; click the axis to clear it')}
+        </span>
       </div>
       <div ref={host} className="jp-dtf-parallel-plot">
         <svg

@@ -45,7 +45,7 @@ export function Scatter(props: Looking & { axes: readonly Axis[] }): React.React
               objective.metric,
               search.trials.filter(trial => trial.state === 'complete').length
             )
-          : trans.__('How important parameters are can be said of four complete trials and more.')}
+          : trans.__('Estimating the importance of parameters takes at least four complete trials.')}
       </p>
       <div className="jp-dtf-scatter-grid">
         {names.map(name => (

@@ -145,7 +145,7 @@ describe('MachineHistory', () => {
 
   it('is a sentence and nothing else where the cluster is gone', () => {
     shown(null);
-    expect(screen.getByText('The cluster digits is gone, and with it what was known of its machines.')).toBeTruthy();
+    expect(screen.getByText('The cluster digits is gone, and so are the data on its machines.')).toBeTruthy();
     expect(screen.queryByText('plots')).toBeNull();
   });
 
@@ -153,13 +153,13 @@ describe('MachineHistory', () => {
     let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not answer'));
     const machines = new MachinesModel(0, () => answer());
     shown(machines, true);
-    expect(screen.getByRole('status').textContent).toBe('Waiting for what the machines tell…');
+    expect(screen.getByRole('status').textContent).toBe('Waiting for data from the machines…');
     machines.follow();
     expect(await screen.findByText('The machines cannot be asked: It does not answer')).toBeTruthy();
     machines.rest();
     answer = () => Promise.resolve([]);
     machines.follow();
-    expect(await screen.findByText('Nothing is known of the machines from the time of this run.')).toBeTruthy();
+    expect(await screen.findByText('There are no data on the machines from the time of this run.')).toBeTruthy();
     machines.rest();
     expect(screen.getByText('plots')).toBeTruthy();
   });

@@ -81,7 +81,7 @@ export function PlacementBar(props: {
         <SmallButton
           disabled={!editable}
           busy={busy}
-          hint={trans.__('Put the layers that are not pinned where a step takes least')}
+          hint={trans.__('Place all layers that are not pinned so that a step takes the least time')}
           onClick={() =>
             work.start(trans.__('Placing'), async signal => props.onPlaced(await services.place(design, signal)))
           }

@@ -163,7 +163,7 @@ describe('Compare', () => {
     place(drawn, ['b'], TWO);
     render(<Compare compared={compare(layers, drawn)} onShow={vi.fn()} trans={trans} />);
     expect(screen.getByText('All 3 layers ran where they were planned')).toBeTruthy();
-    expect(screen.getByText('This run was planned otherwise than the drawing: 2 layers')).toBeTruthy();
+    expect(screen.getByText('The plan of this run differs from the drawing: 2 layers')).toBeTruthy();
     expect(screen.getByRole('row', { name: 'b worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0' })).toBeTruthy();
     expect(screen.getByRole('row', { name: 'c worker:0 CPU:0 worker:0 CPU:0 ≠ not placed' })).toBeTruthy();
   });
