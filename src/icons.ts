@@ -1,6 +1,6 @@
 import { LabIcon } from '@jupyterlab/ui-components';
 
-/** One task above, two below, joined: a cluster. */
+/** One task above and two below, connected: a cluster. */
 export const dtfIcon = new LabIcon({
   name: 'jupyter_dtf:cluster',
   svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">
@@ -13,7 +13,7 @@ export const dtfIcon = new LabIcon({
 </svg>`
 });
 
-/** A falling loss between its axes. */
+/** A falling loss curve between its axes. */
 export const runIcon = new LabIcon({
   name: 'jupyter_dtf:run',
   svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">
@@ -22,7 +22,7 @@ export const runIcon = new LabIcon({
 </svg>`
 });
 
-/** Layers of a model on a device, as they are drawn. */
+/** The layers of a model on a device, as the designer draws them. */
 export const designIcon = new LabIcon({
   name: 'jupyter_dtf:design',
   svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 22 22">

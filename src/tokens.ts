@@ -7,9 +7,9 @@ import type { Preferences } from './model/preferences';
 import type { RunsModel } from './model/runs';
 import type { ServerModel } from './model/server';
 
-/** What the plugins of this extension share: one connection, and the models that it keeps true. */
+/** What the plugins of this extension share: one connection, and the models that it keeps up to date. */
 export interface IDtf {
-  /** The routes, for what no model keeps. */
+  /** The REST API, for whatever no model stores. */
   readonly api: RestApi;
   readonly server: ServerModel;
   readonly clusters: ClustersModel;
@@ -19,7 +19,7 @@ export interface IDtf {
 
 export const IDtf = new Token<IDtf>('jupyter_dtf:IDtf', 'Clusters and runs of distributed TensorFlow, as they change.');
 
-/** Which clusters are the open notebooks'. */
+/** The clusters of the open notebooks. */
 export type INotebookClusters = NotebookClusters;
 
 export const INotebookClusters = new Token<INotebookClusters>(
@@ -27,7 +27,7 @@ export const INotebookClusters = new Token<INotebookClusters>(
   "Which cluster is a notebook's."
 );
 
-/** The commands, as JupyterLab knows them. */
+/** The ids of the commands in JupyterLab. */
 export const CommandIDs = {
   showPanel: 'jupyter-dtf:show-panel',
   refresh: 'jupyter-dtf:refresh',

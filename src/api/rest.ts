@@ -40,10 +40,10 @@ import type {
   TraceData
 } from './schema';
 
-/** Where the server extension answers, below the Jupyter server's base URL. */
+/** The path of the server extension's API, relative to the Jupyter server's base URL. */
 export const API_PATH = 'jupyter-dtf/api';
 
-/** The server refused a request; `field` names the part of the body that is meant, if one is. */
+/** The server refused a request; `field` names the offending part of the body, if there is one. */
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -86,7 +86,7 @@ export class RestApi {
     return this._request('DELETE', ['clusters', name]);
   }
 
-  /** How the machines of a cluster's hosts were since `after`, in seconds since the epoch. */
+  /** Metrics of the machines of a cluster's hosts since `after`, in seconds since the epoch. */
   machines(name: string, after: number): Promise<MachineSeries[]> {
     const query = new URLSearchParams({ after: String(after) });
     return this._request('GET', ['clusters', name, 'machines'], undefined, undefined, query);
@@ -113,7 +113,7 @@ export class RestApi {
     return this._request('GET', ['examples']);
   }
 
-  /** Copy an example into a folder below the server's root; says where it is. */
+  /** Copy an example into a folder below the server's root and return its path. */
   copyExample(name: string, folder: string): Promise<ExampleCopy> {
     return this._request('POST', ['examples', name], { folder });
   }
@@ -122,7 +122,7 @@ export class RestApi {
     return this._request('GET', ['runs']);
   }
 
-  /** Name, tag or note a run; archive it, delete it, or have it back. */
+  /** Name, tag or annotate a run; archive, delete or restore it. */
   patchRun(id: string, patch: RunPatch): Promise<RunInfo> {
     return this._request('PATCH', ['runs', id], patch);
   }
@@ -131,7 +131,7 @@ export class RestApi {
     return this._request('POST', ['runs', id, 'stop'], {});
   }
 
-  /** Ask the program that drives a search to stop it, or to have more trials. */
+  /** Ask the program that drives a search to stop it or to add trials. */
   askSearch(id: string, request: SearchRequest): Promise<void> {
     return this._request('POST', ['searches', id], request);
   }
@@ -144,12 +144,12 @@ export class RestApi {
     return this._request('POST', ['runs', id, 'continue'], {});
   }
 
-  /** Have the next steps of a running run traced, on all its tasks. */
+  /** Trace the next steps of a running run on all of its tasks. */
   profileRun(id: string, request: RunProfileRequest): Promise<void> {
     return this._request('POST', ['runs', id, 'profile'], request);
   }
 
-  /** A new run that goes on with this one on a cluster, from its newest checkpoint or that of a step. */
+  /** Resume a run as a new run on a cluster, from its newest checkpoint or from that of a given step. */
   resumeRun(id: string, request: ResumeRequest): Promise<RunInfo> {
     return this._request('POST', ['runs', id, 'resume'], request);
   }
@@ -158,7 +158,7 @@ export class RestApi {
     return this._request('DELETE', ['runs', id]);
   }
 
-  /** The lines of some metrics between two values of x, as fine as the width asks for. */
+  /** The lines of some metrics between two values of x, at the resolution that `width` calls for. */
   seriesPart(
     id: string,
     part: { metrics: string[]; start: number; end: number; width: number; x: string }
@@ -174,7 +174,7 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'series'], undefined, undefined, query);
   }
 
-  /** Which histograms, pictures, texts and tables there are of a run. */
+  /** The histograms, images, texts and tables of a run. */
   media(id: string): Promise<MediaSeries[]> {
     return this._request('GET', ['runs', id, 'media']);
   }
@@ -184,30 +184,30 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'histograms'], undefined, undefined, query);
   }
 
-  /** The text of a step, or the last before it. */
+  /** The text at a step, or the latest one before it. */
   text(id: string, name: string, task: string, step: number): Promise<ReportedText> {
     const query = new URLSearchParams({ name, task, step: String(step) });
     return this._request('GET', ['runs', id, 'text'], undefined, undefined, query);
   }
 
-  /** The table of a step, or the last before it. */
+  /** The table at a step, or the latest one before it. */
   table(id: string, name: string, task: string, step: number): Promise<ReportedTable> {
     const query = new URLSearchParams({ name, task, step: String(step) });
     return this._request('GET', ['runs', id, 'table'], undefined, undefined, query);
   }
 
-  /** The picture of a step, or the last before it. */
+  /** The image at a step, or the latest one before it. */
   image(id: string, name: string, task: string, step: number): Promise<Picture> {
     const query = new URLSearchParams({ name, task, step: String(step) });
     return this._request('GET', ['runs', id, 'image'], undefined, undefined, query);
   }
 
-  /** What ran where in a run's traced steps. Rejects with status 404 where none were. */
+  /** What ran where during a run's traced steps. Rejects with status 404 if no steps were traced. */
   trace(id: string): Promise<TraceData> {
     return this._request('GET', ['runs', id, 'trace']);
   }
 
-  /** A page of what a run's tasks have printed: before or after a time, without either the end of it. */
+  /** A page of the output of a run's tasks, before or after a time; the last page if neither is given. */
   output(id: string, page: { before?: number; after?: number; task?: string }): Promise<OutputPage> {
     const query = new URLSearchParams();
     if (page.task) {
@@ -222,27 +222,27 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'output'], undefined, undefined, query);
   }
 
-  /** Where all that a task has printed, or all tasks, can be downloaded; with a text only lines that have it. */
+  /** The download URL of the output of one task, or of all tasks; with `find`, only of the lines that contain it. */
   outputUrl(id: string, task: string, find: string): string {
     return `${this._url(['runs', id, 'output.txt'])}?${new URLSearchParams({ task, find })}`;
   }
 
-  /** Where all of a run's trace is, in Chrome's trace format, to be downloaded. */
+  /** The download URL of a run's whole trace in Chrome's trace format. */
   chromeTraceUrl(id: string): string {
     return this._url(['runs', id, 'chrome-trace.json']);
   }
 
-  /** What the design of this text would make, and what is wrong with it or with the text. */
+  /** What a design with this text would create, and the problems in the design or its text. */
   checkDesign(text: string): Promise<DesignReport> {
     return this._request('POST', ['designs', 'check'], text);
   }
 
-  /** Where the layers go of which nobody said where. */
+  /** Place the layers that have not been placed by hand. */
   placeDesign(design: Design, signal?: AbortSignal): Promise<Placement> {
     return this._request('POST', ['designs', 'place'], design, signal);
   }
 
-  /** The layers of a `.keras` file or a SavedModel, by its path below the server's root. */
+  /** The layers of a `.keras` file or a SavedModel, given its path below the server's root. */
   describeModel(path: string, signal?: AbortSignal): Promise<LayerGraph> {
     return this._request('POST', ['designs', 'describe'], { path }, signal);
   }
@@ -252,37 +252,40 @@ export class RestApi {
     return this._request('POST', ['designs', 'profile'], { design, cluster }, signal);
   }
 
-  /** A program in plain TensorFlow that trains the design's model as it is placed. */
+  /** A program in plain TensorFlow that trains the design's model with its placement. */
   scriptOf(design: Design): Promise<string> {
     return this._request('POST', ['designs', 'script'], design);
   }
 
-  /** What a design's model would do on other numbers of tasks, one forecast for each of the settings. */
+  /** How a design's model would perform with other numbers of tasks: one forecast for each of the settings. */
   forecastDesign(request: ForecastRequest, signal?: AbortSignal): Promise<Forecast[]> {
     return this._request('POST', ['designs', 'forecast'], request, signal);
   }
 
-  /** The fewest machines that reach a target. */
+  /** The smallest number of machines that reaches a target. */
   planDesign(request: PlanRequest, signal?: AbortSignal): Promise<ScalePlan> {
     return this._request('POST', ['designs', 'plan'], request, signal);
   }
 
-  /** The devices and networks that a forecast knows by name. */
+  /** The devices and networks with built-in figures for forecasts. */
   hardware(): Promise<Hardware> {
     return this._request('GET', ['hardware']);
   }
 
-  /** What a run's program would do on other numbers of tasks, from its own steps. Rejects with status 409 where it has too few. */
+  /**
+   * How a run's program would perform with other numbers of tasks, based on its own steps. Rejects with status 409 if
+   * it has too few.
+   */
   forecastRun(id: string, settings: ForecastSettings, signal?: AbortSignal): Promise<Forecast> {
     return this._request('POST', ['runs', id, 'forecast'], settings, signal);
   }
 
-  /** What a run did beside what was forecast for it. */
+  /** A run's performance compared with its forecast. */
   efficiency(id: string): Promise<EfficiencyReport> {
     return this._request('GET', ['runs', id, 'efficiency']);
   }
 
-  /** Where the layers of a run were to be, and where they were. Rejects with status 404 where nothing was traced. */
+  /** The planned and the actual placement of a run's layers. Rejects with status 404 if nothing was traced. */
   runPlacement(id: string): Promise<RunPlacement> {
     return this._request('GET', ['runs', id, 'placement']);
   }
@@ -301,7 +304,7 @@ export class RestApi {
     const url = query ? `${this._url(path)}?${query}` : this._url(path);
     const init: RequestInit = { method, ...(signal ? { signal } : {}) };
     if (body !== undefined) {
-      init.body = typeof body === 'string' ? body : JSON.stringify(body); // a string is JSON already
+      init.body = typeof body === 'string' ? body : JSON.stringify(body); // a string is already JSON
       init.headers = { 'Content-Type': 'application/json' };
     }
     const response = await ServerConnection.makeRequest(url, init, this.settings);
@@ -320,7 +323,7 @@ function readError(response: Response, text: string): ApiError {
       return new ApiError(info.message, response.status, info.error ?? '', info.field ?? '');
     }
   } catch {
-    // Not this extension's answer: a proxy's page, or the server's own.
+    // Not a response of this extension: a proxy's page, or one from the Jupyter server itself.
   }
   return new ApiError(`${response.status} ${response.statusText}`.trim(), response.status);
 }

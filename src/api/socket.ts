@@ -7,43 +7,45 @@ import { API_PATH } from './rest';
 import { OLDEST, PROTOCOL } from './schema';
 import type { ClientMessage, HelloMessage, ServerMessage } from './schema';
 
-/** The socket's one state. `waiting`: closed, and due to be opened again. */
+/** State of the socket. `waiting`: closed, with a reconnection scheduled. */
 export type SocketState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
 
-/** What one run's events and series are asked for with. */
+/** Which of a run's events and series are requested. */
 export interface Subscription {
   /** Events from this sequence number on. */
   next: number;
   /** Points per series are decimated to about this many pixels. */
   width: number;
   x: string;
-  /** The metrics whose series are wanted. */
+  /** The metrics whose series are requested. */
   metrics: readonly string[];
 }
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 30_000;
 
-/** Whether there is a protocol that this page and the server both speak. A server that names none is of before. */
+/**
+ * Whether this page and the server have a protocol version in common. A server that names none is older than the check.
+ */
 export function understood(server: Partial<Pick<HelloMessage, 'protocol' | 'oldest'>>): boolean {
   const { protocol = 0, oldest = 0 } = server;
   return Math.max(oldest, OLDEST) <= Math.min(protocol, PROTOCOL);
 }
 
-/** How long to wait before attempt number `attempt` (from 0): exponential, with jitter over its upper half. */
+/** Delay before attempt number `attempt` (from 0): exponential, with jitter over the upper half. */
 export function backoff(attempt: number, random: () => number = Math.random): number {
   const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
   return longest * (0.5 + 0.5 * random());
 }
 
 /**
- * The one WebSocket to the server. It comes back by itself, and asks for each subscribed run from where it stopped, so
- * that a lost connection leaves no gap and repeats nothing.
+ * The single WebSocket to the server. It reconnects by itself and resumes each subscribed run where it stopped, so that
+ * a lost connection leaves no gaps and repeats nothing.
  */
 export class EventSocket implements IDisposable {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
-  /** Where the server takes it, without what is said in its query. */
+  /** The socket's URL without its query. */
   get url(): string {
     return URLExt.join(this._settings.wsUrl, API_PATH, 'events');
   }
@@ -64,20 +66,23 @@ export class EventSocket implements IDisposable {
     return this._state === 'closed';
   }
 
-  /** Open now, also when waiting for the next attempt. */
+  /** Open the socket now, even while waiting for the next attempt. */
   connect(): void {
     if (this._state === 'idle' || this._state === 'waiting') {
       this._open();
     }
   }
 
-  /** Ask for a run, or ask again with another width or x. Kept, and repeated after every reconnect. */
+  /**
+   * Subscribe to a run, or change the width or x axis of a subscription. Subscriptions are repeated after every
+   * reconnect.
+   */
   subscribe(run: string, subscription: Subscription): void {
     this._subscriptions.set(run, { ...subscription });
     this._ask(run);
   }
 
-  /** Want the series of other metrics of a subscribed run. */
+  /** Request the series of other metrics of a subscribed run. */
   show(run: string, metrics: readonly string[]): void {
     const subscription = this._subscriptions.get(run);
     if (subscription) {
@@ -131,9 +136,9 @@ export class EventSocket implements IDisposable {
       this._foreign = !understood(message);
     }
     if (this._foreign) {
-      return; // what it says may mean something else here; the panel says what to do
+      return; // its messages may mean something else to this page; the panel tells the user what to do
     }
-    // A server that accepts and then drops at once is not back: only a message proves it.
+    // A server that accepts a connection and drops it at once has not recovered: only a message resets the attempts.
     this._attempt = 0;
     if (message.type === 'events') {
       const subscription = this._subscriptions.get(message.run);
@@ -156,7 +161,7 @@ export class EventSocket implements IDisposable {
   }
 
   private _send(message: ClientMessage): void {
-    // While it is not open nothing is queued: opening asks for every subscription anew.
+    // Nothing is queued while the socket is not open: opening sends all subscriptions again.
     if (this._state === 'open') {
       this._socket?.send(JSON.stringify(message));
     }

@@ -1,8 +1,8 @@
-/** Which alarms of runs a person has not been told of yet. Pure but for what it remembers. */
+/** Which alarms of runs the user has not been notified of yet. Pure except for what it remembers. */
 
 import type { Alarm, RunInfo } from '../api/schema';
 
-/** What is known when the page is loaded is of the past: only what comes after the first look is new. */
+/** Whatever is known when the page loads counts as old: only alarms that arrive after the first look are new. */
 export class AlarmWatch {
   /** The alarms that are new since the last look, each with its run. */
   look(runs: readonly RunInfo[]): [RunInfo, Alarm][] {
@@ -21,7 +21,7 @@ export class AlarmWatch {
   }
 
   private _began = false;
-  // The newest run of the last look: one that is older and comes later was had back, and tells nothing new.
+  // The newest run at the last look: an older one that appears later was restored, and its alarms are not new.
   private _since = 0;
   private readonly _newest = new Map<string, number>();
 }

@@ -1,4 +1,7 @@
-/** The cluster half of a design: hosts with devices, tasks put on them. Pure; the functions that change take a draft. */
+/**
+ * The cluster half of a design: hosts with devices, and tasks placed on them. Pure; the functions that change anything
+ * take a draft.
+ */
 
 import {
   type ClusterDesign,
@@ -22,20 +25,20 @@ export interface DesignTask {
   job: string;
   index: number;
   place: TaskPlace | undefined;
-  /** It has a place, on a device that is drawn. */
+  /** Whether it is placed on a device of the drawing. */
   isDrawn: boolean;
 }
 
-/** A device of a host that tasks can be put on. */
+/** A device of a host that tasks can be placed on. */
 export interface HostDevice {
   host: string;
   /** `CPU` or `GPU:1`. */
   device: string;
-  /** 0 where it is not known. */
+  /** 0 if unknown. */
   memory_bytes: number;
 }
 
-/** The jobs by rank: chief, worker, others by name, ps, evaluator. */
+/** The jobs in order of rank: chief, worker, others by name, ps, evaluator. */
 export function rankedJobs(jobs: Readonly<Record<string, number>>): string[] {
   const others = Object.keys(jobs)
     .filter(job => !FIRST_JOBS.includes(job) && !CPU_JOBS.includes(job))
@@ -44,8 +47,8 @@ export function rankedJobs(jobs: Readonly<Record<string, number>>): string[] {
 }
 
 /**
- * All tasks in order of rank, which is the order that gives them their colours. Of a job that is said to have more tasks
- * than one can have, as many as it can.
+ * All tasks in order of rank, which also determines their colours. If a job claims more tasks than the maximum, only
+ * the maximum is returned.
  */
 export function tasksOf(cluster: Readonly<ClusterDesign>): DesignTask[] {
   const places = new Map(cluster.tasks.map(place => [`${place.job}:${place.index}`, place]));
@@ -67,12 +70,12 @@ export function devicesOfHost(host: Readonly<HostDesign>): HostDevice[] {
   ];
 }
 
-/** All devices, host by host. */
+/** All devices, grouped by host. */
 export function devicesOf(cluster: Readonly<ClusterDesign>): HostDevice[] {
   return cluster.hosts.flatMap(devicesOfHost);
 }
 
-/** Put a task on a device. Its cap goes with it as long as the device is the same. */
+/** Place a task on a device. Its memory cap is kept if the device stays the same. */
 export function putTask(draft: ClusterDesign, task: string, host: string, device: string): void {
   const [job, index] = partsOf(task);
   const known = draft.tasks.find(place => place.job === job && place.index === index);
@@ -85,12 +88,12 @@ export function putTask(draft: ClusterDesign, task: string, host: string, device
   }
 }
 
-/** Take a task from its device: it goes where there is room. */
+/** Remove a task from its device: it will be placed wherever there is room. */
 export function freeTask(draft: ClusterDesign, task: string): void {
   draft.tasks = draft.tasks.filter(place => `${place.job}:${place.index}` !== task);
 }
 
-/** The most memory that a placed task may take; 0: all. */
+/** Set the memory limit of a placed task; 0 means all of the device's memory. */
 export function capTask(draft: ClusterDesign, task: string, memoryBytes: number): void {
   const place = draft.tasks.find(({ job, index }) => `${job}:${index}` === task);
   if (place) {
@@ -98,7 +101,7 @@ export function capTask(draft: ClusterDesign, task: string, memoryBytes: number)
   }
 }
 
-/** Put all tasks of a job on devices in turn: `ps` and `evaluator` on CPUs, others on GPUs where there are any. */
+/** Place all tasks of a job on devices in turn: `ps` and `evaluator` on CPUs, others on GPUs if there are any. */
 export function layOut(draft: ClusterDesign, job: string): void {
   const devices = devicesOf(draft);
   const gpus = CPU_JOBS.includes(job) ? [] : devices.filter(({ device }) => device !== 'CPU');
@@ -112,20 +115,20 @@ export function layOut(draft: ClusterDesign, job: string): void {
   }
 }
 
-/** Put all tasks of a job on one device. */
+/** Place all tasks of a job on one device. */
 export function putJob(draft: ClusterDesign, job: string, host: string, device: string): void {
   for (let index = 0; index < (draft.jobs[job] ?? 0); index++) {
     putTask(draft, `${job}:${index}`, host, device);
   }
 }
 
-/** Have this many tasks of a job. Places of those that go are forgotten. */
+/** Set the number of tasks of a job. The placements of removed tasks are dropped. */
 export function setCount(draft: ClusterDesign, job: string, count: number): void {
   draft.jobs[job] = count;
   draft.tasks = draft.tasks.filter(place => place.job !== job || place.index < count);
 }
 
-/** Add a job that is usual and not there yet, with one task; returns its name. */
+/** Add one of the usual jobs that is still missing, with one task; returns its name. */
 export function addJob(draft: ClusterDesign): string {
   let job = USUAL_JOBS.find(name => !Object.hasOwn(draft.jobs, name));
   for (let number = 0; job === undefined; number++) {
@@ -148,20 +151,22 @@ export function renameJob(draft: ClusterDesign, from: string, to: string): void 
   sortPlaces(draft);
 }
 
-/** Add a host with a name that is free; returns the name. */
+/** Add a host with an unused name; returns the name. */
 export function addHost(draft: ClusterDesign, host: Partial<HostDesign> = {}): string {
   const name = freeName(draft, host.name ?? 'host-0');
   draft.hosts.push({ cpus: 1, memory_bytes: 0, gpus: [], ...host, name });
   return name;
 }
 
-/** Remove a host. Its tasks go where there is room. */
+/** Remove a host. Its tasks will be placed wherever there is room. */
 export function removeHost(draft: ClusterDesign, name: string): void {
   draft.hosts = draft.hosts.filter(host => host.name !== name);
   draft.tasks = draft.tasks.filter(place => place.host !== name);
 }
 
-/** Change a host. Tasks stay on it under its new name; those on GPUs that go are placed where there is room. */
+/**
+ * Change a host. Its tasks follow a new name; tasks on GPUs that were removed will be placed wherever there is room.
+ */
 export function changeHost(draft: ClusterDesign, name: string, change: Partial<HostDesign>): void {
   const host = draft.hosts.find(other => other.name === name);
   if (!host) {
@@ -174,14 +179,14 @@ export function changeHost(draft: ClusterDesign, name: string, change: Partial<H
     .map(place => (place.host === name ? { ...place, host: host.name } : place));
 }
 
-/** Have these hosts and no others. Tasks stay on devices that are still there. */
+/** Replace all hosts. Tasks stay on the devices that still exist. */
 export function setHosts(draft: ClusterDesign, hosts: readonly HostDesign[]): void {
   draft.hosts = hosts.map(host => ({ ...host, gpus: [...host.gpus] }));
   const there = new Set(devicesOf(draft).map(({ host, device }) => `${host}/${device}`));
   draft.tasks = draft.tasks.filter(place => there.has(`${place.host}/${place.device}`));
 }
 
-/** The hosts of a running cluster, as they would be drawn. */
+/** The hosts of a running cluster as hosts of a design. */
 export function hostsFrom(hosts: readonly HostInfo[]): HostDesign[] {
   return hosts.map(host => ({
     name: host.drawn || host.name,
@@ -191,23 +196,23 @@ export function hostsFrom(hosts: readonly HostInfo[]): HostDesign[] {
   }));
 }
 
-/** The hosts of a running cluster, each under the name of the drawn one that it is. */
+/** The hosts of a running cluster, keyed by the names of the corresponding hosts in the drawing. */
 export function liveHosts(hosts: readonly HostInfo[]): Map<string, HostInfo> {
   return new Map(hosts.map(host => [host.drawn || host.name, host]));
 }
 
-/** Whether a job may have this name. */
+/** Whether this is a valid name for a job. */
 export function isJobName(name: string): boolean {
   return JOB_NAME.test(name);
 }
 
-/** The number of tasks that was typed; null while it is none that a job can have. */
+/** The number of tasks that was typed; null if it is not a valid number of tasks. */
 export function readCount(typed: string): number | null {
   const count = Number(typed);
   return typed.trim() !== '' && Number.isInteger(count) && count >= 1 && count <= MAX_TASKS_PER_JOB ? count : null;
 }
 
-/** The request that starts the cluster as it is drawn, under its own name or the one given. */
+/** The request that starts the designed cluster, under its own name or the given one. */
 export function requestOf(cluster: Readonly<ClusterDesign>, name: string): ClusterRequest {
   const { kind, jobs, options, hosts, tasks } = cluster;
   return { name: cluster.name || name, kind, jobs, options, hosts, tasks };
@@ -221,7 +226,7 @@ export function designFrom(request: ClusterRequest): Design {
   return design;
 }
 
-/** A cluster that runs, as a design: its hosts, and its tasks where they are now. */
+/** A running cluster as a design: its hosts, and its tasks in their current places. */
 export function designOf(cluster: ClusterInfo, request: ClusterRequest | undefined): Design {
   const named = (host: string) => cluster.hosts.find(({ name }) => name === host)?.drawn || host;
   return designFrom({
@@ -242,7 +247,7 @@ function defined<T extends object>(values: T): Partial<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
-/** A name for a cluster, made of a file's: `My Design.dtf` is `my-design`. */
+/** A cluster name derived from a file name: `My Design.dtf` gives `my-design`. */
 export function clusterName(path: string): string {
   const stem = path
     .split('/')
@@ -260,7 +265,7 @@ function partsOf(task: string): [string, number] {
   return [job, Number(index)];
 }
 
-/** Places in order of rank, so that the file does not say in which order they were drawn. */
+/** Sort the placements by rank, so that the file does not depend on the order in which they were made. */
 function sortPlaces(draft: ClusterDesign): void {
   const ranks = new Map(rankedJobs(draft.jobs).map((job, rank) => [job, rank]));
   const rank = (place: TaskPlace) => ranks.get(place.job) ?? ranks.size;

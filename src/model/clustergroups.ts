@@ -1,20 +1,23 @@
-/** Hosts of a drawing that are alike, as one: what of many hosts and tasks is drawn. Pure. */
+/** Identical hosts of a drawing, combined into one: how a drawing copes with many hosts and tasks. Pure. */
 
 import type { ClusterDesign, HostDesign } from '../api/schema';
 import { type DesignTask, devicesOfHost } from './clusterdesign';
 
-/** Hosts that follow each other and are alike; one that is not has a group of its own. */
+/** Consecutive identical hosts; any other host is a group of its own. */
 export interface HostGroup {
-  /** The name of its first host, which tells it from others. */
+  /** The name of its first host, which identifies the group. */
   key: string;
   hosts: readonly HostDesign[];
 }
 
-// Fewer hosts are drawn one by one, and so are fewer that are alike.
+// Below this number, hosts are drawn individually; so are shorter sequences of identical hosts.
 const MANY_HOSTS = 12;
 const LEAST_ALIKE = 4;
 
-/** A cluster's hosts in their order. Alike are those of the same cores, memory and GPUs, with as many tasks of each job on each device. */
+/**
+ * A cluster's hosts, grouped, in order. Hosts are identical if they have the same cores, memory and GPUs, and the same
+ * number of tasks of each job on each device.
+ */
 export function hostGroups(
   cluster: Readonly<ClusterDesign>,
   byDevice: ReadonlyMap<string, readonly DesignTask[]>
@@ -36,7 +39,7 @@ export function hostGroups(
   return groups.flatMap(group => (group.hosts.length < LEAST_ALIKE ? group.hosts.map(alone) : [group]));
 }
 
-/** The tasks on each device of a group's hosts together, under the device's name. */
+/** The tasks on each device of all hosts of a group, by device name. */
 export function tasksOfGroup(
   group: HostGroup,
   byDevice: ReadonlyMap<string, readonly DesignTask[]>

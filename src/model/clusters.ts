@@ -4,7 +4,7 @@ import type { RestApi } from '../api/rest';
 import type { ClusterInfo, ClusterRequest, KindInfo, Preview, Template } from '../api/schema';
 import type { EventSocket } from '../api/socket';
 
-/** The user's clusters, and the templates to start others from. */
+/** The user's clusters, and the templates for new ones. */
 export class ClustersModel {
   constructor(
     private readonly _api: RestApi,
@@ -23,7 +23,7 @@ export class ClustersModel {
     return this._changed;
   }
 
-  /** Whether the list has come at least once. */
+  /** Whether the list has been received at least once. */
   get isReady(): boolean {
     return this._ready;
   }
@@ -32,7 +32,7 @@ export class ClustersModel {
     return this._clusters;
   }
 
-  /** Templates of which no cluster of the same name is there. */
+  /** Templates that have no cluster of the same name. */
   get idleTemplates(): readonly Template[] {
     const names = new Set(this._clusters.map(cluster => cluster.name));
     return this._templates.filter(template => !names.has(template.name));
@@ -46,7 +46,7 @@ export class ClustersModel {
     return this._clusters.find(cluster => cluster.name === name);
   }
 
-  /** Fetch what the socket does not tell: the templates. */
+  /** Fetch what the socket does not send: the templates. */
   async refresh(): Promise<void> {
     this._templates = await this._api.templates();
     this._changed.emit();
@@ -87,13 +87,13 @@ export class ClustersModel {
     await this.refresh();
   }
 
-  /** Remember a running cluster as a template: what it was started with here, else what it shows of itself. */
+  /** Save a running cluster as a template: from the request that started it here, or else from what is known of it. */
   keepCluster(cluster: ClusterInfo): Promise<void> {
     const request = this._requests.get(cluster.name) ?? { kind: cluster.kind };
     return this.keepTemplate(cluster.name, { ...request, kind: cluster.kind, jobs: cluster.jobs });
   }
 
-  /** What a cluster was started with, if it was started from this page. */
+  /** The request that a cluster was started with, if it was started from this page. */
   requestOf(name: string): ClusterRequest | undefined {
     return this._requests.get(name);
   }

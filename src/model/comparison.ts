@@ -1,16 +1,16 @@
-/** What a run did beside what a design has drawn. Pure. */
+/** Compares what a run did with what a design has drawn. Pure. */
 
 import type { Design, LayerPlace, RunInfo } from '../api/schema';
-import { placesOf } from './places';
+import { placesOf } from './layerplacement';
 import { baseName } from './runnames';
 
-/** A layer of a run, where it was to be, where it was, and where the drawing has it. */
+/** A layer of a run: its planned place, its actual place, and its place in the drawing. */
 export interface ComparedLayer extends LayerPlace {
-  /** Null: the drawing has no such layer. */
+  /** Null if the drawing has no such layer. */
   drawn: readonly string[] | null;
-  /** It ran elsewhere than planned. */
+  /** Whether it ran elsewhere than planned. */
   elsewhere: boolean;
-  /** The run's plan for it is not the drawing's. */
+  /** Whether the run's plan for it differs from the drawing. */
   otherwise: boolean;
 }
 
@@ -18,15 +18,15 @@ export interface Comparison {
   layers: readonly ComparedLayer[];
   elsewhere: number;
   otherwise: number;
-  /** How many layers of the run are in the drawing. */
+  /** How many of the run's layers are in the drawing. */
   common: number;
   /** How many layers the drawing has. */
   drawn: number;
-  /** Whether the run's layers are the drawing's, all of them and no others. */
+  /** Whether the run's layers are exactly those of the drawing. */
   sameModel: boolean;
 }
 
-/** Compare the layers of a run with a drawing, which may have changed since, or be of another model. */
+/** Compare the layers of a run with a drawing, which may have changed since the run, or may be of another model. */
 export function compare(ran: readonly LayerPlace[], design: Design): Comparison {
   const there = new Set(design.model?.graph.layers.map(layer => layer.id));
   const layers = ran.map(place => {
@@ -44,12 +44,12 @@ export function compare(ran: readonly LayerPlace[], design: Design): Comparison 
   };
 }
 
-/** A layer for which nothing was planned runs where its input is: that is not elsewhere. */
+/** A layer with no planned place runs where its input is: that does not count as elsewhere. */
 function ranElsewhere({ planned, actual }: LayerPlace): boolean {
   return planned.length > 0 && (planned.length !== actual.length || planned.some(device => !actual.includes(device)));
 }
 
-/** A run's plan has the devices of all replicas, those that are drawn first. */
+/** A run's plan includes the devices of all replicas; those of the drawing come first. */
 function plannedOtherwise({ planned }: LayerPlace, drawn: readonly string[] | null, design: Design): boolean {
   return (
     drawn !== null &&
@@ -57,14 +57,14 @@ function plannedOtherwise({ planned }: LayerPlace, drawn: readonly string[] | nu
   );
 }
 
-/** The pipelines that a drawing can be compared with, in the order in which they come. */
+/** The pipeline runs that a drawing can be compared with, in the order in which they are listed. */
 export interface ComparableRuns {
-  /** On the design's cluster, or of a model of its model's name. */
+  /** Runs on the design's cluster, or of a model with the same name. */
   own: readonly RunInfo[];
   others: readonly RunInfo[];
 }
 
-/** Those of the runs that took a step: where the layers of another ran is not known. `cluster`: the design's. */
+/** The runs that completed at least one step: the placement of others is not known. `cluster`: that of the design. */
 export function comparableRuns(runs: readonly RunInfo[], design: Design, cluster: string): ComparableRuns {
   const trained = runs.filter(
     run => run.strategy === 'pipeline' && (run.progress.done > 0 || run.state === 'succeeded')

@@ -12,43 +12,46 @@ const LABEL = 'jupyter-dtf:label';
 
 type SharedText = DocumentRegistry.ICodeModel['sharedModel'];
 
-/** The part of the REST routes that a design needs to be checked. */
+/** The part of the REST API that checking a design needs. */
 export type DesignChecker = Pick<RestApi, 'checkDesign'>;
 
 /**
- * A `.dtf` document: the design that a text document's model holds.
+ * A `.dtf` document: the design in the text of a text document's model.
  *
- * The text is the truth. Undo, redo, saving, several views and other people's changes are the text's; this reads it
- * again whenever it changes, and writes changes into it.
+ * The text is the single source of truth. Undo, redo, saving, multiple views and collaborators' edits all act on the
+ * text; this class parses it again whenever it changes, and writes changes into it.
  */
 export class DesignModel implements IDisposable {
-  /** `isReadOnly` says whether the file may not be written, which is known once it has been read. */
+  /** `isReadOnly` says whether the file is read-only, which is known once it has been read. */
   constructor(
     private readonly _text: DocumentRegistry.ICodeModel,
     private readonly _api: DesignChecker,
     private readonly _isReadOnly: () => boolean = () => false
   ) {
     _text.contentChanged.connect(this._read, this);
-    this._undoing?.on('stack-cleared', this._onCleared); // that it was loaded cannot be undone
+    this._undoing?.on('stack-cleared', this._onCleared); // loading the document cannot be undone
     this._read();
   }
 
-  /** The design, never to be changed in place. While the text cannot be read, the last one that could. */
+  /** The design, never to be changed in place. While the text is invalid, the last valid design. */
   get design(): Readonly<Design> {
     return this._design;
   }
 
-  /** Why the text is no design, and where; null while it is one. An OlderDesign until the server has read it. */
+  /**
+   * Why the text is not a valid design, and where; null if it is valid. An OlderDesign until the server has converted
+   * it.
+   */
   get error(): DesignError | null {
     return this._error;
   }
 
-  /** The design, the error, or what can be undone is another. */
+  /** Emitted when the design, the error, or what can be undone has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** What the server says of the design: of this one, or while it is asked of an earlier one. */
+  /** The server's report on the design; while the design is being checked, that on an earlier one. */
   get report(): DesignReport | null {
     return this._report;
   }
@@ -57,7 +60,7 @@ export class DesignModel implements IDisposable {
     return this._reportChanged;
   }
 
-  /** Why the server could not be asked, in words. */
+  /** Why the server could not be reached, as a message. */
   get checkFailure(): string {
     return this._checkFailure;
   }
@@ -66,25 +69,25 @@ export class DesignModel implements IDisposable {
     return this._text.readOnly || this._isReadOnly();
   }
 
-  /** Whether `edit` does anything. */
+  /** Whether `edit` has any effect. */
   get canEdit(): boolean {
     return !this.readOnly && this._error === null;
   }
 
   /**
-   * Change a copy of the design and write it as one step that can be undone. `label` names the step ("Place worker:1").
-   * The model's graph is not copied: a recipe may replace it, never change it.
-   * Nothing happens when the document cannot be edited, or the recipe changes nothing.
+   * Change a copy of the design and write it as a single undoable step. `label` names the step ("Place worker:1"). The
+   * model's graph is not copied: a recipe may replace it but must not modify it. Does nothing if the document cannot be
+   * edited or the recipe changes nothing.
    */
   edit(label: string, recipe: (draft: Design) => void): void {
     this._write(recipe, (text, part) => {
-      this._undoing?.stopCapturing(); // what was typed or clicked within half a second would be one step
+      this._undoing?.stopCapturing(); // otherwise edits within half a second would be merged into one step
       text.updateSource(part.start, part.end, part.text);
       this._undoing?.undoStack.at(-1)?.meta.set(LABEL, label);
     });
   }
 
-  /** As `edit`, for what belongs to the picture alone, such as what is folded: undo leaves it as it is. */
+  /** Like `edit`, for the state of the drawing only, such as which blocks are folded: undo does not touch it. */
   keep(recipe: (draft: Design) => void): void {
     this._write(recipe, (text, part) => {
       text.transact(() => text.updateSource(part.start, part.end, part.text), false);
@@ -99,7 +102,7 @@ export class DesignModel implements IDisposable {
     return !this.readOnly && this._text.sharedModel.canRedo();
   }
 
-  /** The label of the step that `undo` takes back; empty where it is not known. */
+  /** The label of the step that `undo` reverts; empty if unknown. */
   get undoLabel(): string {
     return labelOf(this._undoing?.undoStack);
   }
@@ -159,7 +162,7 @@ export class DesignModel implements IDisposable {
   private _read(): void {
     const source = this._text.sharedModel.getSource();
     try {
-      // A document that is being loaded, and a file that was made by "New File", are empty.
+      // A document that is being loaded, and a file created by "New File", are empty.
       this._design = source.trim() === '' ? emptyDesign() : readDesign(source, this._design);
       this._error = null;
     } catch (error) {
@@ -181,7 +184,7 @@ export class DesignModel implements IDisposable {
     try {
       const report = await this._api.checkDesign(source.trim() === '' ? writeDesign(this._design) : source);
       if (!isCurrent()) {
-        return; // it is asked again
+        return; // it will be checked again
       }
       this._report = report;
       this._checkFailure = '';
@@ -195,11 +198,14 @@ export class DesignModel implements IDisposable {
     this._reportChanged.emit();
   }
 
-  /** Take a design of an older version as the server reads it, and refuse what only the server knows to be wrong. */
+  /**
+   * Take over a design of an older version as converted by the server, and reject what only the server can find to be
+   * invalid.
+   */
   private _judge(report: DesignReport): void {
     const problem = report.problems.find(({ line }) => line > 0);
     if (problem) {
-      // Such as keys that repeat: they would be lost with the first edit.
+      // For example duplicate keys: the first edit would drop them.
       this._error = new DesignError(problem.message, problem.line, problem.column);
       this._changed.emit();
     } else if (this._error instanceof OlderDesign && report.text !== '') {

@@ -1,11 +1,11 @@
-/** Designs beside each other: what they say, fact by fact, as a `.dtf` file calls it. Pure. */
+/** Designs side by side: their contents as individual values, named as in a `.dtf` file. Pure. */
 
 import type { Design } from '../api/schema';
 import { formatBytes } from './format';
-import { deviceName, placesOf } from './places';
+import { deviceName, placesOf } from './layerplacement';
 import type { Compared } from './runtable';
 
-/** What a design says, by the paths of its fields; of the layers where each is, by their own names. */
+/** The values of a design, keyed by the paths of its fields; for layers, their placement by layer name. */
 export function factsOf(design: Readonly<Design>): Map<string, string | number> {
   const { cluster, model, placement, run } = design;
   const facts = new Map<string, string | number>([['cluster.kind', cluster.kind]]);
@@ -42,7 +42,7 @@ export function factsOf(design: Readonly<Design>): Map<string, string | number> 
   return facts;
 }
 
-/** Designs beside each other; of what is none there is nothing, and it is none of those that differ. */
+/** Compare designs side by side; null entries have no values and do not count as different. */
 export function compareDesigns(designs: readonly (Readonly<Design> | null)[]): Compared[] {
   const facts = designs.map(design => design && factsOf(design));
   const names = new Set(facts.flatMap(known => [...(known?.keys() ?? [])]));

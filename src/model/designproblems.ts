@@ -1,27 +1,27 @@
-/** What a report says, by what of the cluster it is about. Pure. */
+/** Groups the problems of a report by the part of the cluster that they concern. Pure. */
 
 import type { ClusterDesign, DesignProblem, DesignReport } from '../api/schema';
 
-/** A task (`worker:1`), a job or a host of a design, by its name; null is the cluster as a whole. */
+/** A task (`worker:1`), a job or a host of a design, by name; null for the cluster as a whole. */
 export type Selection = { kind: 'task' | 'job' | 'host'; name: string } | null;
 
-/** What is wrong with something, in words. */
+/** The problems of something, as text. */
 export interface Said {
   message: string;
   isError: boolean;
 }
 
-/** Problems by what they are about. */
+/** Problems grouped by what they concern. */
 export interface SortedProblems {
   tasks: ReadonlyMap<string, Said>;
   jobs: ReadonlyMap<string, Said>;
   hosts: ReadonlyMap<string, Said>;
-  /** Those of the cluster as a whole. */
+  /** Problems of the cluster as a whole. */
   whole: readonly DesignProblem[];
   of(selection: Selection): readonly DesignProblem[];
 }
 
-/** What each task needs of the memory that it has; only where both are known. */
+/** Each task's memory requirement relative to its available memory; only where both are known. */
 export function memoryOfTasks(report: DesignReport | null): Map<string, number> {
   const loads = new Map(report?.prediction?.devices.map(load => [load.device, load]));
   const found = new Map<string, number>();
@@ -34,7 +34,7 @@ export function memoryOfTasks(report: DesignReport | null): Map<string, number> 
   return found;
 }
 
-/** What the field of a problem is about: a task or job by its name, or a host. */
+/** What the field of a problem refers to: a task or job by name, or a host. */
 export function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDesign>): Selection {
   const [, list, number] = /^cluster\.(tasks|hosts)\[(\d+)\]/.exec(problem.field) ?? [];
   const place = list === 'tasks' ? cluster.tasks[Number(number)] : undefined;
@@ -49,7 +49,7 @@ export function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDes
   return job === undefined ? null : { kind: 'job', name: job };
 }
 
-/** Problems by what they are about; those of one thing together in words. */
+/** Group problems by what they concern; the problems of each item are joined into one text. */
 export function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<ClusterDesign>): SortedProblems {
   const maps = { task: new Map<string, Said>(), job: new Map<string, Said>(), host: new Map<string, Said>() };
   const whole: DesignProblem[] = [];

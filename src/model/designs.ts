@@ -4,14 +4,14 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { DESIGN_SUFFIX } from '../api/schema';
 
-/** The folder that a file browser shows, as far as it is needed here. */
+/** The parts of a file browser's folder that are used here. */
 export interface FolderModel {
   readonly path: string;
   items(): Iterable<Contents.IModel>;
   readonly refreshed: ISignal<unknown, void>;
 }
 
-/** The designs of the folder that the file browser shows: their paths, by name. */
+/** The designs in the folder that the file browser shows: their paths, sorted by name. */
 export class DesignsModel implements IDisposable {
   constructor(private readonly _folder: FolderModel) {
     _folder.refreshed.connect(this._read, this);

@@ -1,4 +1,4 @@
-/** The text of a `.dtf` file: read with the place of what is wrong, written as Python writes it. Pure. */
+/** Reads the text of a `.dtf` file, with the positions of errors, and writes it exactly as Python does. Pure. */
 
 import { findNodeAtLocation, parseTree, ParseError, printParseErrorCode } from 'jsonc-parser';
 
@@ -22,12 +22,24 @@ import {
   TaskPlace
 } from '../api/schema';
 import { writeJson } from './jsontext';
-import { anything, array, flag, JsonPath, nullable, number, ReadError, record, struct, text, whole } from './reader';
+import {
+  anything,
+  array,
+  flag,
+  JsonPath,
+  nullable,
+  number,
+  ReadError,
+  record,
+  struct,
+  text,
+  whole
+} from './jsonreaders';
 
-/** The version of the format that is written, and read here. */
+/** The version of the format that is read and written here. */
 export const VERSION = DEFAULTS.Design.version;
 
-/** Why a text is no design. Line and column count from 1. */
+/** Why a text is not a valid design. Line and column count from 1. */
 export class DesignError extends Error {
   constructor(
     message: string,
@@ -39,10 +51,10 @@ export class DesignError extends Error {
   }
 }
 
-/** A text is a design of an older version, which the server knows how to read. */
+/** The text is a design of an older version, which the server can convert. */
 export class OlderDesign extends DesignError {}
 
-/** A design with nothing in it but two workers. */
+/** A design with two workers and nothing else. */
 export function emptyDesign(): Design {
   return structuredClone<Design>(DEFAULTS.Design);
 }
@@ -144,8 +156,8 @@ const design = struct<Design>(
 );
 
 /**
- * The design of a text, with what the text leaves out filled in. `before`: a design that was read or written earlier; where
- * the text has its graph, it is the same object. Throws DesignError, OlderDesign for an older version.
+ * Parse a design, with defaults for whatever the text leaves out. `before`: a design that was read or written earlier;
+ * if the text has the same graph, the graph object is reused. Throws DesignError, or OlderDesign for an older version.
  */
 export function readDesign(source: string, before?: Readonly<Design>): Design {
   return (before?.model && readAround(source, before.model.graph)) ?? readAll(source);
@@ -177,8 +189,8 @@ function readAll(source: string): Design {
 }
 
 /**
- * The design of a text that has this graph in it, read without reading the graph: it is most of a large design, and
- * seldom changes. Null where the text is anything else, or wrong.
+ * Parse a design whose text contains this graph, without parsing the graph: it makes up most of a large design and
+ * seldom changes. Null if the text does not contain it or is invalid.
  */
 function readAround(source: string, graph: LayerGraph): Design | null {
   const known = `"graph": ${textOfGraph(graph)}`;
@@ -198,7 +210,7 @@ function readAround(source: string, graph: LayerGraph): Design | null {
     found.model!.graph = graph;
     return found;
   } catch {
-    return null; // reading all of it finds the place
+    return null; // parsing the whole text finds the position
   }
 }
 
@@ -213,14 +225,14 @@ const NO_GRAPH: LayerGraph = {
 };
 const graphTexts = new WeakMap<LayerGraph, string>();
 
-/** A graph's text, indented as it stands in a design. */
+/** A graph's text, indented as in a design. */
 function textOfGraph(graph: LayerGraph): string {
   const known = graphTexts.get(graph) ?? writeJson(graph).trimEnd().replaceAll('\n', '\n    ');
   graphTexts.set(graph, known);
   return known;
 }
 
-/** The version that a JSON value is of. What has none is version 0, a request for a cluster, when it looks like one. */
+/** The version of a JSON value. One without a version is version 0, a request for a cluster, if it looks like one. */
 function versionOf(plain: unknown): number {
   const { version, kind, jobs } = (plain ?? {}) as Record<string, unknown>;
   if (version === undefined && (kind !== undefined || jobs !== undefined)) {
@@ -229,30 +241,30 @@ function versionOf(plain: unknown): number {
   return Number.isInteger(version) ? (version as number) : VERSION;
 }
 
-/** A design as text, to the byte as Python writes it. */
+/** A design as text, byte for byte as Python writes it. */
 export function writeDesign(value: Readonly<Design>): string {
   const graph = value.model?.graph;
   return writeJson(value, new Map(graph ? [[graph, textOfGraph(graph)]] : []));
 }
 
-/** A copy to be changed. The model's graph is the same object: it is replaced, never changed. */
+/** A copy to be changed. The model's graph is the same object: replace it, never modify it. */
 export function draftOf(value: Readonly<Design>): Design {
   const draft = structuredClone({ ...value, model: null }) as Design;
   draft.model = value.model && { ...value.model, source: { ...value.model.source } };
   return draft;
 }
 
-/** A part of a text, and what is to stand there instead. */
+/** A range of a text and its replacement. */
 export interface Change {
   start: number;
   end: number;
   text: string;
 }
 
-/** Characters that are compared at once. */
+/** Number of characters compared at once. */
 const STRIDE = 1024;
 
-/** The smallest part of `before` that has to be replaced to have `after`; null when they are equal. */
+/** The smallest range of `before` whose replacement yields `after`; null if they are equal. */
 export function change(before: string, after: string): Change | null {
   if (before === after) {
     return null;
@@ -267,7 +279,7 @@ export function change(before: string, after: string): Change | null {
     start++;
   }
   if (isHighSurrogate(before, start - 1)) {
-    start--; // a character of two code units is replaced as one
+    start--; // replace a surrogate pair as a whole
   }
   let kept = 0;
   const stride = () => after.slice(Math.max(start, after.length - kept - STRIDE), after.length - kept);
@@ -288,7 +300,7 @@ function isHighSurrogate(value: string, index: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-/** What is wrong with a text that is no JSON, and where. */
+/** Why a text is not valid JSON, and where. */
 export function syntaxError(source: string): DesignError {
   const errors: ParseError[] = [];
   parseTree(source, errors, { disallowComments: true });
@@ -300,7 +312,7 @@ export function syntaxError(source: string): DesignError {
   return new DesignError(message, ...placeOf(source, first?.offset ?? 0));
 }
 
-/** Where a value stands in the text; where it would, if it is not there. */
+/** The offset of a value in the text, or of its parent if it is missing. */
 export function offsetOf(source: string, path: JsonPath): number {
   const root = parseTree(source);
   for (let length = path.length; root && length > 0; length--) {

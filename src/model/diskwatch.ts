@@ -3,7 +3,7 @@ import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** JupyterLab asks whether a file has changed only when it saves one. This asks while somebody looks. */
+/** JupyterLab checks whether a file has changed on disk only when saving. This checks while the document is visible. */
 export class DiskWatch implements IDisposable {
   constructor(
     private readonly _context: DocumentRegistry.Context,
@@ -12,7 +12,7 @@ export class DiskWatch implements IDisposable {
     _context.saveState.connect(this._onSave, this);
   }
 
-  /** The file on disk is another than the one that was read or written last. */
+  /** Whether the file on disk differs from what was last read or written. */
   get hasChanged(): boolean {
     return this._hasChanged;
   }
@@ -21,7 +21,7 @@ export class DiskWatch implements IDisposable {
     return this._changed;
   }
 
-  /** Look at the file. A document without changes of its own is read again; else `hasChanged` says so. */
+  /** Check the file. A document without unsaved changes is reloaded; otherwise `hasChanged` is set. */
   async look(): Promise<void> {
     const { model, contentsModel, path } = this._context;
     if (!contentsModel || model.collaborative || this._isSaving || this._isLooking || this._isDisposed) {
@@ -32,7 +32,7 @@ export class DiskWatch implements IDisposable {
     try {
       const found = await this._contents.get(path, { content: false });
       if (this._isDisposed || saves !== this._saves || path !== this._context.path) {
-        return; // what was found is what was before
+        return; // the result is from before the save
       }
       const isOther = found.last_modified !== this._context.contentsModel?.last_modified;
       if (isOther && !model.dirty) {
@@ -42,7 +42,7 @@ export class DiskWatch implements IDisposable {
         this._set(isOther);
       }
     } catch {
-      // The server is gone, or the file: JupyterLab says so when it is saved.
+      // The server or the file is gone: JupyterLab reports that on saving.
     } finally {
       this._isLooking = false;
     }

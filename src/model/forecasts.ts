@@ -2,25 +2,25 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { DEFAULTS, type Forecast, type ForecastSettings } from '../api/schema';
 
-/** What a person chooses of a forecast. */
+/** The user's settings for a forecast. */
 export interface ForecastChoices {
-  /** By their ids, in the order of `WAYS`. */
+  /** Ids of the strategies, in the order of `WAYS`. */
   ways: readonly string[];
-  /** Empty: what was measured. */
+  /** Empty: as measured. */
   device: string;
   precision: string;
-  /** Empty: what was measured, or a usual one. */
+  /** Empty: as measured, or a typical network. */
   network: string;
   transport: string;
-  /** Whose batch is `batch`: as many examples for each device however many there are, or for all together. */
+  /** What `batch` is the size of: the batch of each device, whatever their number, or the global batch. */
   batchOf: 'device' | 'all';
-  /** 0: the design's. */
+  /** 0: that of the design. */
   batch: number;
   /** The largest number of tasks. */
   upTo: number;
 }
 
-/** A strategy that can be chosen, with what it is in the settings. */
+/** A strategy that can be chosen, with its value in the settings. */
 export interface Way {
   id: string;
   settings: Partial<ForecastSettings>;
@@ -47,10 +47,10 @@ const FIRST: ForecastChoices = {
   batch: 0,
   upTo: 512
 };
-// A person who types a number is done with it.
+// Delay after which a typed number counts as complete.
 const WAIT_MS = 200;
 
-/** 1, 2, 4, … up to a number of tasks, which is the last. */
+/** 1, 2, 4, … up to and including a number of tasks. */
 export function tasksUpTo(most: number): number[] {
   const found = [];
   for (let tasks = 1; tasks < most; tasks *= 2) {
@@ -59,7 +59,7 @@ export function tasksUpTo(most: number): number[] {
   return [...found, most];
 }
 
-/** What is asked of the server, one for each way. */
+/** The requests to the server, one for each strategy. */
 export function settingsOf(choices: ForecastChoices, ways: readonly Way[]): ForecastSettings[] {
   const { device, precision, network, transport, batchOf, batch, upTo } = choices;
   const common = {
@@ -75,9 +75,9 @@ export function settingsOf(choices: ForecastChoices, ways: readonly Way[]): Fore
   return ways.filter(({ id }) => choices.ways.includes(id)).map(({ settings }) => ({ ...common, ...settings }));
 }
 
-/** Forecasts of what was chosen, asked for anew whenever that changes. */
+/** Forecasts for the current settings, requested again whenever these change. */
 export class ForecastModel {
-  /** `ways`: those that there are to choose from; one is always chosen. */
+  /** `ways`: the available strategies; at least one is always chosen. */
   constructor(
     private readonly _ask: (settings: ForecastSettings[], signal: AbortSignal) => Promise<Forecast[]>,
     readonly ways: readonly Way[] = WAYS
@@ -95,7 +95,7 @@ export class ForecastModel {
     return this._choices;
   }
 
-  /** Those of the choices before, until those of the new ones have come. */
+  /** The forecasts; those of the previous settings until the new ones arrive. */
   get forecasts(): readonly Forecast[] {
     return this._forecasts;
   }
@@ -104,7 +104,7 @@ export class ForecastModel {
     return this._running !== null;
   }
 
-  /** Why there is no forecast; empty: there is one, or it is on its way. */
+  /** Why there is no forecast; empty if there is one or it is on its way. */
   get problem(): string {
     return this._problem;
   }
@@ -122,7 +122,7 @@ export class ForecastModel {
     this.refresh();
   }
 
-  /** What is forecast of has changed, or has been looked at for the first time. */
+  /** Call when the forecast's subject has changed or is shown for the first time. */
   refresh(): void {
     clearTimeout(this._timer);
     this._running?.abort();
@@ -131,7 +131,7 @@ export class ForecastModel {
     this._changed.emit();
   }
 
-  /** Nobody looks any more. */
+  /** Call when the forecast is no longer visible. */
   rest(): void {
     clearTimeout(this._timer);
     this._running?.abort();

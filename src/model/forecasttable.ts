@@ -1,18 +1,18 @@
-/** Forecasts as what is drawn and read: curves, the parts of a step, a table. Pure. */
+/** Forecasts in the form in which they are displayed: curves, the parts of a step, a table. Pure. */
 
 import type { Forecast, ForecastPoint, StepParts } from '../api/schema';
 
-/** The parts of a step in the order in which they are drawn; all but the hidden exchange add up to it. */
+/** The parts of a step in drawing order. They add up to the step: the hidden exchange is not among them. */
 export const PARTS = ['input_s', 'compute_s', 'exposed_s', 'update_s', 'idle_s'] as const;
 export type Part = (typeof PARTS)[number] | 'hidden_s';
 
-/** What a run did, laid over a forecast. */
+/** A run's measurements, to be overlaid on a forecast. */
 export interface Measured {
   tasks: number;
   examplesPerSecond: number;
 }
 
-/** A forecast's points that would work, as columns. */
+/** The feasible points of a forecast, as columns. */
 export interface ForecastCurve {
   x: Float64Array;
   y: Float64Array;
@@ -21,7 +21,7 @@ export interface ForecastCurve {
   linear: Float64Array;
 }
 
-/** Points with a speed; with `possible`, those that would work, else those that would not. */
+/** Points with a known speed: the feasible ones if `possible`, otherwise the infeasible ones. */
 export function curveOf(forecast: Forecast, possible: boolean): ForecastCurve {
   const points = forecast.points.filter(point => isPossible(point) === possible && point.examples_per_second > 0);
   const column = (of: (point: ForecastPoint) => number) => Float64Array.from(points, of);
@@ -38,7 +38,9 @@ export function isPossible(point: ForecastPoint): boolean {
   return point.problem === '';
 }
 
-/** Where each part of a step begins and ends, as shares of the longest step. The hidden exchange ends with the compute. */
+/**
+ * Start and end of each part of a step, as fractions of the longest step. The hidden exchange ends with the compute.
+ */
 export function barsOf(parts: StepParts, longest: number): { part: Part; start: number; end: number }[] {
   let at = 0;
   const bars: { part: Part; start: number; end: number }[] = [];
@@ -53,23 +55,23 @@ export function barsOf(parts: StepParts, longest: number): { part: Part; start: 
   return bars.filter(({ start, end }) => end > start);
 }
 
-/** The longest step of the points that would work. */
+/** The duration of the longest step of the feasible points. */
 export function longestStep(points: readonly ForecastPoint[]): number {
   return points.reduce((most, point) => (isPossible(point) ? Math.max(most, point.step_seconds) : most), 0);
 }
 
-/** The numbers of tasks of all forecasts, ascending. */
+/** The numbers of tasks in all forecasts, ascending. */
 export function countsOf(forecasts: readonly Forecast[]): number[] {
   return [...new Set(forecasts.flatMap(({ points }) => points.map(({ tasks }) => tasks)))].sort((a, b) => a - b);
 }
 
-/** The number of tasks next to one, by their ratio. */
+/** The number of tasks closest to a given one, by ratio. */
 export function nearestCount(counts: readonly number[], tasks: number): number {
   const away = (count: number) => Math.abs(Math.log(count) - Math.log(Math.min(tasks, Number.MAX_VALUE)));
   return counts.reduce((best, count) => (away(count) < away(best) ? count : best), counts[0] ?? 0);
 }
 
-/** All numbers of forecasts, in units without prefixes, in columns parted by tabs. */
+/** All numbers of the forecasts in base units, as tab-separated columns. */
 export function textOf(forecasts: readonly Forecast[]): string {
   const heads = [
     ...['strategy', 'tasks', 'examples_per_second', 'low', 'high', 'linear', 'efficiency', 'step_seconds'],

@@ -1,6 +1,6 @@
 /**
- * How numbers read: units are added here and nowhere else. Pure. `tests/readings.json` holds it and Python's
- * `schema/sizes.py` to the same readings.
+ * Formatting of numbers: this is the only place where units are added. Pure. `tests/readings.json` keeps it consistent
+ * with Python's `schema/sizes.py`.
  */
 
 import { TASK_LOAD } from '../api/schema';
@@ -17,7 +17,7 @@ export function formatBytes(bytes: number): string {
   return `${value.toFixed(power === 0 || Math.abs(value) >= 100 ? 0 : 1)} ${BYTE_UNITS[power]}`;
 }
 
-/** `1.2 / 4.0 GiB`: used and whole, in the unit of the whole. */
+/** `1.2 / 4.0 GiB`: used and total, in the unit of the total. */
 export function formatBytesOf(used: number, whole: number): string {
   const unit = formatBytes(whole).split(' ')[1] ?? 'B';
   const scale = 1024 ** Math.max(0, BYTE_UNITS.indexOf(unit));
@@ -43,7 +43,9 @@ export function formatDuration(seconds: number): string {
   return hours < 24 ? `${hours}h ${two(minutes % 60)}m` : `${Math.floor(hours / 24)}d ${two(hours % 24)}h`;
 }
 
-/** A number in four significant digits, short enough for an axis or a row: `0.0312`, `12.5k`, `3e-5`; also `NaN`, `∞`. */
+/**
+ * A number with four significant digits, short enough for an axis or a row: `0.0312`, `12.5k`, `3e-5`; also `NaN`, `∞`.
+ */
 export function formatNumber(value: number): string {
   if (!Number.isFinite(value)) {
     return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '−∞';
@@ -72,28 +74,31 @@ function trim(digits: string): string {
   return String(Number(digits));
 }
 
-/** `82 %`, of a fraction. */
+/** A fraction as a percentage: `82 %`. */
 export function formatPercent(fraction: number): string {
   return `${Math.round(100 * fraction)} %`;
 }
 
-/** Units that have a form of their own. */
+/** Units with a format of their own. */
 type KnownUnit = 'number' | 'bytes' | 'bytes_per_second' | 'seconds' | 'cores' | 'fraction' | 'per_second';
 
-/** What is measured in what. Any other unit, such as `W`, stands behind the number as it is. */
+/** The unit of a quantity. Any other unit, such as `W`, is appended to the number as it is. */
 export type Unit = KnownUnit | (string & Record<never, never>);
 
-/** Sizes in memory: they grow by 1024. */
+/** Memory sizes, which scale by powers of 1024. */
 export function isBinary(unit: Unit): boolean {
   return unit === 'bytes' || unit === 'bytes_per_second';
 }
 
-/** What is of a whole: it is seen from zero. */
+/** Quantities that are a share of a whole: their axes start at zero. */
 export function isAmount(unit: Unit): boolean {
   return isBinary(unit) || unit === 'cores' || unit === 'fraction';
 }
 
-/** The unit of a metric that a task reports: the server says it of those that it measures, and a name of its own has it at its end. */
+/**
+ * The unit of a metric reported by a task: declared by the server for the metrics that it measures, otherwise taken
+ * from the suffix of the name.
+ */
 export function unitOf(metric: string): Unit {
   const known = Object.hasOwn(TASK_LOAD, metric) ? TASK_LOAD[metric] : undefined;
   if (known !== undefined) {
@@ -111,7 +116,7 @@ export function unitOf(metric: string): Unit {
   return 'number';
 }
 
-/** `12.5k/s`, `3.2 ms`, `1.2 GiB`, `0.0312`: a metric's value with its unit. */
+/** A metric's value with its unit: `12.5k/s`, `3.2 ms`, `1.2 GiB`, `0.0312`. */
 export function formatValue(value: number, unit: Unit): string {
   if (!Number.isFinite(value)) {
     return formatNumber(value);
@@ -171,12 +176,12 @@ const SCALES: Readonly<Record<string, readonly (readonly [number, string])[]>> =
   ]
 };
 
-/** Of a unit without a form of its own: `1.2k W`. */
+/** Scales of a unit without a format of its own: `1.2k W`. */
 function plainScales(unit: string): readonly (readonly [number, string])[] {
   return [...SCALES.number!, [0, ''] as const].map(([limit, suffix]) => [limit, `${suffix} ${unit}`]);
 }
 
-/** The labels of an axis: all in one unit, with as many digits as tell them apart. */
+/** The tick labels of an axis: all in one unit, with enough digits to tell them apart. */
 export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
   const largest = Math.max(...ticks.map(Math.abs), 0);
   if (unit === 'fraction') {
@@ -199,7 +204,7 @@ export function formatTicks(ticks: readonly number[], unit: Unit): string[] {
   }
 }
 
-/** The labels of an axis of seconds: `40 s`; `1:20` where they go on to minutes; `1h 20m` where they go on to hours. */
+/** The tick labels of an axis in seconds: `40 s`; `1:20` if it extends to minutes; `1h 20m` if it extends to hours. */
 export function formatTimeTicks(ticks: readonly number[]): string[] {
   const last = Math.max(...ticks, 0);
   return ticks.map(tick => {
@@ -215,7 +220,10 @@ export function formatTimeTicks(ticks: readonly number[]): string[] {
   });
 }
 
-/** The labels of an axis of times of day, in seconds since the epoch: with seconds where they are seconds apart, with the day where they are of several. */
+/**
+ * The tick labels of an axis of times of day, in seconds since the epoch: with seconds if ticks are seconds apart, with
+ * the day if they span several days.
+ */
 export function formatClockTicks(ticks: readonly number[]): string[] {
   const dates = ticks.map(tick => new Date(1000 * tick));
   const gap = ticks.length > 1 ? ticks[1]! - ticks[0]! : 60;
@@ -227,7 +235,7 @@ export function formatClockTicks(ticks: readonly number[]): string[] {
   });
 }
 
-/** A metric's name for people: `examples_per_second` is `examples/s`, `step_seconds` is `step time`. */
+/** A metric's display name: `examples_per_second` is `examples/s`, `step_seconds` is `step time`. */
 export function metricTitle(metric: string): string {
   return metric
     .replace(/_per_second$/, '/s')
@@ -237,7 +245,7 @@ export function metricTitle(metric: string): string {
     .replace(/_/g, ' ');
 }
 
-/** `2 workers, 1 ps`: the jobs of a cluster or run. */
+/** The jobs of a cluster or run: `2 workers, 1 ps`. */
 export function formatJobs(jobs: Record<string, number>): string {
   return Object.entries(jobs)
     .map(([job, count]) => `${count} ${count === 1 || job.endsWith('s') ? job : `${job}s`}`)

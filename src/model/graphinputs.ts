@@ -1,21 +1,27 @@
-/** What goes into a model, as it is drawn above a folded graph of its layers. An input is no layer, and no `TreeNode`. Pure. */
+/**
+ * The inputs of a model, drawn above the folded graph of its layers. An input is neither a layer nor a `TreeNode`.
+ * Pure.
+ */
 
 import type { Input } from '../api/schema';
 import { findLayers, LayerTree, standsFor, TreeNode } from './layergraph';
 
-/** Inputs that are drawn as one. */
+/** Inputs that are drawn as one node. */
 export interface InputNode {
-  /** No node of the tree has it: it begins with a slash, where those are paths. */
+  /** Unique among the nodes of the tree: it begins with a slash, and the tree's ids are paths. */
   readonly id: string;
   readonly inputs: readonly Input[];
-  /** What is drawn of the layers that take them. */
+  /** The drawn nodes of the layers that take these inputs. */
   readonly targets: readonly TreeNode[];
 }
 
-/** As many that go to the same nodes are drawn one by one; more are one, until what takes them is unfolded. */
+/**
+ * Up to this many inputs with the same targets are drawn individually; more are combined until their target is
+ * unfolded.
+ */
 const MOST_ALIKE = 6;
 
-/** The inputs of a graph that has these nodes open, in their order. */
+/** The inputs of a graph in which these nodes are open, in order. */
 export function inputNodes(tree: LayerTree, open: ReadonlySet<string>): InputNode[] {
   const stands = standsFor(tree, open);
   const groups = new Map<string, { targets: TreeNode[]; numbers: number[] }>();
@@ -35,7 +41,7 @@ export function inputNodes(tree: LayerTree, open: ReadonlySet<string>): InputNod
   return made.sort((one, other) => one.number - other.number).map(({ node }) => node);
 }
 
-/** What is written in an input's node: its name, and the shape of one example with the type, where they are known. */
+/** The text of an input's node: its name, and the shape of one example with the dtype, if known. */
 export function inputTexts({ inputs }: InputNode): { name: string; detail: string } {
   const [first, last] = [inputs[0]!, inputs[inputs.length - 1]!];
   return inputs.length === 1
@@ -43,15 +49,15 @@ export function inputTexts({ inputs }: InputNode): { name: string; detail: strin
     : { name: `${first.name} … ${last.name}`, detail: `× ${inputs.length}` };
 }
 
-/** `64 · float32`. Shapes are kept with a batch of one example, which is left out here. */
+/** `64 · float32`. Shapes are stored with a batch dimension of one, which is omitted here. */
 function detailOf({ shape, dtype }: Input): string {
   return [shape.slice(1).join(' × '), dtype].filter(part => part !== '').join(' · ');
 }
 
-/** What a search of a graph comes to: a layer, or an input by its place in the model's list. */
+/** A search result in a graph: a layer, or an input by its index in the model. */
 export type Found = { kind: 'layer'; node: TreeNode } | { kind: 'input'; number: number };
 
-/** The inputs whose name or type, and the layers whose path or class, holds a text, whatever its case. */
+/** The inputs whose name or dtype, and the layers whose path or class, contain a text, ignoring case. */
 export function findIn(tree: LayerTree, text: string): Found[] {
   const wanted = text.trim().toLowerCase();
   const inputs = tree.graph.inputs.flatMap(({ name, dtype }, number): Found[] => {
@@ -61,7 +67,7 @@ export function findIn(tree: LayerTree, text: string): Found[] {
   return [...inputs, ...findLayers(tree, text).map((node): Found => ({ kind: 'layer', node }))];
 }
 
-/** What is drawn of an input: by itself, or together with others. */
+/** The drawn node of an input, whether it stands alone or is combined with others. */
 export function inputNode(tree: LayerTree, open: ReadonlySet<string>, number: number): InputNode | undefined {
   const input = tree.graph.inputs[number];
   return inputNodes(tree, open).find(({ inputs }) => input !== undefined && inputs.includes(input));

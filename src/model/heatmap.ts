@@ -1,20 +1,20 @@
-/** Histograms of one name over the steps, as one picture. Pure. */
+/** The histograms of one name over the steps, as a heat map. Pure. */
 
 import type { Histogram } from '../api/schema';
 
-/** A column for each step, a row for each part of the values' range, the lowest first. */
+/** One column for each step, one row for each bin of the range of values, the lowest first. */
 export interface HeatMap {
   steps: number[];
   low: number;
   high: number;
   rows: number;
-  /** Which share of a step's finite values is in a row, by column and then by row. */
+  /** The fraction of a step's finite values in each bin, column by column. */
   shares: Float64Array;
-  /** The largest of them. */
+  /** The largest fraction. */
   most: number;
 }
 
-/** The histograms, each with limits of its own, over common rows; null where none has a finite value. */
+/** Resample histograms, each with its own limits, to common bins; null if none has a finite value. */
 export function heatMap(histograms: readonly Histogram[], rows = 48): HeatMap | null {
   const known = histograms.filter(({ counts }) => counts.length > 0);
   if (known.length === 0) {

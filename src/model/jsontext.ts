@@ -1,6 +1,9 @@
-/** JSON in the form that `jupyter_dtf/schema/text.py` writes, to the byte: see there. */
+/** Writes JSON byte for byte as `jupyter_dtf/schema/text.py` does; the rules are explained there. */
 
-/** The text of a value, with a newline at its end. `written`: parts of it whose text is known, indented as they stand. */
+/**
+ * A value as JSON text with a trailing newline. `written`: parts of the value whose text is already known, with its
+ * indentation.
+ */
 export function writeJson(value: unknown, written: ReadonlyMap<unknown, string> = new Map()): string {
   return `${lines(value, '', written)}\n`;
 }

@@ -2,14 +2,14 @@ import type { Kernel, Session } from '@jupyterlab/services';
 
 import type { Calibration, LayerGraph } from '../api/schema';
 
-/** A variable of a running kernel that a model can be read from. */
+/** A variable of a running kernel from which a model can be read. */
 export interface KernelVariable {
-  /** The notebook or console whose kernel it is. */
+  /** The notebook or console that the kernel belongs to. */
   path: string;
   name: string;
-  /** `model`, or `function`: one without arguments, which is called. */
+  /** `model`, or `function`: a function without arguments that returns a model. */
   kind: 'model' | 'function';
-  /** Its class, or nothing for a function. */
+  /** Its class; empty for a function. */
   type: string;
   parameters: number;
 }
@@ -17,7 +17,7 @@ export interface KernelVariable {
 const MODULE = "__import__('jupyter_dtf.notebook.designing', fromlist=['models'])";
 const KEY = 'dtf';
 
-/** The Keras models of running Python kernels. The kernel is asked through expressions beside an empty cell. */
+/** The Keras models of running Python kernels. Kernels are queried by user expressions of an empty cell. */
 export class KernelModels {
   constructor(
     private readonly _sessions: Session.IManager,
@@ -26,7 +26,7 @@ export class KernelModels {
 
   private readonly _chosen = new Set<string>();
 
-  /** Of all kernels that answer in time; busy ones do not. */
+  /** The variables of all kernels that reply in time; busy ones do not. */
   async variables(signal: AbortSignal): Promise<KernelVariable[]> {
     await this._sessions.refreshRunning();
     const found = await Promise.all(
@@ -36,7 +36,7 @@ export class KernelModels {
           const list = (await this._ask(session, 'models()', timed)) as Omit<KernelVariable, 'path'>[];
           return list.map(variable => ({ ...variable, path: session.path }));
         } catch {
-          return []; // not Python, not this package's, or busy
+          return []; // not a Python kernel, without this package, or busy
         }
       })
     );
@@ -47,7 +47,8 @@ export class KernelModels {
   /**
    * The layers of a variable. Rejects with the kernel's own error.
    *
-   * A function is called if a person has `chosen` it here, now or before: not because somebody's design names it.
+   * A function is called only if the user has `chosen` it here, now or earlier, never just because somebody's design
+   * names it.
    */
   async describe(
     variable: Pick<KernelVariable, 'path' | 'name'>,
@@ -62,7 +63,7 @@ export class KernelModels {
     return (await this._ask(session, call, signal)) as LayerGraph;
   }
 
-  /** What a variable's layers take on a running cluster, in steps of this size. Rejects with the kernel's own error. */
+  /** Measure a variable's layers on a running cluster, with steps of this size. Rejects with the kernel's own error. */
   async calibrate(
     variable: Pick<KernelVariable, 'path' | 'name'>,
     cluster: string,

@@ -1,42 +1,42 @@
-/** A model's graph of layers as a tree of blocks that fold: by the layers' paths, by what repeats, by length. Pure. */
+/** A model's layer graph as a tree of foldable blocks, built from the layers' paths, repetitions and length. Pure. */
 
 import type { Layer, LayerGraph } from '../api/schema';
-import { repeatsOf } from './repeats';
+import { repeatsOf } from './repeatedsequences';
 
 /**
- * `layer`: one layer of the model. `block`: a container of the model's. `repeat`: blocks or layers that are alike and
- * follow each other. `part`: one of what repeats, where that is several layers. `section`: a stretch of a long list.
+ * `layer`: one layer of the model. `block`: a container of the model. `repeat`: a sequence of identical blocks or
+ * layers. `part`: one repetition that consists of several layers. `section`: a slice of a long list.
  */
 export type NodeKind = 'layer' | 'block' | 'repeat' | 'part' | 'section';
 
-/** What is drawn as one node while it is folded. */
+/** Whatever is drawn as one node when folded. */
 export interface TreeNode {
   readonly id: string;
   readonly kind: NodeKind;
-  /** The last part of its path, or its first and last child. */
+  /** The last component of its path, or the names of its first and last child. */
   readonly name: string;
   readonly parent: TreeNode | null;
   readonly children: TreeNode[];
   /** Indices into the graph's layers, ascending. */
   readonly layers: readonly number[];
-  /** Nodes of the same signature are built alike. */
+  /** Nodes with the same signature have the same structure. */
   readonly signature: string;
 }
 
-/** A graph's tree, and where each layer is in it. */
+/** A graph's tree, and the position of each layer in it. */
 export interface LayerTree {
   readonly graph: LayerGraph;
   readonly root: TreeNode;
   readonly nodes: ReadonlyMap<string, TreeNode>;
-  /** The node of each layer, by the layer's index. */
+  /** The node of each layer, by layer index. */
   readonly leaves: readonly TreeNode[];
-  /** Each layer's index, by its id. */
+  /** Layer indices by layer id. */
   readonly index: ReadonlyMap<string, number>;
 }
 
 const MOST_CHILDREN = 40;
 
-/** The tree of a graph. No node has more than 40 children, however long the model is. */
+/** Build the tree of a graph. No node has more than 40 children, however long the model is. */
 export function treeOf(graph: LayerGraph): LayerTree {
   const paths: Path = { parts: new Map(), layer: null };
   graph.layers.forEach((layer, index) => {
@@ -61,7 +61,7 @@ export function treeOf(graph: LayerGraph): LayerTree {
   return { graph, root, nodes, leaves, index: new Map(graph.layers.map((layer, index) => [layer.id, index])) };
 }
 
-/** The layers of a graph by their paths, before anything is folded. */
+/** A node in the tree of layer paths, before folding. */
 interface Path {
   readonly parts: Map<string, Path>;
   layer: number | null;
@@ -85,7 +85,7 @@ function build(
     build(inner, id === '' ? part : `${id}/${part}`, part, 'block', layers, signatures)
   );
   if (own) {
-    // A layer that computes something itself and holds others: it is the first of its own block.
+    // A layer with sublayers that also computes something itself becomes the first child of its own block.
     children.unshift({ ...own, id: `${id}/` });
   }
   children.sort((a, b) => a.layers[0]! - b.layers[0]!);
@@ -104,7 +104,7 @@ function group(
   children: TreeNode[],
   signatures: Map<string, string>
 ): TreeNode {
-  // Signatures of blocks would double in length with each level: equal ones get an equal number instead.
+  // Block signatures would double in length at each level, so each distinct signature is replaced by a number.
   const whole = children.map(child => child.signature).join('|');
   const signature = signatures.get(whole) ?? signatures.set(whole, `#${signatures.size}`).get(whole)!;
   const layers = children.flatMap(child => child.layers).sort((a, b) => a - b);
@@ -131,7 +131,7 @@ function repeated(children: TreeNode[], id: string, signatures: Map<string, stri
   return [...result, ...children.slice(next)];
 }
 
-/** At most `MOST_CHILDREN`: longer lists are cut into sections of equal length, as often as it takes. */
+/** At most `MOST_CHILDREN` nodes: longer lists are split into sections of equal length, repeatedly if necessary. */
 function sectioned(children: TreeNode[], id: string, signatures: Map<string, string>): TreeNode[] {
   let list = children;
   for (let level = 0; list.length > MOST_CHILDREN; level++) {
@@ -152,15 +152,15 @@ function spanName(members: readonly TreeNode[]): string {
   return first === last ? first : `${first} … ${last}`;
 }
 
-/** How many layers or blocks a repeat stands for; 1 for everything else. */
+/** The number of layers or blocks in a repeat; 1 for all other nodes. */
 export function timesOf(node: TreeNode): number {
   const countOf = (child: TreeNode): number => (child.kind === 'section' ? sum(child.children.map(countOf)) : 1);
   return node.kind === 'repeat' ? sum(node.children.map(countOf)) : 1;
 }
 
 /**
- * Those that are open at first, such that no more than `most` nodes are drawn: blocks and sections from the outside in,
- * level by level, and repeats that are small as a whole.
+ * The nodes that are open initially, chosen so that no more than `most` nodes are drawn: blocks and sections from the
+ * outside in, level by level, and repeats whose content is small.
  */
 export function openAtFirst(tree: LayerTree, most = 200, few = 60): Set<string> {
   const open = new Set([tree.root.id]);
@@ -195,7 +195,10 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** All that unfolds, from the outside in, as long as no more than `most` nodes would be drawn; and whether that is all. */
+/**
+ * Everything that can be unfolded, from the outside in, until `most` nodes would be exceeded; `complete` if that is
+ * everything.
+ */
 export function openAll(tree: LayerTree, most: number): { open: Set<string>; complete: boolean } {
   const open = new Set<string>();
   let shown = 0;
@@ -214,7 +217,7 @@ export function openAll(tree: LayerTree, most: number): { open: Set<string>; com
   return { open, complete: true };
 }
 
-/** `open` with all around a node unfolded, so that the node itself is shown. */
+/** `open` with all ancestors of a node unfolded, so that the node itself is visible. */
 export function revealed(node: TreeNode, open: ReadonlySet<string>): Set<string> {
   const result = new Set(open);
   for (let at = node.parent; at; at = at.parent) {
@@ -223,7 +226,7 @@ export function revealed(node: TreeNode, open: ReadonlySet<string>): Set<string>
   return result;
 }
 
-/** The nodes that are drawn, unfolded ones before what is in them; the root itself is not. */
+/** The nodes to be drawn, unfolded nodes before their children; without the root. */
 export function shownNodes(tree: LayerTree, open: ReadonlySet<string>): TreeNode[] {
   const shown: TreeNode[] = [];
   const visit = (node: TreeNode) => {
@@ -236,7 +239,7 @@ export function shownNodes(tree: LayerTree, open: ReadonlySet<string>): TreeNode
   return shown;
 }
 
-/** The folded nodes and layers that stand for each layer, by the layer's index. */
+/** The visible node that represents each layer, by layer index. */
 export function standsFor(tree: LayerTree, open: ReadonlySet<string>): TreeNode[] {
   const result: TreeNode[] = new Array<TreeNode>(tree.leaves.length);
   const visit = (node: TreeNode) => {
@@ -250,7 +253,10 @@ export function standsFor(tree: LayerTree, open: ReadonlySet<string>): TreeNode[
   return result;
 }
 
-/** The layers on any way from one layer to another, both included; of none in this direction, in the other. */
+/**
+ * The layers on all paths from one layer to another, both included; if there are none in this direction, in the
+ * opposite one.
+ */
 export function pathBetween(tree: LayerTree, one: number, other: number): number[] {
   const { edges, layers } = tree.graph;
   const after: number[][] = layers.map(() => []);
@@ -284,7 +290,7 @@ function reached(from: number, next: readonly number[][]): Set<number> {
   return found;
 }
 
-/** The layers whose path or class holds a text, whatever its case. */
+/** The layers whose path or class contains a text, ignoring case. */
 export function findLayers(tree: LayerTree, text: string): TreeNode[] {
   const wanted = text.trim().toLowerCase();
   return wanted === ''

@@ -1,29 +1,29 @@
-/** Two texts line by line: what the one has and the other has not. Pure. */
+/** Compares two texts line by line. Pure. */
 
-/** A line of a text, with its number from 1. */
+/** A line of a text with its number, from 1. */
 export interface NumberedLine {
   number: number;
   text: string;
 }
 
-/** Lines that stand beside each other. Null: the other text has no line there. */
+/** Two lines side by side. Null: the other text has no corresponding line. */
 export interface DiffRow {
   left: NumberedLine | null;
   right: NumberedLine | null;
   differs: boolean;
 }
 
-/** Rows that are the same in both, so many that they are left out until they are asked for. */
+/** Unchanged rows that are collapsed until they are requested. */
 export interface SameRows {
   same: readonly DiffRow[];
 }
 
-/** So many lines may be another before texts are taken to have nothing in common between them. */
+/** With more edits than this, two texts are treated as having nothing in common. */
 const MOST_EDITS = 1500;
-/** So many lines stand around what differs. */
+/** Number of context lines around each difference. */
 const AROUND = 3;
 
-/** Two texts beside each other. Lines that were replaced stand beside those that have replaced them. */
+/** Align two texts. Replaced lines are next to their replacements. */
 export function sideBySide(left: string, right: string): DiffRow[] {
   const [a, b] = [linesOf(left), linesOf(right)];
   const rows: DiffRow[] = [];
@@ -53,7 +53,7 @@ function linesOf(text: string): string[] {
   return lines;
 }
 
-/** The pairs of lines that are in both texts, in their order, as many as there can be (Myers 1986). */
+/** A longest common subsequence of the two texts' lines, as pairs of indices (Myers 1986). */
 function common(a: readonly string[], b: readonly string[]): [number, number][] {
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) {
@@ -73,7 +73,7 @@ function common(a: readonly string[], b: readonly string[]): [number, number][] 
 function shortest(a: readonly string[], b: readonly string[]): [number, number][] {
   const most = Math.min(a.length + b.length, MOST_EDITS);
   const trail: Int32Array[] = [];
-  // How far one comes in `a` with so many edits on each diagonal: index `k + most + 1`.
+  // The furthest position reached in `a` with this many edits on each diagonal: index `k + most + 1`.
   const reached = new Int32Array(2 * most + 3);
   for (let edits = 0; edits <= most; edits++) {
     trail.push(reached.slice(most + 1 - edits, most + 2 + edits));
@@ -92,7 +92,7 @@ function shortest(a: readonly string[], b: readonly string[]): [number, number][
   return [];
 }
 
-/** The way that was found, from its end: the lines that it passes without an edit. */
+/** Follow the path that was found back from its end: the lines that it passes without an edit. */
 function back(a: readonly string[], b: readonly string[], trail: readonly Int32Array[]): [number, number][] {
   const found: [number, number][] = [];
   let [i, j] = [a.length, b.length];
@@ -115,7 +115,7 @@ function back(a: readonly string[], b: readonly string[], trail: readonly Int32A
   return found.reverse();
 }
 
-/** The rows with what is the same in both, but for some lines around what differs, put together. */
+/** The rows with unchanged ones collapsed, except for some context lines around each difference. */
 export function withSameLeftOut(rows: readonly DiffRow[], around = AROUND): (DiffRow | SameRows)[] {
   const near = new Uint8Array(rows.length);
   rows.forEach((row, index) => row.differs && near.fill(1, Math.max(0, index - around), index + around + 1));
@@ -136,7 +136,7 @@ export function withSameLeftOut(rows: readonly DiffRow[], around = AROUND): (Dif
   return found;
 }
 
-/** Where a line that was replaced begins to be another, and how much of its end is the same again. */
+/** Where a replaced line begins to differ, and the length of the common suffix. */
 export function changedPart(text: string, other: string): [start: number, end: number] {
   const most = Math.min(text.length, other.length);
   let start = 0;

@@ -4,7 +4,7 @@ import type { MachineSeries } from '../api/schema';
 import type { Unit } from './format';
 import { Line, SeriesStore } from './series';
 
-/** A plot of one host, as the server describes it, and the series in it. */
+/** A plot of one host as described by the server, and its series. */
 export interface MachinePlot {
   host: string;
   title: string;
@@ -12,27 +12,27 @@ export interface MachinePlot {
   lines: { name: string; label: string }[];
 }
 
-/** One figure, of whichever hosts have it. */
+/** One metric, for all hosts that have it. */
 export interface MachineFigure {
   key: string;
-  /** The plot that it is in, and what it is called there. */
+  /** The title of its plot, and its label there. */
   title: string;
   label: string;
   unit: Unit;
 }
 
-/** How often is asked for what is new, ms. Hosts tell of themselves every two seconds. */
+/** Polling interval, ms. Hosts report every two seconds. */
 export const POLL_MS = 4000;
-// A line of more points is asked for anew: of what is older than an hour, the server has a mean for each minute.
+// Lines with more points are fetched again: for anything older than an hour, the server keeps one mean per minute.
 const MOST_POINTS = 4000;
-// So much is seen of how a machine comes to rest, s.
+// How long machines are still shown after the end of the run, s.
 const AFTER_END_S = 10;
-// Hosts tell of what has been a little later, s.
+// Hosts may report up to this much later, s.
 const LATE_S = 30;
 
-/** How the machines of a run's cluster were while it ran. They are asked for while somebody looks. */
+/** The state of the machines of a run's cluster during the run. Polled while visible. */
 export class MachinesModel {
-  /** `from`: when the run began, in seconds since the epoch. `ask` gets what is newer than a time. */
+  /** `from`: start of the run, in seconds since the epoch. `ask` fetches whatever is newer than a time. */
   constructor(
     readonly from: number,
     private readonly _ask: (after: number) => Promise<MachineSeries[]>
@@ -40,48 +40,48 @@ export class MachinesModel {
     this._after = from;
   }
 
-  /** Points have come, or a problem has come or gone. */
+  /** Emitted when points have arrived, or when a problem has occurred or been resolved. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** Whether an answer has come at least once. */
+  /** Whether a response has been received at least once. */
   get isReady(): boolean {
     return this._ready;
   }
 
-  /** Why nothing comes; empty: it does. */
+  /** Why no data arrive; empty if they do. */
   get problem(): string {
     return this._problem;
   }
 
-  /** Of each host, in the order in which the server tells of them. */
+  /** The plots of each host, in the order in which the server reports the hosts. */
   get plots(): readonly MachinePlot[] {
     return [...this._plots.values()];
   }
 
-  /** The hosts of which something is known. */
+  /** The hosts with any data. */
   get hosts(): readonly string[] {
     return [...this._hosts];
   }
 
-  /** The figures that any host has. */
+  /** The metrics that any host has. */
   get figures(): readonly MachineFigure[] {
     return [...this._figures.values()].map(({ figure }) => figure);
   }
 
-  /** The series of a figure, of every host. */
+  /** The names of a metric's series on all hosts. */
   namesOf(key: string): readonly string[] {
     return [...(this._figures.get(key)?.names.values() ?? [])];
   }
 
-  /** The lines of a figure, each with its host in the place of a task. */
+  /** The lines of a metric, with the host's name as `task`. */
   linesOf(key: string): Line[] {
     const names = this._figures.get(key)?.names ?? new Map<string, string>();
     return [...names].flatMap(([host, name]) => this.lines(name).map(line => ({ ...line, task: host })));
   }
 
-  /** Grows whenever points have come. */
+  /** Incremented whenever points arrive. */
   get version(): number {
     return this._version;
   }
@@ -99,12 +99,12 @@ export class MachinesModel {
     return this._series.xExtent(names);
   }
 
-  /** When the run ended, in seconds since the epoch; null while it goes on. */
+  /** Set when the run ended, in seconds since the epoch; null while it is running. */
   setEnd(ended: number | null): void {
     this._until = ended === null ? Infinity : ended + AFTER_END_S;
   }
 
-  /** Somebody looks: ask now, and again and again. */
+  /** Call when the data become visible: start polling. */
   follow(): void {
     if (!this._following) {
       this._following = true;
@@ -112,7 +112,7 @@ export class MachinesModel {
     }
   }
 
-  /** Nobody looks any more. What has come is kept. */
+  /** Call when the data are no longer visible: stop polling. The data are kept. */
   rest(): void {
     this._following = false;
     clearTimeout(this._timer);
@@ -143,7 +143,7 @@ export class MachinesModel {
   }
 
   private _apply(all: readonly MachineSeries[]): void {
-    // Hosts differ in when they tell: the last to do so decides from where is asked next.
+    // Hosts report at different times: the one that is furthest behind determines where the next request starts.
     const newest = new Map<string, number>();
     for (const series of all) {
       newest.set(series.host, Math.max(newest.get(series.host) ?? 0, ...series.time.slice(-1)));
@@ -183,7 +183,7 @@ export class MachinesModel {
   }
 
   private _describe(host: string, title: string, unit: string, line: MachinePlot['lines'][number]): void {
-    // What has another unit has another axis.
+    // Each unit needs an axis of its own.
     const key = [host, title, unit].join('\0');
     const plot = this._plots.get(key);
     if (plot) {

@@ -6,16 +6,16 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { CLUSTER_NAME } from '../api/schema';
 
-/** The key of the notebook's metadata: `{"cluster": {"name": "digits"}}`. */
+/** The key in the notebook's metadata: `{"cluster": {"name": "digits"}}`. */
 const METADATA = 'jupyter_dtf';
-// As `jupyter_dtf/notebook/kernel_cluster.py` has them.
+// The same names as in `jupyter_dtf/notebook/kernel_cluster.py`.
 const VARIABLE = 'JUPYTER_DTF_CLUSTER';
 const OWNED_VARIABLE = 'JUPYTER_DTF_CLUSTER_OWNED';
 const COMM_TARGET = 'jupyter_dtf:cluster';
 
 /**
- * The cluster of one notebook. Which it is stands in the notebook's metadata; its kernel knows by an environment variable,
- * and tells when code chooses another. It need not be there any more.
+ * The cluster of one notebook. Its name is stored in the notebook's metadata; the kernel learns it from an environment
+ * variable, and reports when code chooses another one. The cluster need not exist any more.
  */
 export class NotebookCluster implements IDisposable {
   constructor(
@@ -23,28 +23,28 @@ export class NotebookCluster implements IDisposable {
     private readonly _session: ISessionContext
   ) {
     _model.metadataChanged.connect(this._onMetadata, this);
-    // A kernel that is new, or was restarted from this notebook. The request that is made while the signal is emitted is the
-    // first that the connection is given: it waits there until the kernel answers and is sent before the cells, which
-    // nobody can run before the signal. So it is there for the first cell, however soon that is run.
+    // A new kernel, or one that was restarted from this notebook. A request made while the signal is emitted is the
+    // first in the connection's queue: it is sent as soon as the kernel replies, before any cell, since nobody can run
+    // cells before the signal. So the variable is set for the first cell, however soon it runs.
     _session.kernelChanged.connect(this._tell, this);
-    // A kernel that has died and was restarted by the server, or from elsewhere, is connected again.
+    // A kernel that died and was restarted by the server, or that was restarted from elsewhere, reconnects.
     _session.connectionStatusChanged.connect(this._onConnection, this);
     this._tell();
   }
 
-  /** Emitted when it is another, or none. */
+  /** Emitted when the cluster has changed or been removed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** Empty where the notebook has none. */
+  /** Empty if the notebook has no cluster. */
   get name(): string {
     const cluster = record(this._metadata['cluster']);
     const name = cluster['name'];
     return typeof name === 'string' && CLUSTER_NAME.test(name) ? name : '';
   }
 
-  /** From now on it is the cluster of this name; none with an empty one. */
+  /** Set the notebook's cluster by name; an empty name removes it. */
   choose(name: string): void {
     this._owned = '';
     this._keep(name);
@@ -92,8 +92,8 @@ export class NotebookCluster implements IDisposable {
   }
 
   /**
-   * Tell the kernel. It is an expression beside an empty, silent cell: nothing is imported but `os`, nothing is counted, shown
-   * or left among the variables, and a kernel that cannot evaluate it says so in an answer that nobody reads.
+   * Tell the kernel, by a user expression of an empty, silent cell: it imports nothing but `os`, leaves the execution
+   * count, the output and the variables alone, and a kernel that cannot evaluate it reports an error that is ignored.
    */
   private _tell(): void {
     const kernel = this._session.session?.kernel;
@@ -112,21 +112,24 @@ export class NotebookCluster implements IDisposable {
       store_history: false,
       stop_on_error: false,
       allow_stdin: false,
-      // A JSON object of strings is a Python dictionary as well.
+      // A JSON object of strings is also a valid Python dictionary.
       user_expressions: { dtf: `__import__('os').environ.update(${JSON.stringify(told)})` }
     });
     future.done.then(
       ({ content }) => {
-        // It has waited behind a cell that failed, and went with all that waited.
+        // It was queued behind a cell that failed, and was aborted with the rest of the queue.
         if ((content as { status: string }).status === 'aborted' && !this._isDisposed) {
           this._tell();
         }
       },
-      () => undefined // the kernel is gone or restarted: the next one is told
+      () => undefined // the kernel is gone or restarting: the next one will be told
     );
   }
 
-  /** Code in the kernel has chosen; `owned` says that it has started the cluster, which ends with the kernel. */
+  /**
+   * Code in the kernel has chosen a cluster; `owned` means that the kernel started it, and that it stops with the
+   * kernel.
+   */
   private _onTold(data: unknown): void {
     const { name, owned } = record(data);
     if (!this._isDisposed && typeof name === 'string' && (name === '' || CLUSTER_NAME.test(name))) {

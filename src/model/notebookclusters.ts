@@ -3,7 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { NotebookCluster } from './notebookcluster';
 
-/** The clusters of all notebooks that are open. */
+/** The clusters of all open notebooks. */
 export class NotebookClusters {
   constructor(private readonly _tracker: INotebookTracker) {
     _tracker.widgetAdded.connect((_, panel) => void this.of(panel));
@@ -11,12 +11,12 @@ export class NotebookClusters {
     _tracker.forEach(panel => void this.of(panel));
   }
 
-  /** Emitted when another notebook becomes the current one, and when any notebook's cluster is another. */
+  /** Emitted when another notebook becomes current, and when the cluster of any notebook changes. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** Of the notebook that is, or was last, in front; null where none is open. */
+  /** The cluster of the current notebook, or the last one that was; null if none is open. */
   get current(): NotebookCluster | null {
     const panel = this._tracker.currentWidget;
     return panel ? this.of(panel) : null;

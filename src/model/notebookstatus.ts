@@ -1,20 +1,20 @@
-/** What is worth a line of a notebook's cluster. Pure. */
+/** What the status line of a notebook's cluster shows. Pure. */
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
-import { fractionDone, isFinal, objectiveText } from './state';
+import { fractionDone, isFinal, objectiveText } from './runstate';
 import { formatPercent } from './format';
 
-/** A cluster's run, and how many others are under way there. */
+/** A cluster's most relevant run, and how many others are active there. */
 export interface ClusterRun {
   run: RunInfo;
   others: number;
 }
 
-/** The run that stands for a cluster: the newest that is under way, or else the newest that has ended on it. */
+/** The run that represents a cluster: the newest active one, or else the newest that has ended on it. */
 export function runOn(cluster: Pick<ClusterInfo, 'name' | 'created'>, runs: readonly RunInfo[]): ClusterRun | null {
   const here = runs.filter(run => run.cluster === cluster.name);
   const active = here.filter(run => !isFinal(run.state));
-  // Another cluster may have had that name before.
+  // Another cluster may have had the same name before.
   const run = newest(active) ?? newest(here.filter(({ created }) => created >= cluster.created));
   return run ? { run, others: active.filter(other => other !== run).length } : null;
 }
@@ -23,7 +23,7 @@ function newest(runs: readonly RunInfo[]): RunInfo | undefined {
   return runs.reduce<RunInfo | undefined>((best, run) => (best && best.created >= run.created ? best : run), undefined);
 }
 
-/** How far a run is, and its value: `['58 %', 'loss 0.031']`; those of them that are known. */
+/** A run's progress and its objective's value, if known: `['58 %', 'loss 0.031']`. */
 export function factsOf(run: RunInfo): string[] {
   const fraction = isFinal(run.state) ? null : fractionDone(run);
   const value = objectiveText(run);

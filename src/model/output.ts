@@ -3,33 +3,35 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { Logged, OutputPage } from '../api/schema';
 import { StyledPart, styledParts } from './terminalcolours';
 
-/** One line of a task's output, ready to be shown. `number` counts all lines of the run, so it is a stable key. */
+/** One line of a task's output, ready for display. `number` counts all lines of the run, so it is a stable key. */
 export interface OutputLine {
   number: number;
   task: string;
   stream: string;
-  /** Its number within the task and stream. */
+  /** Its index within the task's stream. */
   index?: number;
   time: number;
   text: string;
-  /** The same with its colours, where it has some. */
+  /** The same text with colours, if it has any. */
   parts?: readonly StyledPart[];
-  /** It stands for so many lines that are not here. */
+  /** It stands for this many missing lines. */
   missing?: number;
 }
 
-/** How many lines a viewer keeps of a run; its files have them all. */
+/** How many lines of a run a viewer keeps; the run's files have them all. */
 export const MAX_LINES = 20_000;
-/** And how much text. */
+/** And how many characters. */
 export const MAX_CHARACTERS = 4_000_000;
-/** What is longer is not shown as one line. */
+/** Longer lines are truncated. */
 export const MAX_LINE = 10_000;
 
 // CSI sequences (colours, cursor movement), OSC sequences, and single-character escapes.
 // eslint-disable-next-line no-control-regex
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
-/** What a terminal would show of a line: carriage returns go back to its beginning, backspaces take one character. */
+/**
+ * What a terminal would show for a line: carriage returns go back to its beginning, backspaces delete one character.
+ */
 export function terminalText(raw: string): string {
   let text = raw.replace(ESCAPES, '');
   if (text.includes('\r')) {
@@ -49,7 +51,7 @@ export function terminalText(raw: string): string {
   return text;
 }
 
-/** Take the line of this number out, if it is still there. Numbers ascend, and it is most often near the end. */
+/** Remove the line with this number, if it is still there. Numbers ascend, and it is usually near the end. */
 function remove(lines: OutputLine[], number: number): void {
   for (let index = lines.length - 1; index >= 0 && lines[index]!.number >= number; index--) {
     if (lines[index]!.number === number) {
@@ -58,11 +60,11 @@ function remove(lines: OutputLine[], number: number): void {
   }
 }
 
-/** Lines in the order in which they came. A line after one that ended in a carriage return is written over it. */
+/** Appends lines in order of arrival. A line that follows one that ended in a carriage return overwrites it. */
 class LineWriter {
   constructor(private _next = 0) {}
 
-  /** Put the lines of an event behind `lines`. */
+  /** Append the lines of an event to `lines`. */
   write(lines: OutputLine[], event: Logged): void {
     const source = sourceOf(event);
     for (const [offset, raw] of event.lines.entries()) {
@@ -82,7 +84,7 @@ class LineWriter {
       }
       const open = this._open.get(source);
       if (open !== undefined) {
-        // The line before ended in a carriage return: a progress line, which this one is written over.
+        // The previous line ended in a carriage return: a progress line, which this one overwrites.
         remove(lines, open);
       }
       if (raw.endsWith('\r')) {
@@ -94,7 +96,7 @@ class LineWriter {
     }
   }
 
-  /** A line that says how many are not here. */
+  /** Append a line that says how many lines are missing. */
   writeGap(lines: OutputLine[], event: Logged, missing: number): void {
     const { task, stream, time, first } = event;
     lines.push({ number: this._next++, task, stream, index: first - missing, time, text: '', missing });
@@ -111,7 +113,7 @@ function shortened(text: string): string {
   return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)} …` : text;
 }
 
-/** How many of the oldest lines are too many. */
+/** How many of the oldest lines have to be dropped. */
 function excess(lines: readonly OutputLine[]): number {
   let characters = 0;
   for (let index = lines.length - 1; index >= 0; index--) {
@@ -123,14 +125,14 @@ function excess(lines: readonly OutputLine[]): number {
   return 0;
 }
 
-/** The newest output of a run's tasks, in the order in which it came, capped. */
+/** The newest output of a run's tasks in order of arrival, limited in size. */
 export class OutputStore {
-  /** Lines, oldest first. Replaced, never changed in place. */
+  /** Lines, oldest first. Replaced, never modified in place. */
   get lines(): readonly OutputLine[] {
     return this._lines;
   }
 
-  /** How many lines are not here: the oldest, and those that came faster than they could be read. */
+  /** How many lines are missing: the oldest ones, and those that arrived too fast to be read. */
   get dropped(): number {
     return this._dropped;
   }
@@ -159,12 +161,12 @@ export class OutputStore {
   private readonly _writer = new LineWriter();
 }
 
-/** Asks for a page of output before or after a time, of all tasks or one. */
+/** Fetches a page of output before or after a time, of all tasks or of one. */
 export type FetchOutput = (page: { before?: number; after?: number; task: string }) => Promise<OutputPage>;
 
 /**
- * What is shown of a run's output: the newest as it comes, or, for who has scrolled back, pages of all there was. Only a
- * window of these is kept; it moves with who reads.
+ * The visible output of a run: the newest as it arrives, or pages of older output after scrolling back. Only a window
+ * of these pages is kept; it moves with the scroll position.
  */
 export class OutputReading {
   constructor(
@@ -176,27 +178,27 @@ export class OutputReading {
     return this._changed;
   }
 
-  /** What is shown, oldest first. */
+  /** The visible lines, oldest first. */
   get lines(): readonly OutputLine[] {
     return this._window ?? this._store.lines;
   }
 
-  /** Whether the newest is shown, as it comes. */
+  /** Whether the newest output is shown as it arrives. */
   get isLive(): boolean {
     return this._window === null;
   }
 
-  /** Whether there is more before what is shown. */
+  /** Whether there is more output before the visible lines. */
   get hasEarlier(): boolean {
     return this._window === null ? this._store.dropped > 0 : this._hasEarlier;
   }
 
-  /** Why the last page did not come; empty when it did. */
+  /** Why the last page could not be loaded; empty if it was. */
   get problem(): string {
     return this._problem;
   }
 
-  /** Show the newest again, of one task or of all. */
+  /** Return to the newest output, of one task or of all. */
   follow(task = this._task): void {
     if (this._window !== null || task !== this._task) {
       this._window = null;
@@ -207,7 +209,7 @@ export class OutputReading {
     }
   }
 
-  /** Put the page before what is shown in front of it. */
+  /** Prepend the previous page. */
   async earlier(): Promise<void> {
     if (this._isAsking || !this.hasEarlier) {
       return;
@@ -217,7 +219,7 @@ export class OutputReading {
     if (page === null) {
       return;
     }
-    // What is there already: pages are of whole blocks, and what came live is cut elsewhere.
+    // Skip lines that are already there: pages consist of whole blocks, and live output is cut elsewhere.
     const known = new Map<string, number>();
     for (const line of kept) {
       known.set(sourceOf(line), Math.min(line.index ?? 0, known.get(sourceOf(line)) ?? Infinity));
@@ -242,7 +244,7 @@ export class OutputReading {
     this._changed.emit();
   }
 
-  /** Put the page after what is shown behind it; at the end of all, show the newest as it comes. */
+  /** Append the next page; at the end, switch to the newest output as it arrives. */
   async later(): Promise<void> {
     if (this._isAsking || this._window === null) {
       return;
@@ -273,14 +275,14 @@ export class OutputReading {
     this._changed.emit();
   }
 
-  /** The live lines that pages can be put in front of: those after the last gap. */
+  /** The live lines that pages can be prepended to: those after the last gap. */
   private _begin(): { kept: OutputLine[]; before: number } {
     const live = this._store.lines.filter(line => this._task === '' || line.task === this._task);
     const gap = live.reduce((found, line, index) => (line.missing === undefined ? found : index), -1);
     const kept = live.slice(gap + 1);
     const known = live.slice(0, gap + 2);
     this._hasLater = false;
-    // A little behind all that is left out, which may have come by other ways in another order.
+    // Slightly after everything that is left out, which may have arrived by another route in another order.
     return { kept, before: known.reduce((latest, line) => Math.max(latest, line.time), 0) + 1e-5 };
   }
 
@@ -317,7 +319,7 @@ export class OutputReading {
   private readonly _changed = new Signal<this, void>(this);
 }
 
-/** The end of `lines` before the block that ends at `end`. */
+/** The end of the part of `lines` that precedes the block ending at `end`. */
 function blockBefore(lines: readonly OutputLine[], end: number): number {
   const { time } = lines[end - 1]!;
   while (end > 0 && lines[end - 1]!.time === time) {

@@ -1,16 +1,16 @@
-/** Which lines of output a person wants to see. Pure. */
+/** Filters output lines by level and text. Pure. */
 
 import type { OutputLine } from './output';
 
-/** How bad what a line says is. */
+/** The severity of a line. */
 export type Level = 'info' | 'warning' | 'error';
 
-// Python's logging, absl's and TensorFlow's own (`E0000 00:00:…`), and what ends a traceback.
+// Python's logging, absl's and TensorFlow's own (`E0000 00:00:…`), and the last line of a traceback.
 const ERROR = /\b(?:ERROR|CRITICAL|FATAL)\b|^[EF]\d{4} \d\d:|^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)/;
 const WARNING = /\bWARN(?:ING)?\b|^W\d{4} \d\d:|\b\w*Warning:/;
 const TRACEBACK = 'Traceback (most recent call last):';
 
-/** The level of each line. A traceback is an error from its first line to the one that says what was raised. */
+/** The level of each line. A traceback is an error from its first line to the one that names the exception. */
 export function levelsOf(lines: readonly OutputLine[]): Level[] {
   const within = new Set<string>();
   return lines.map(({ task, stream, text }) => {
@@ -31,7 +31,7 @@ export function levelsOf(lines: readonly OutputLine[]): Level[] {
 
 const RANKS: readonly Level[] = ['info', 'warning', 'error'];
 
-/** The lines that are at least of this level and have this text, in capitals or not. Gaps stay where they are. */
+/** The lines of at least this level that contain this text, ignoring case. Gaps are kept. */
 export function filtered(lines: readonly OutputLine[], wanted: { level: Level; find: string }): readonly OutputLine[] {
   const find = wanted.find.toLowerCase();
   if (wanted.level === 'info' && find === '') {
@@ -46,14 +46,14 @@ export function filtered(lines: readonly OutputLine[], wanted: { level: Level; f
   );
 }
 
-/** A text cut where something is found in it: every second part is what was looked for. */
+/** Split a text at each match: every second part is a match. */
 export function cutAt(text: string, find: string): string[] {
   if (find === '') {
     return [text];
   }
   const [lower, wanted] = [text.toLowerCase(), find.toLowerCase()];
   if (lower.length !== text.length) {
-    return [text]; // a letter that is longer in the other case: places would not be the same
+    return [text]; // lower case has another length: the positions would not match
   }
   const parts: string[] = [];
   let from = 0;

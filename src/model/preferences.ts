@@ -1,9 +1,9 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { PlotChoices } from './choices';
+import { PlotChoices } from './plotchoices';
 import type { XAxis } from './run';
 
-/** What the person set once for all; see schema/settings.json. */
+/** The user's settings; see schema/settings.json. */
 export interface PreferenceValues {
   xAxis: XAxis;
   tasks: 'auto' | 'each' | 'mean' | 'split';
@@ -12,9 +12,9 @@ export interface PreferenceValues {
   updatesPerSecond: number;
   followOutput: boolean;
   openOnStart: boolean;
-  /** Of which runs the page tells that they have ended. */
+  /** The runs whose end is announced by a notification. */
   tellOfEnds: 'all' | 'failed' | 'none';
-  /** Seconds that such a run has taken at least. */
+  /** The minimum duration of such a run, s. */
   longRun: number;
   statusBar: boolean;
 }
@@ -32,9 +32,9 @@ export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
   statusBar: true
 };
 
-/** The preferences in force: the defaults until the settings have been read. */
+/** The current preferences: the defaults until the settings have been loaded. */
 export class Preferences {
-  /** What was opened, folded and pinned among the plots. */
+  /** What the user has opened, folded and pinned among the plots. */
   readonly plots = new PlotChoices();
 
   get values(): Readonly<PreferenceValues> {

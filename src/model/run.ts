@@ -20,25 +20,25 @@ import type { FetchPart } from './zoom';
 
 export type { ShownAxis, XAxis } from './shownaxis';
 
-/** An event that a person reads: notes and changes of state. */
+/** An event for the event list: a note or a change of state. */
 export type StoryEvent = Told & { seq: number };
 
 const isTold = (event: AnyEvent & { seq: number }): event is StoryEvent => STORY.includes(event.type);
 
 const WIDTH_STEP = 200;
 const DEFAULT_WIDTH = 600;
-// The server takes 64 KiB.
+// The server's limit is 64 KiB.
 const MESSAGE_ROOM = 60_000;
 
 /**
- * All that the browser knows of one run. Events and series come only while somebody looks (`acquire`, `release`); what
- * has come is kept, and coming back resumes after it.
+ * Everything that the browser knows about one run. Events and series arrive only while the run is viewed (`acquire`,
+ * `release`); what has arrived is kept, and viewing it again resumes from there.
  */
 export class RunModel {
   constructor(
     private _info: RunInfo,
     private readonly _socket: EventSocket,
-    /** Where parts of lines are to be had, finer than the socket sends them. */
+    /** Fetches parts of lines at a finer resolution than the socket's. */
     readonly fetchPart: FetchPart | null = null
   ) {}
 
@@ -50,12 +50,12 @@ export class RunModel {
     return this._info.id;
   }
 
-  /** The description changed. */
+  /** Emitted when the run's description has changed. */
   get infoChanged(): ISignal<this, void> {
     return this._infoChanged;
   }
 
-  /** Notes, states or marks were added. */
+  /** Emitted when notes, states or marks were added. */
   get storyChanged(): ISignal<this, void> {
     return this._storyChanged;
   }
@@ -68,17 +68,17 @@ export class RunModel {
     return this._seriesChanged;
   }
 
-  /** There are other metrics than before, whichever message told of them first, or they are over another axis. */
+  /** Emitted when metrics were added, whichever message mentioned them first, or when the x axis has changed. */
   get metricsChanged(): ISignal<this, void> {
     return this._metricsChanged;
   }
 
-  /** It is known what it was submitted with. */
+  /** Emitted when the submitted program is known. */
   get submittedChanged(): ISignal<this, void> {
     return this._submittedChanged;
   }
 
-  /** What it was submitted with; null where that is not kept, undefined while nobody has looked. */
+  /** What the run was submitted with; null if that was not kept, undefined until the run is first viewed. */
   get submitted(): Submitted | null | undefined {
     return this._submitted;
   }
@@ -91,33 +91,33 @@ export class RunModel {
     return this._output;
   }
 
-  /** What the x of the series is. The same for all who look at this run. */
+  /** The x axis of the series, shared by all viewers of this run. */
   get x(): XAxis {
     return this._x;
   }
 
-  /** What the person sees of it: the same, or epochs, examples, the time of day. */
+  /** The x axis shown to the user: the same, or epochs, examples or the time of day. */
   get shownX(): ShownAxis {
     return this._shownX;
   }
 
-  /** How long its epochs and steps are. */
+  /** The length of the run's epochs and steps. */
   get pace(): Pace {
     return paceOf(this._info.progress, this._epochEnded, this._info.parameters);
   }
 
-  /** The widest plot, in pixels. */
+  /** The width of the widest plot, in pixels. */
   get width(): number {
     return this._width;
   }
 
-  /** The person chose it. */
+  /** Set the axis chosen by the user. */
   setX(x: ShownAxis): void {
     this._xChosen = true;
     this._changeX(x);
   }
 
-  /** What it is until the person chooses: the preferences may be read after the run is shown. */
+  /** Set the default until the user chooses: preferences may be loaded after the run is shown. */
   preferX(x: XAxis): void {
     if (!this._xChosen) {
       this._changeX(x);
@@ -144,22 +144,22 @@ export class RunModel {
     return [...new Set([...Object.keys(this._info.latest), ...this._series.metrics])];
   }
 
-  /** The lines of a metric, as far as they have come: only those that are wanted do. */
+  /** The lines of a metric received so far; only requested metrics are sent. */
   lines(metric: string): Line[] {
     return this._series.lines(metric);
   }
 
-  /** What was done twice of a metric, as it was before. */
+  /** Lines of a metric that later attempts have replaced by repeating their steps. */
   replaced(metric: string): ReplacedLine[] {
     return this._series.replaced(metric);
   }
 
-  /** From the first to the last x of the lines of these metrics; null while none has come. */
+  /** The smallest and largest x of these metrics' lines; null until any have arrived. */
   xExtent(metrics: Iterable<string>): [number, number] | null {
     return this._series.xExtent(metrics);
   }
 
-  /** `viewer` shows these metrics, and none but these; the server sends what any viewer shows. */
+  /** Declare that `viewer` shows exactly these metrics; the server sends what any viewer shows. */
   want(viewer: object, metrics: readonly string[]): void {
     const before = this._wanted();
     if (metrics.length > 0) {
@@ -173,12 +173,12 @@ export class RunModel {
     }
   }
 
-  /** Where time zero is on a time axis, in seconds since the epoch. */
+  /** The origin of the time axis, in seconds since the epoch. */
   get origin(): number {
     return this._info.started ?? this._info.created;
   }
 
-  /** Failures and restarts of tasks, who holds the others up, and from where on metrics are not finite. */
+  /** Failures and restarts of tasks, tasks that hold up the others, and where metrics became non-finite. */
   get marks(): readonly Mark[] {
     return this._marks.marks;
   }
@@ -187,12 +187,12 @@ export class RunModel {
     return this._marks.checkpoints;
   }
 
-  /** Steps that were done by two attempts. */
+  /** Steps that two attempts have executed. */
   get doneAgain(): readonly DoneAgain[] {
     return this._marks.doneAgain;
   }
 
-  /** A mark's place on the present x axis; null while it is not known. */
+  /** A mark's position on the current x axis; null while unknown. */
   markX(mark: Pick<Mark, 'time' | 'step'>): number | null {
     if (mark.step !== undefined && this._x === 'step') {
       return mark.step;
@@ -200,17 +200,17 @@ export class RunModel {
     return this._x === 'time' ? mark.time - this.origin : this._timeline.stepAt(mark.time);
   }
 
-  /** Seconds of the tasks' lives at a time, which is what the machine's metrics are over when x is the step. */
+  /** The tasks' running time at a wall time, in seconds: the x of machine metrics when the axis is the step. */
   lifeAt(time: number): number {
     return time - (this._x === 'time' ? this.origin : (this._marks.began ?? this.origin));
   }
 
-  /** Whether anybody looks. */
+  /** Whether anyone is viewing the run. */
   get isWatched(): boolean {
     return this._viewers > 0;
   }
 
-  /** Somebody begins to look. */
+  /** Call when starting to view the run. */
   acquire(): void {
     this._viewers += 1;
     if (this._viewers === 1) {
@@ -218,7 +218,7 @@ export class RunModel {
     }
   }
 
-  /** Somebody who had acquired it stops looking. */
+  /** Call when no longer viewing the run, once for each `acquire`. */
   release(): void {
     this._viewers -= 1;
     if (this._viewers === 0) {
@@ -226,7 +226,10 @@ export class RunModel {
     }
   }
 
-  /** A plot is this many pixels wide; the widest decides what is asked for. Whole steps, so that dragging asks rarely. */
+  /**
+   * Report a plot's width in pixels; the widest determines the resolution. Rounded up in steps, so that resizing seldom
+   * triggers a request.
+   */
   needWidth(pixels: number): void {
     const width = Math.ceil(pixels / WIDTH_STEP) * WIDTH_STEP;
     if (width > this._width) {
@@ -282,7 +285,7 @@ export class RunModel {
     const known = this.metrics.length;
     for (const frame of message.frames) {
       if (!this._series.apply(frame)) {
-        // A frame that does not follow: start over rather than draw a line with a hole in it.
+        // A non-contiguous frame: start over rather than draw a line with a gap.
         this._series.clear();
         this._subscribe();
         break;
@@ -301,7 +304,7 @@ export class RunModel {
     }
   }
 
-  /** What all viewers show, sorted; not more than a message of the socket has room for. */
+  /** The metrics of all viewers, sorted, as far as they fit into a message on the socket. */
   private _wanted(): string[] {
     let room = MESSAGE_ROOM;
     return [...new Set([...this._wants.values()].flat())]

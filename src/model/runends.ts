@@ -1,10 +1,10 @@
-/** Which runs have ended since somebody looked last. Pure but for what it remembers. */
+/** Which runs have ended since the last look. Pure except for what it remembers. */
 
 import type { RunInfo } from '../api/schema';
 import type { PreferenceValues } from './preferences';
-import { isFinal, secondsTaken } from './state';
+import { isFinal, secondsTaken } from './runstate';
 
-/** What had ended before the page was loaded is of the past, and what is had back tells nothing new. */
+/** Runs that had ended before the page was loaded are old news, and so are restored ones. */
 export class EndWatch {
   /** The runs that have ended since the last look. */
   look(runs: readonly RunInfo[]): RunInfo[] {
@@ -30,8 +30,8 @@ export class EndWatch {
 }
 
 /**
- * Whether a person is to be told of a run's end: of a long one that nobody has stopped. What has an alarm of its own
- * (`notify=`) is told by that, and the trials of a search are told by its view.
+ * Whether to notify the user of a run's end: if it ran long and was not stopped by anyone. Runs with an alarm of their
+ * own (`notify=`) are announced by that, and the trials of a search by its view.
  */
 export function isToldOfEnd(run: RunInfo, preferences: Pick<PreferenceValues, 'tellOfEnds' | 'longRun'>): boolean {
   const { tellOfEnds, longRun } = preferences;

@@ -1,27 +1,27 @@
-/** Runs in groups: those that have the same in a column, and what a group comes to. Pure. */
+/** Groups runs by their value in a column, and summarizes each group. Pure. */
 
 import type { RunInfo } from '../api/schema';
 import { LESS_IS_BETTER_NAME, MORE_IS_BETTER_NAME, SPEED_METRICS } from '../api/schema';
 import { Cell, rowOf } from './runtable';
 
-/** Runs that have the same in a column, in the order in which they were given. */
+/** Runs with the same value in a column, in their original order. */
 export interface RunGroup {
-  /** What tells it from the others, whatever the order. */
+  /** Identifies the group, whatever the order. */
   key: string;
-  /** What they have, for `created` the first moment of the day; undefined: nothing. */
+  /** Their common value; for `created`, the start of the day; undefined if they have none. */
   value: Cell | undefined;
   runs: readonly RunInfo[];
 }
 
-/** A run in its group: one with several tags is in several. */
+/** A run as a member of a group: one with several tags belongs to several groups. */
 export interface GroupedRun {
   run: RunInfo;
   group: string;
 }
 
 /**
- * The runs by what they have in a column, the group of the first run first, that of those without a value last. A run is in the
- * group of each of its tags; moments are grouped by their days, as clocks here have them.
+ * Group runs by their value in a column. The group of the first run comes first, that of runs without a value last. A
+ * run is in the group of each of its tags; times are grouped by day in the local time zone.
  */
 export function groupedRuns(runs: readonly RunInfo[], column: string): RunGroup[] {
   const found = new Map<string, { value: Cell | undefined; runs: RunInfo[] }>();
@@ -56,7 +56,10 @@ function valuesOf(run: RunInfo, column: string): readonly (Cell | undefined)[] {
 
 const grouped = new WeakMap<RunInfo, Map<string, GroupedRun>>();
 
-/** Each group, followed by its runs where it is open. Of the same run in the same group it is the same object. */
+/**
+ * Each group, followed by its runs if it is open. The same run in the same group is always represented by the same
+ * object.
+ */
 export function groupLines(groups: readonly RunGroup[], open: ReadonlySet<string>): (RunGroup | GroupedRun)[] {
   return groups.flatMap(group => [
     group,
@@ -78,7 +81,7 @@ function inGroup(run: RunInfo, group: string): GroupedRun {
   return made;
 }
 
-/** 1 where more of a metric is better, -1 where less is, 0 where its name does not tell: as `schema/metrics.py` has it. */
+/** 1 if more of a metric is better, -1 if less is, 0 if its name does not tell; same rules as `schema/metrics.py`. */
 export function direction(metric: string): number {
   if (SPEED_METRICS.includes(metric)) {
     return 0;
@@ -86,13 +89,13 @@ export function direction(metric: string): number {
   return LESS_IS_BETTER_NAME.test(metric) ? -1 : MORE_IS_BETTER_NAME.test(metric) ? 1 : 0;
 }
 
-/** What a group has in a column, and what that is of its runs: what all of them have, the best, or the newest. */
+/** A group's summary in a column, and its kind: the value that all runs share, the best, or the newest. */
 export interface GroupCell {
   value: Cell;
   is: 'all' | 'best' | 'newest';
 }
 
-/** Undefined: its runs have nothing there, or not the same. */
+/** Undefined if its runs have no value there, or no common one. */
 export function groupCell(runs: readonly RunInfo[], column: string): GroupCell | undefined {
   if (column === 'created') {
     return { value: Math.max(...extent(runs)), is: 'newest' };

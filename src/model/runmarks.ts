@@ -1,32 +1,35 @@
 import type { AnyEvent, CheckpointSaved, Note, Progressed, TaskChanged } from '../api/schema';
 import { formatBytes, formatDuration } from './format';
 
-/** A moment to mark on the plots: a task failed, or started again; on those of one metric, that it is not finite any more. */
+/**
+ * A point in time to be marked on the plots: a task failed or restarted or, on the plots of one metric, its values
+ * became non-finite.
+ */
 export interface Mark {
-  /** Empty for what is of the whole run. */
+  /** Empty if it concerns the whole run. */
   task: string;
   time: number;
   label: string;
-  /** The only metric that it is about, and the step. */
+  /** The only metric that it concerns, and the step. */
   metric?: string;
   step?: number;
-  /** What else there is to say of it, a line each. */
+  /** Further details, one line each. */
   details?: string[];
 }
 
-/** What a mark says. */
+/** The text of a mark. */
 export function markText(mark: Mark): string {
   return mark.metric === undefined && mark.task !== '' ? `${mark.task} ${mark.label}` : mark.label;
 }
 
-/** A checkpoint, as it is marked at the axis. */
+/** A checkpoint, marked at the axis. */
 export interface CheckpointMark {
   step: number;
   time: number;
   label: string;
 }
 
-/** Steps that were done twice, and between which times they were done again. */
+/** Steps that were executed twice, and the time in which they were repeated. */
 export interface DoneAgain {
   first: number;
   last: number;
@@ -34,17 +37,17 @@ export interface DoneAgain {
   ended: number;
 }
 
-/** What is marked on the plots of a run, from its events. */
+/** The marks on the plots of a run, derived from its events. */
 export class MarkStore {
   readonly marks: Mark[] = [];
   readonly doneAgain: DoneAgain[] = [];
 
-  /** One for each step of which one was written, in the order of their steps. */
+  /** One for each step with a checkpoint, sorted by step. */
   get checkpoints(): CheckpointMark[] {
     return [...this._checkpoints.values()].sort((a, b) => a.step - b.step);
   }
 
-  /** When the first task began. */
+  /** When the first task started. */
   get began(): number | null {
     return this._began;
   }
@@ -64,7 +67,7 @@ export class MarkStore {
   private _addNote({ task, time, metric, step, title, text, mark }: Note): void {
     if (metric && step !== null) {
       const known = this.marks.findIndex(other => other.metric === metric);
-      // Another task was first, and is heard of later.
+      // Another task was the first one, but its report arrived later.
       this.marks.splice(known < 0 ? this.marks.length : known, 1, { task, time, label: title, metric, step });
     } else if (mark) {
       this.marks.push({ task, time, label: mark, details: [title, text].filter(line => line !== '') });

@@ -1,20 +1,20 @@
-/** What tells apart the runs of one model or program. Pure. */
+/** What distinguishes the runs of the same model or program. Pure. */
 
 import type { RunInfo } from '../api/schema';
 import { formatJobs } from './format';
 
-/** The name without the number that a run gets when the name is taken: `mlp` of `mlp 3`. */
+/** The name without the number that is appended if a name is taken: `mlp` of `mlp 3`. */
 export function baseName(name: string): string {
   return name.replace(/ [1-9]\d{0,8}$/, '');
 }
 
-// More of them would have no room in a row, and longer values none either.
+// More of them, or longer values, would not fit into a row.
 const MOST = 2;
 const LONGEST = 20;
 
 /**
- * In what each run is another than those of the same model or program: `batch_size 128`, or its jobs where those differ.
- * A run that is the only one of its name, or just like the others, has its jobs.
+ * How each run differs from the others of the same model or program: `batch_size 128`, or its jobs if those differ. A
+ * run that is the only one of its name, or does not differ, is described by its jobs.
  */
 export function differences(runs: readonly RunInfo[]): Map<string, string[]> {
   const groups = new Map<string, RunInfo[]>();
@@ -38,7 +38,7 @@ export function differences(runs: readonly RunInfo[]): Map<string, string[]> {
   return found;
 }
 
-/** What a person chose for each of the runs, an option to a list: its text, or nothing where a run has not got it. */
+/** The options of all runs, one list per option: their texts, empty for runs without the option. */
 function columnsOf(runs: readonly RunInfo[]): string[][] {
   const names = [...new Set(runs.flatMap(run => Object.keys(run.parameters)))];
   return [

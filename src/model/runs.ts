@@ -6,7 +6,7 @@ import type { EventSocket } from '../api/socket';
 import { formatClock } from './format';
 import { RunModel } from './run';
 
-/** Every run that the server knows, live and past, newest first. */
+/** All runs known to the server, active and past, newest first. */
 export class RunsModel {
   constructor(
     private readonly _api: RestApi,
@@ -19,12 +19,12 @@ export class RunsModel {
     return this._changed;
   }
 
-  /** A run appeared that was not there when the page was loaded. */
+  /** Emitted when a run appears that did not exist when the page was loaded. */
   get started(): ISignal<this, RunInfo> {
     return this._started;
   }
 
-  /** Whether the list has come at least once. */
+  /** Whether the list has been received at least once. */
   get isReady(): boolean {
     return this._ready;
   }
@@ -33,7 +33,7 @@ export class RunsModel {
     return this._sorted;
   }
 
-  /** Those that are not put aside. */
+  /** The runs that are not archived. */
   get current(): readonly RunInfo[] {
     return this._current;
   }
@@ -42,7 +42,7 @@ export class RunsModel {
     return this._runs.get(id);
   }
 
-  /** A run's name, with its time where another is called the same. */
+  /** A run's name, with its time if another run has the same name. */
   title(id: string): string {
     const info = this._runs.get(id);
     if (!info) {
@@ -52,7 +52,7 @@ export class RunsModel {
     return others ? `${info.name} · ${formatClock(info.created)}` : info.name;
   }
 
-  /** The model of one run, shared by all its views; undefined when there is no such run. */
+  /** The model of one run, shared by all its views; undefined if there is no such run. */
   model(id: string): RunModel | undefined {
     let model = this._models.get(id);
     const info = this._runs.get(id);
@@ -79,12 +79,12 @@ export class RunsModel {
     return this._api.continueRun(id);
   }
 
-  /** Have the next steps of a running run traced. */
+  /** Trace the next steps of a running run. */
   profile(id: string, steps: number): Promise<void> {
     return this._api.profileRun(id, { steps });
   }
 
-  /** Go on with a run on a cluster, as a new run, which is known here at once. */
+  /** Resume a run on a cluster as a new run, which is immediately known here. */
   async resume(id: string, cluster: string): Promise<RunInfo> {
     const info = await this._api.resumeRun(id, { cluster });
     if (!this._runs.has(info.id)) {
@@ -93,7 +93,7 @@ export class RunsModel {
     return info;
   }
 
-  /** Name, tag or note a run; archive it, delete it, or have it back. All pages are told of it. */
+  /** Name, tag or annotate a run; archive, delete or restore it. All pages are notified. */
   async patch(id: string, patch: RunPatch): Promise<void> {
     const info = await this._api.patchRun(id, patch);
     if (info.marks.deleted === null) {
@@ -107,12 +107,12 @@ export class RunsModel {
     return this._api.forgetRun(id);
   }
 
-  /** A page of what the run's tasks have printed. */
+  /** A page of the output of the run's tasks. */
   output(id: string, page: { before?: number; after?: number; task: string }): Promise<OutputPage> {
     return this._api.output(id, page);
   }
 
-  /** What ran where in the run's traced steps; null when none were. */
+  /** What ran where in the run's traced steps; null if no steps were traced. */
   async trace(id: string): Promise<TraceData | null> {
     try {
       return await this._api.trace(id);
@@ -124,7 +124,7 @@ export class RunsModel {
     }
   }
 
-  /** Where a run's trace can be downloaded. */
+  /** The download URL of a run's trace. */
   traceUrl(id: string): string {
     return this._api.chromeTraceUrl(id);
   }
@@ -149,7 +149,7 @@ export class RunsModel {
     }
   }
 
-  /** `known`: those that are new here are none that have begun, but were had back. */
+  /** `known`: runs that are new here have not just started but were restored. */
   private _applyRuns(runs: RunInfo[], all: boolean, removed: string[], known = false): void {
     const fresh = this._ready && !known ? runs.filter(info => !this._runs.has(info.id)) : [];
     if (all) {

@@ -8,13 +8,13 @@ import { DashboardError, emptyDashboard, readDashboard, writeDashboard } from '.
 import { UndoManager, undoManagerOf } from './undomanager';
 
 /**
- * A `.dtfplots` document: the dashboard that a text document's model holds. The text is the truth, which this reads again
- * whenever it changes and writes changes into; what cannot be read is never written.
+ * A `.dtfplots` document: the dashboard in the text of a text document's model. The text is the single source of truth:
+ * it is parsed again whenever it changes, and changes are written into it; an invalid text is never overwritten.
  */
 export class RunsDashboardModel implements IDisposable {
   /**
-   * `isReadOnly` says whether the file may not be written, which is known once it has been read; `nameOf` what a run is
-   * called now, undefined where there is no such run.
+   * `isReadOnly` says whether the file is read-only, which is known once it has been read; `nameOf` returns the current
+   * name of a run, undefined if there is no such run.
    */
   constructor(
     private readonly _text: DocumentRegistry.ICodeModel,
@@ -22,16 +22,16 @@ export class RunsDashboardModel implements IDisposable {
     private readonly _isReadOnly: () => boolean = () => false
   ) {
     _text.contentChanged.connect(this._read, this);
-    this._undoing?.on('stack-cleared', this._onCleared); // that it was loaded cannot be undone
+    this._undoing?.on('stack-cleared', this._onCleared); // loading the document cannot be undone
     this._read();
   }
 
-  /** Never to be changed in place. While the text cannot be read, the last one that could. */
+  /** The dashboard, never to be changed in place. While the text is invalid, the last valid dashboard. */
   get dashboard(): Readonly<RunsDashboard> {
     return this._dashboard;
   }
 
-  /** Why the text is no dashboard, and where; null while it is one. */
+  /** Why the text is not a valid dashboard, and where; null if it is valid. */
   get error(): DashboardError | null {
     return this._error;
   }
@@ -40,7 +40,7 @@ export class RunsDashboardModel implements IDisposable {
     return this._changed;
   }
 
-  /** Whether `edit` does anything. */
+  /** Whether `edit` has any effect. */
   get canEdit(): boolean {
     return !this._text.readOnly && !this._isReadOnly() && this._error === null;
   }
@@ -55,7 +55,7 @@ export class RunsDashboardModel implements IDisposable {
     }
   }
 
-  /** Change a copy and write it, with the names that the runs have now. Nothing happens where it cannot be edited. */
+  /** Change a copy and write it, with the runs' current names. Does nothing if the document cannot be edited. */
   edit(recipe: (draft: RunsDashboard) => void): void {
     if (!this.canEdit) {
       return;
@@ -69,7 +69,7 @@ export class RunsDashboardModel implements IDisposable {
     }
   }
 
-  /** Put a plot so many places further. */
+  /** Move a plot by this many positions. */
   movePlot(metric: string, by: number): void {
     this.edit(({ plots }) => {
       const from = plots.findIndex(plot => plot.metric === metric);

@@ -1,16 +1,16 @@
-/** The text of a `.dtfplots` file: chosen plots over several runs. Pure. */
+/** Reads and writes the text of a `.dtfplots` file: selected plots of several runs. Pure. */
 
 import { type DashboardPlot, type DashboardRun, DEFAULTS, type RunsDashboard } from '../api/schema';
 import { DesignError, offsetOf, placeOf, syntaxError } from './designtext';
 import { writeJson } from './jsontext';
-import { array, flag, number, ReadError, type Reader, struct, text, whole } from './reader';
+import { array, flag, number, ReadError, type Reader, struct, text, whole } from './jsonreaders';
 
-/** The version of the format that is written, and read here. */
+/** The version of the format that is read and written here. */
 const VERSION = DEFAULTS.RunsDashboard.version;
-/** Weight of the past, at most. */
+/** Largest weight of past values in smoothing. */
 export const MOST_SMOOTHING = 0.98;
 
-/** Why a text is no dashboard. Line and column count from 1. */
+/** Why a text is not a valid dashboard. Line and column count from 1. */
 export class DashboardError extends Error {
   constructor(
     message: string,
@@ -48,15 +48,15 @@ const dashboard = struct<RunsDashboard>(
   DEFAULTS.RunsDashboard
 );
 
-/** A dashboard with nothing in it. */
+/** An empty dashboard. */
 export function emptyDashboard(): RunsDashboard {
   return structuredClone<RunsDashboard>(DEFAULTS.RunsDashboard);
 }
 
-/** The dashboard of a text, with what the text leaves out filled in; runs and plots that repeat are there once. */
+/** Parse a dashboard, with defaults for whatever the text leaves out; duplicate runs and plots are removed. */
 export function readDashboard(source: string): RunsDashboard {
   if (source.trim() === '') {
-    return emptyDashboard(); // a document that is being loaded, and a file that was made by "New File"
+    return emptyDashboard(); // a document that is being loaded, or a file created by "New File"
   }
   let plain: unknown;
   try {
@@ -84,7 +84,7 @@ export function readDashboard(source: string): RunsDashboard {
   }
 }
 
-/** A dashboard as text: a run and a plot a line, so that files can be compared. */
+/** A dashboard as text, with one line for each run and plot, so that diffs are readable. */
 export function writeDashboard(value: Readonly<RunsDashboard>): string {
   return writeJson(value);
 }

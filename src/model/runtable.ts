@@ -1,17 +1,17 @@
-/** Runs as rows of a table: their columns, and which of them a person asks for. Pure; the same as in `jupyter dtf runs`. */
+/** Runs as rows of a table: their columns, and filtering by the user's query. Pure; behaves like `jupyter dtf runs`. */
 
 import type { RunInfo } from '../api/schema';
-import { secondsTaken } from './state';
+import { secondsTaken } from './runstate';
 
 export type Cell = string | number | boolean;
 export type Row = ReadonlyMap<string, Cell>;
 
-/** What may stand before a column's name, and may be left out where the first of them that there is is meant. */
+/** Prefixes of column names. A prefix may be omitted if the first column that matches is the one meant. */
 const GROUPS = ['', 'parameters.', 'last.', 'best.', 'versions.'] as const;
 const SEARCHED = ['id', 'name', 'tags', 'note', 'model', 'cluster', 'state'] as const;
 const TERM = /^\s*([\w.:/ -]*?[\w.:/-])\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*$/s;
 
-/** The columns that are shown until a person chooses. */
+/** The columns that are shown by default. */
 export const FIRST_COLUMNS: readonly string[] = [
   'created',
   'seconds',
@@ -24,7 +24,7 @@ export const FIRST_COLUMNS: readonly string[] = [
 
 const rows = new WeakMap<RunInfo, Row>();
 
-/** What a table has of a run; what it has not got is missing. */
+/** A run's values in the table; columns without a value are missing. */
 export function rowOf(run: RunInfo): Row {
   let row = rows.get(run);
   if (!row) {
@@ -82,7 +82,7 @@ function made(run: RunInfo): Row {
 
 const columns = new WeakMap<readonly RunInfo[], readonly string[]>();
 
-/** All columns that any of the runs has, in their order. */
+/** All columns that any of the runs has, in order. */
 export function columnsOf(runs: readonly RunInfo[]): readonly string[] {
   let found = columns.get(runs);
   if (!found) {
@@ -98,17 +98,17 @@ export function columnsOf(runs: readonly RunInfo[]): readonly string[] {
   return found;
 }
 
-/** The column that a person means: `parameters.batch_size` by `batch_size`; undefined where there is none. */
+/** The column that the user means: `parameters.batch_size` for `batch_size`; undefined if there is none. */
 export function columnCalled(name: string, columns: ReadonlySet<string>): string | undefined {
   return GROUPS.map(group => group + name).find(column => columns.has(column));
 }
 
-/** What was asked for cannot be followed; the message says why. */
+/** The query is invalid; the message says why. */
 export class FilterError extends Error {}
 
 /**
- * The runs for which each term holds: `COLUMN < VALUE`, with =, !=, <, <=, >, >= or ~ (has in it), joined by `and`, or
- * words that are in the name, a tag, the note and the like. Throws FilterError.
+ * The runs that match all terms: `COLUMN < VALUE`, with =, !=, <, <=, >, >= or ~ (contains), joined by `and`, or words
+ * that occur in the name, a tag, the note and so on. Throws FilterError.
  */
 export function chosenRuns(runs: readonly RunInfo[], text: string): readonly RunInfo[] {
   if (text.trim() === '' || runs.length === 0) {
@@ -179,7 +179,7 @@ function compared(difference: number, sign: string): boolean {
   }
 }
 
-/** The runs by a column; last those without a value, whichever way. */
+/** The runs sorted by a column; runs without a value come last in either direction. */
 export function sortedRuns(runs: readonly RunInfo[], column: string, descending: boolean): RunInfo[] {
   const sign = descending ? -1 : 1;
   const having = runs.filter(run => rowOf(run).has(column));
@@ -187,10 +187,11 @@ export function sortedRuns(runs: readonly RunInfo[], column: string, descending:
   return [...having, ...runs.filter(run => !rowOf(run).has(column))];
 }
 
-// Made once: `localeCompare` makes another for each two texts, which is half a second of ten thousand.
+// Created once: `localeCompare` creates a collator for each comparison, which takes half a second for ten thousand
+// runs.
 const texts = new Intl.Collator('en', { numeric: true });
 
-/** Numbers before texts, texts with numbers in them by these. */
+/** Numbers before strings; strings are compared naturally, by the numbers in them. */
 export function order(a: Cell, b: Cell): number {
   if (typeof a === 'number' && typeof b === 'number') {
     return a - b;
@@ -201,17 +202,17 @@ export function order(a: Cell, b: Cell): number {
   return texts.compare(String(a), String(b));
 }
 
-/** A line of a comparison: a column, the runs' values, and whether they differ. */
+/** A row of a comparison: a column, the runs' values, and whether they differ. */
 export interface Compared {
   column: string;
   values: (Cell | undefined)[];
   differs: boolean;
 }
 
-// What is another one in every run tells nothing.
+// Columns that differ for every run and say nothing.
 const OWN = new Set(['id', 'name', 'created']);
 
-/** What these runs have beside each other, in the order of the columns. */
+/** Compare the values of these runs, in the order of the columns. */
 export function compareRuns(runs: readonly RunInfo[]): Compared[] {
   return columnsOf(runs)
     .filter(column => !OWN.has(column))

@@ -1,7 +1,10 @@
-/** Searches, as their trials' runs tell of them: nothing else is known, so that late viewers see what early ones do. Pure. */
+/**
+ * Searches, reconstructed from the runs of their trials alone, so that viewers who join late see the same as early
+ * ones. Pure.
+ */
 
 import type { RunInfo } from '../api/schema';
-import { isFinal, reason, secondsTaken } from './state';
+import { isFinal, reason, secondsTaken } from './runstate';
 
 export type TrialState = 'waiting' | 'running' | 'complete' | 'pruned' | 'stopped' | 'failed';
 
@@ -9,11 +12,11 @@ export interface Trial {
   number: number;
   run: RunInfo;
   state: TrialState;
-  /** Of each objective; null where there is none. Before a trial is complete, what it has reported last. */
+  /** One for each objective; null if missing. Before a trial is complete, the last value it has reported. */
   values: readonly (number | null)[];
-  /** Of the first objective; of a list of trials without any, the metric that stands for its run. */
+  /** The value of the first objective; for trials without objectives, the metric that represents the run. */
   value: number | null;
-  /** Where it runs: a place for each task, `0` or `0 · GPU 1`. */
+  /** Where it runs: one entry for each task, `0` or `0 · GPU 1`. */
   places: readonly string[];
   /** Why it failed; empty otherwise. */
   error: string;
@@ -31,26 +34,26 @@ export interface Search {
   objectives: readonly Objective[];
   parameters: readonly string[];
   logarithmic: readonly string[];
-  /** How many trials it is to have; 0 where that is not known. */
+  /** The planned number of trials; 0 if unknown. */
   most: number;
   /** By number. */
   trials: readonly Trial[];
-  /** More trials can be asked for while it runs. */
+  /** Whether more trials can be added while it runs. */
   mayGrow: boolean;
-  /** Somebody has asked that it ends. */
+  /** Whether it has been asked to stop. */
   isAskedToStop: boolean;
-  /** Some trial of it is under way. */
+  /** Whether any of its trials is active. */
   isRunning: boolean;
-  /** The complete trials to which none is better: one, or of several objectives the Pareto front. */
+  /** The complete trials that no other dominates: one, or the Pareto front if there are several objectives. */
   best: readonly Trial[];
   /** When its newest trial was created, s since the epoch. */
   newest: number;
 }
 
-// What is made of a run is made once, so that lists know what has not changed.
+// Trials are cached per run, so that lists can tell what has not changed.
 const known = new WeakMap<RunInfo, Trial>();
 
-/** A run as the trial that it is; null for one that is none. */
+/** A run as a trial; null if it is not one. */
 export function trialOf(run: RunInfo): Trial | null {
   if (!run.trial) {
     return null;
@@ -101,7 +104,7 @@ function stateOf(run: RunInfo, lacksValue: boolean): TrialState {
   }
 }
 
-/** Every search of which there is a run, the one with the newest trial first. */
+/** All searches with at least one run, the one with the newest trial first. */
 export function searchesOf(runs: readonly RunInfo[]): Search[] {
   const grouped = new Map<string, Trial[]>();
   for (const run of runs) {
@@ -141,7 +144,7 @@ function gathered(id: string, trials: Trial[]): Search {
   };
 }
 
-/** 1 where larger is worse. */
+/** 1 if larger is worse. */
 export function signOf(objective: Objective | undefined): number {
   return objective?.direction === 'maximize' ? -1 : 1;
 }
@@ -154,7 +157,7 @@ function bestOf(trials: readonly Trial[], objectives: readonly Objective[]): Tri
   const costs = (trial: Trial) => trial.values.map((value, index) => signs[index]! * value!);
   const complete = trials.filter(trial => trial.state === 'complete').map(trial => [trial, costs(trial)] as const);
   if (objectives.length === 1) {
-    // The first of those that are as good.
+    // The first of equally good trials.
     const best = complete.reduce<(typeof complete)[number] | null>(
       (found, each) => (found === null || each[1][0]! < found[1][0]! ? each : found),
       null
@@ -166,20 +169,20 @@ function bestOf(trials: readonly Trial[], objectives: readonly Objective[]): Tri
   return complete.filter(([, own]) => !complete.some(([, other]) => beats(other, own))).map(([trial]) => trial);
 }
 
-/** How many trials are in each state, those that there are. */
+/** The number of trials in each state that occurs. */
 export function countsOf(trials: readonly Trial[]): Map<TrialState, number> {
   const counts = new Map<TrialState, number>();
   trials.forEach(({ state }) => counts.set(state, (counts.get(state) ?? 0) + 1));
   return counts;
 }
 
-/** What a table is sorted by: a parameter, an objective by its place, or a column of its own. */
+/** What a table is sorted by: a parameter, an objective by index, or a column of its own. */
 export type Column =
   | { of: 'number' | 'state' | 'duration' | 'places' }
   | { of: 'parameter'; name: string }
   | { of: 'objective'; index: number };
 
-/** What a column says of a trial; null where it says nothing. */
+/** A trial's value in a column; null if it has none. */
 export function cellOf(trial: Trial, column: Column): unknown {
   switch (column.of) {
     case 'number':
@@ -197,7 +200,7 @@ export function cellOf(trial: Trial, column: Column): unknown {
   }
 }
 
-/** Sorted by a column; where it says nothing, last in either order, and then by number. */
+/** Sort by a column, then by number; trials without a value come last in either direction. */
 export function sorted(trials: readonly Trial[], column: Column, descending: boolean): Trial[] {
   const keyed = trials.map(trial => [cellOf(trial, column), trial] as const);
   const sign = descending ? -1 : 1;
@@ -235,7 +238,7 @@ function literal(value: unknown): string {
   return typeof value === 'boolean' ? (value ? 'True' : 'False') : JSON.stringify(value);
 }
 
-/** A value as a person reads it in a cell. */
+/** A value as text for a cell. */
 export function parameterText(value: unknown, format: (value: number) => string): string {
   if (value === undefined) {
     return '';
@@ -243,7 +246,7 @@ export function parameterText(value: unknown, format: (value: number) => string)
   return typeof value === 'number' ? format(value) : typeof value === 'string' ? value : literal(value);
 }
 
-/** The steps and values that a trial has reported of what stands for it, as far as its summary has them. */
+/** The steps and values that a trial has reported of its representative metric, as far as its summary has them. */
 export function curveOf({ run }: Trial): readonly (readonly [number, number])[] {
   const { sparkline, sparkline_steps: steps } = run;
   const [first, last] = [steps[0] ?? 0, steps[1] ?? sparkline.length - 1];
@@ -259,19 +262,19 @@ export interface Bar {
   lane: number;
 }
 
-/** What ran at a place, one above the other where several did at a time. Times in s since the epoch. */
+/** What ran at one place, in several lanes if several trials ran at once. Times in s since the epoch. */
 export interface PlaceRow {
   place: string;
   bars: readonly Bar[];
   lanes: number;
-  /** The part of the time from the first start to the last end in which its lanes were busy. */
+  /** The fraction of the time from the first start to the last end in which its lanes were busy. */
   busy: number;
 }
 
-/** What ran where and when, by `now`. */
+/** What ran where and when, up to `now`. */
 export function timelineOf(trials: readonly Trial[], now: number): { rows: PlaceRow[]; start: number; end: number } {
   const bars = new Map<string, Bar[]>();
-  const ends = new Map<string, number[]>(); // of the last bar of each lane: a lane's bars follow each other
+  const ends = new Map<string, number[]>(); // end of the last bar in each lane; the bars of a lane do not overlap
   let [start, end] = [Infinity, -Infinity];
   for (const trial of [...trials].sort((a, b) => (a.run.started ?? 0) - (b.run.started ?? 0))) {
     const { started } = trial.run;

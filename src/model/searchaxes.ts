@@ -1,20 +1,22 @@
-/** The axes of a search: parameters and objectives as places between 0 and 1, what is brushed, what goes with what. Pure. */
+/**
+ * The axes of a search: parameters and objectives scaled to 0–1, brushed ranges, and associations between them. Pure.
+ */
 
 import { Objective, Search, signOf, Trial } from './search';
 
-/** An axis of numbers, linear or logarithmic, or of choices. */
+/** A numerical axis, linear or logarithmic, or a categorical one. */
 export interface Axis {
   id: string;
   title: string;
   read: (trial: Trial) => unknown;
   kind: 'linear' | 'log' | 'choices';
-  /** The least and the greatest number there is. */
+  /** The smallest and the largest value. */
   low: number;
   high: number;
   choices: readonly string[];
 }
 
-/** What is chosen on an axis: numbers from one to another, or one choice. */
+/** The selection on an axis: a range of numbers, or one category. */
 export type Brush = { low: number; high: number } | { choice: string };
 
 export type Brushes = ReadonlyMap<string, Brush>;
@@ -23,7 +25,7 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value ?? null);
 }
 
-/** Every parameter's axis, and after them every objective's. */
+/** The axes of all parameters, followed by those of all objectives. */
 export function axesOf(search: Search): Axis[] {
   return [
     ...search.parameters.map(name =>
@@ -58,7 +60,7 @@ function axis(
   return { id, title, read, kind: log && low > 0 ? 'log' : 'linear', low, high, choices: [] };
 }
 
-/** The least and the greatest; of thousands, which are too many for arguments. */
+/** The minimum and maximum; there may be too many values to pass as arguments. */
 export function extent(numbers: readonly number[]): [number, number] {
   return numbers.reduce<[number, number]>(
     ([low, high], value) => [Math.min(low, value), Math.max(high, value)],
@@ -66,7 +68,7 @@ export function extent(numbers: readonly number[]): [number, number] {
   );
 }
 
-/** Where a value is on its axis, 0 to 1; null where it is not on it. */
+/** A value's position on its axis, 0 to 1; null if it is not on the axis. */
 export function placeOf(of: Axis, value: unknown): number | null {
   if (value === undefined || value === null) {
     return null;
@@ -83,19 +85,19 @@ export function placeOf(of: Axis, value: unknown): number | null {
   return high > low ? (scale(value) - low) / (high - low) : 0.5;
 }
 
-/** The number at a place of an axis of numbers. */
+/** The number at a position of a numerical axis. */
 export function valueAt(of: Axis, place: number): number {
   const part = Math.min(1, Math.max(0, place));
   return of.kind === 'log' ? of.low * (of.high / of.low) ** part : of.low + part * (of.high - of.low);
 }
 
-/** The choice at a place of an axis of choices. */
+/** The category at a position of a categorical axis. */
 export function choiceAt(of: Axis, place: number): string {
   const index = Math.floor(Math.min(1, Math.max(0, place)) * of.choices.length);
   return of.choices[Math.min(of.choices.length - 1, index)] ?? '';
 }
 
-/** A few places of an axis and what stands there. */
+/** A few positions of an axis with their labels. */
 export function ticksOf(of: Axis, format: (value: number) => string): { place: number; text: string }[] {
   if (of.kind === 'choices') {
     return of.choices.map((text, index) => ({ place: (index + 0.5) / of.choices.length, text }));
@@ -106,7 +108,9 @@ export function ticksOf(of: Axis, format: (value: number) => string): { place: n
   return [0, 0.25, 0.5, 0.75, 1].map(place => ({ place, text: format(valueAt(of, place)) }));
 }
 
-/** Round numbers along an axis of numbers, about so many; whole powers of ten on a logarithmic one of several decades. */
+/**
+ * Roughly this many round numbers along a numerical axis; whole powers of ten on a logarithmic axis of several decades.
+ */
 export function roundTicks(
   of: Axis,
   about: number,
@@ -123,13 +127,13 @@ export function roundTicks(
     const every = Math.ceil((last - first + 1) / Math.max(2, about));
     return Array.from({ length: last - first + 1 }, (_, index) => first + index)
       .filter(power => (power - first) % every === 0)
-      .map(power => Number(`1e${power}`)) // 10 ** -4 is not quite that
+      .map(power => Number(`1e${power}`)) // 10 ** -4 is not exactly that
       .map(value => ({ place: placeOf(of, value)!, text: format(value) }));
   }
   return roundValues(of.low, of.high, about).map(value => ({ place: placeOf(of, value)!, text: format(value) }));
 }
 
-/** Multiples of 1, 2 or 5 times a power of ten from one number to a greater one, `about` of them. */
+/** About `about` multiples of 1, 2 or 5 times a power of ten in a range of numbers. */
 export function roundValues(low: number, high: number, about: number): number[] {
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -139,7 +143,7 @@ export function roundValues(low: number, high: number, about: number): number[] 
   return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }
 
-/** Whether a trial is among those chosen on all axes. */
+/** Whether a trial is within the brushes of all axes. */
 export function isChosen(trial: Trial, axes: readonly Axis[], brushes: Brushes): boolean {
   return axes.every(each => {
     const brush = brushes.get(each.id);
@@ -154,7 +158,10 @@ export function isChosen(trial: Trial, axes: readonly Axis[], brushes: Brushes):
   });
 }
 
-/** What chooses the best tenth of the complete trials, at least one, by the first objective; null while there is none. */
+/**
+ * The brush that selects the best tenth of the complete trials by the first objective, at least one trial; null if
+ * there are none.
+ */
 export function bestTenth(search: Search): Brush | null {
   const sign = signOf(search.objectives[0]);
   const values = search.trials
@@ -169,20 +176,20 @@ export function bestTenth(search: Search): Brush | null {
   return { low, high };
 }
 
-/** How closely a parameter goes with the objective, by ranks. */
+/** How strongly a parameter is associated with the objective, by ranks. */
 export interface Association {
   name: string;
   /** 0 to 1. */
   strength: number;
-  /** Of numbers: whether a larger one comes with a better value. Of choices: null. */
+  /** For numbers: whether larger or smaller values tend to be better. For categories: null. */
   better: 'larger' | 'smaller' | null;
 }
 
 const FEWEST = 4;
 
 /**
- * Rank correlation of each parameter with the objective over the complete trials, the closest first: Spearman's of numbers; of
- * choices the correlation ratio of the ranks. Empty while there are too few trials.
+ * The association of each parameter with the objective over the complete trials, the strongest first: Spearman's rank
+ * correlation for numbers, the correlation ratio of the ranks for categories. Empty if there are too few trials.
  */
 export function associations(search: Search, index = 0): Association[] {
   const objective: Objective | undefined = search.objectives[index];
@@ -203,7 +210,7 @@ export function associations(search: Search, index = 0): Association[] {
     .sort((a, b) => b.strength - a.strength);
 }
 
-/** The rank of each value, counted from 1; of equal ones the mean. */
+/** The rank of each value, from 1; equal values share their mean rank. */
 export function ranks(values: readonly number[]): number[] {
   const order = values.map((_, index) => index).sort((a, b) => values[a]! - values[b]! || 0);
   const found = new Array<number>(values.length);

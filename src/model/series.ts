@@ -1,23 +1,23 @@
 import type { SeriesFrame } from '../api/schema';
 
-/** One decimated line, x and y of equal length. The arrays are views that stay as they are while the line grows. */
+/** One decimated line, with x and y of equal length. The arrays are views that do not change when the line grows. */
 export interface Line {
   metric: string;
   task: string;
   x: Float64Array;
   y: Float64Array;
-  /** Grows with every change of the line. */
+  /** Increases with every change of the line. */
   version: number;
 }
 
-// Of all lines alike: one that takes the place of another is never taken for it.
+// Shared by all lines: a line is never mistaken for the one that it replaces.
 let newest = 0;
 
 class Column {
   append(start: number, values: (number | null)[]): void {
     const end = start + values.length;
     if (start < this._size || end > this._data.length) {
-      // What was handed out is never written over: a plot may still be reading it.
+      // Arrays that were handed out are never overwritten: a plot may still be reading them.
       const grown = new Float64Array(Math.max(64, 2 ** Math.ceil(Math.log2(end + 1))));
       grown.set(this._data.subarray(0, start));
       this._data = grown;
@@ -38,9 +38,9 @@ class Column {
   private _size = 0;
 }
 
-/** The points of an attempt of a task, of which a later attempt has done the steps again. */
+/** The points of a task's attempt whose steps a later attempt has repeated. */
 export interface ReplacedLine {
-  /** The task with the attempt: `worker:1, attempt 1`. */
+  /** The task and the attempt: `worker:1, attempt 1`. */
   name: string;
   task: string;
   x: Float64Array;
@@ -60,8 +60,8 @@ interface Columns {
 /** The decimated series of one run. */
 export class SeriesStore {
   /**
-   * Keep the first `start` points of the line and append the frame's. Returns false if the frame does not follow from
-   * what is here; the series have then to be asked for anew.
+   * Keep the first `start` points of the line and append those of the frame. Returns false if the frame does not
+   * continue the line; the series must then be requested again.
    */
   apply(frame: SeriesFrame): boolean {
     const all = frame.replaced ? this._replaced : this._metrics;
@@ -96,12 +96,12 @@ export class SeriesStore {
     this._replaced.clear();
   }
 
-  /** The metrics that have come, in the order in which they first did. */
+  /** The metrics received so far, in order of arrival. */
   get metrics(): string[] {
     return [...this._metrics.keys()];
   }
 
-  /** From the first to the last x of the lines of these metrics; null where there are none. */
+  /** The smallest and largest x of these metrics' lines; null if there are none. */
   xExtent(metrics: Iterable<string>): [number, number] | null {
     let low = Infinity;
     let high = -Infinity;
@@ -127,7 +127,7 @@ export class SeriesStore {
     }));
   }
 
-  /** What was done twice of one metric, as it was before. */
+  /** The lines of one metric that later attempts have replaced. */
   replaced(of: string): ReplacedLine[] {
     return [...(this._replaced.get(of)?.values() ?? [])].map(({ task, of: whose, x, y, version }) => ({
       name: task,
@@ -139,6 +139,6 @@ export class SeriesStore {
   }
 
   private readonly _replaced = new Map<string, Map<string, Columns>>();
-  /** By metric and then by task. */
+  /** By metric, then by task. */
   private readonly _metrics = new Map<string, Map<string, Columns>>();
 }

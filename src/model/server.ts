@@ -6,16 +6,18 @@ import { understood } from '../api/socket';
 import type { EventSocket } from '../api/socket';
 
 /**
- * How the browser stands with the server extension. `missing`: the Jupyter server does not know it; `stale`: it runs
- * another version than the page; `foreign`: one that speaks no protocol that the page understands, which shows nothing of
- * it; `refused`: it does not let this user in; `blocked`: it answers requests, but its WebSocket cannot be opened.
+ * State of the connection to the server extension. `missing`: the Jupyter server does not know it; `stale`: its version
+ * differs from the page's; `foreign`: it has no protocol version in common with the page, which shows none of its data;
+ * `refused`: it does not authorize this user; `blocked`: it answers requests, but its WebSocket cannot be opened.
  */
 export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'foreign' | 'refused' | 'blocked';
 
-/** So often the socket is lost, without a word, while requests are answered, until something must be in its way. */
+/**
+ * After the socket was lost this often without a message, while requests are answered, something must be blocking it.
+ */
 const BLOCKED_AFTER = 3;
 
-/** Whether the server extension is there, and is the one that this page was made for. */
+/** Whether the server extension is available and matches this page. */
 export class ServerModel {
   constructor(
     private readonly _api: RestApi,
@@ -48,17 +50,17 @@ export class ServerModel {
     return this._changed;
   }
 
-  /** Where the socket is, for who has to let it through. */
+  /** The socket's URL, for whoever has to let it through a proxy. */
   get socketUrl(): string {
     return this._socket.url;
   }
 
-  /** Ask the server what it is. Called when the socket opens or is lost: a refused socket does not say why. */
+  /** Query the server's state. Called when the socket opens or is lost: a refused socket does not say why. */
   async check(): Promise<void> {
     this._set(await this._ask());
   }
 
-  /** Try again now, without waiting for the socket's next attempt. */
+  /** Retry now, without waiting for the socket's next attempt. */
   retry(): void {
     this._socket.connect();
     void this.check();
@@ -68,7 +70,7 @@ export class ServerModel {
     try {
       this._status = await this._api.status();
     } catch (error) {
-      this._lost = 0; // it is not the socket alone
+      this._lost = 0; // the problem is not the socket alone
       if (!(error instanceof ApiError)) {
         return 'offline';
       }

@@ -1,23 +1,23 @@
-/** What plots of a run are over. Pure. */
+/** The x axes of a run's plots. Pure. */
 
-/** What the server decimates series over. */
+/** The axes over which the server decimates series. */
 export type XAxis = 'step' | 'time';
 
-/** What a person sees along x: the server's axes, and those counted otherwise. */
+/** The x axes that the user can choose: the server's, and those derived from them. */
 export type ShownAxis = XAxis | 'epoch' | 'examples' | 'wall';
 
-/** Whose points these axes are of. */
+/** The server's axis from which an axis is derived. */
 export function axisBehind(shown: ShownAxis): XAxis {
   return shown === 'time' || shown === 'wall' ? 'time' : 'step';
 }
 
-/** How many steps an epoch has, and how many examples a step; null where that is not known. */
+/** Steps per epoch and examples per step; null if unknown. */
 export interface Pace {
   epoch: number | null;
   examples: number | null;
 }
 
-/** From the run's progress, the end of its newest epoch, and what it was submitted with. */
+/** Derived from the run's progress, the end of its latest epoch, and what it was submitted with. */
 export function paceOf(
   progress: { total: number; unit: string; epochs: number },
   ended: { epoch: number; step: number } | null,
@@ -32,7 +32,7 @@ export function paceOf(
   return { epoch, examples: typeof examples === 'number' && examples > 0 && epoch ? examples / epoch : null };
 }
 
-/** How many of the axis's units one step, or second, is. */
+/** The axis's units per step or second. */
 export function scaleOf(shown: ShownAxis, pace: Pace): number {
   if (shown === 'epoch') {
     return pace.epoch ? 1 / pace.epoch : 1;

@@ -1,6 +1,6 @@
-/** What many tasks or hosts have of one figure: their mean and spread, and who stands out. Pure. */
+/** Summary statistics of one metric over many tasks or hosts: mean, standard deviation and outliers. Pure. */
 
-/** Somebody's value. */
+/** The value of one task or host. */
 export interface Member {
   name: string;
   value: number;
@@ -13,19 +13,20 @@ export interface Spread {
   deviation: number;
   low: Member;
   high: Member;
-  /** Who is far from the others, the farthest first. */
+  /** Members far from the others, the farthest first. */
   outliers: Member[];
 }
 
-/** From so many on, a table or a row of bars is summed up. */
+/** From this number on, a table or a row of bars is summarized. */
 export const MANY = 24;
-// Modified z-score (Iglewicz and Hoaglin, 1993); they suggest 3.5, which of a thousand names a few by chance alone.
+// Modified z-score (Iglewicz and Hoaglin, 1993); their threshold of 3.5 would flag a few out of a thousand by chance
+// alone.
 const FAR = 6;
 const PER_DEVIATION = 1.4826;
-// Differences below this share of the median are nobody's concern, however alike the others are.
+// Differences below this fraction of the median are ignored, however similar the others are.
 const LEAST_SHARE = 0.02;
 
-/** What finite values have in common; null where there is none. */
+/** Statistics of the finite values; null if there are none. */
 export function spreadOf(members: readonly Member[]): Spread | null {
   const known = members.filter(({ value }) => Number.isFinite(value));
   if (known.length === 0) {
@@ -43,19 +44,22 @@ export function spreadOf(members: readonly Member[]): Spread | null {
     deviation: Math.sqrt(square),
     low: known.reduce((least, one) => (one.value < least.value ? one : least)),
     high: known.reduce((most, one) => (one.value > most.value ? one : most)),
-    // Where many are far, there is no crowd to be far from.
+    // If many members are far away, there is no majority to be far from.
     outliers: far.length > known.length / 10 ? [] : far.sort((a, b) => away(b) - away(a))
   };
 }
 
-/** The middle of values, of which there is one. */
+/** The median of a non-empty list. */
 export function median(values: readonly number[]): number {
   const sorted = Float64Array.from(values).sort();
   const half = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-/** Names that end in numbers as ranges, in the order of their first: `worker:0–7, 12` for many, `ps:0` for one. */
+/**
+ * Names that end in numbers, condensed to ranges in the order of their first member: `worker:0–7, 12` for several,
+ * `ps:0` for one.
+ */
 export function rangesOf(names: readonly string[]): string {
   const parts: string[] = [];
   let stem: string | null = null;

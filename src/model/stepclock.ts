@@ -1,8 +1,8 @@
 import type { AnyEvent } from '../api/schema';
 
 /**
- * Which step it was at a wall time. Events carry a time and no step; progress and epoch ends carry both, and between
- * them the pace is taken as even.
+ * Maps wall times to steps. Events carry a time but no step; progress and epoch ends carry both, and steps in between
+ * are interpolated linearly.
  */
 export class StepClock {
   add(event: AnyEvent): void {
@@ -13,7 +13,7 @@ export class StepClock {
     }
   }
 
-  /** The step at `time` (seconds since the epoch), or null before anything is known. */
+  /** The step at `time` (seconds since the epoch); null until anything is known. */
   stepAt(time: number): number | null {
     const count = this._times.length;
     if (count === 0) {
@@ -37,7 +37,8 @@ export class StepClock {
       return;
     }
     if (last >= 0 && step < this._steps[last]!) {
-      // Tasks were started again and repeat steps: until then it was at the last one, not on a way back.
+      // Tasks were restarted and repeat steps: until then the step stays at the last one rather than being interpolated
+      // backwards.
       this._times.push(time);
       this._steps.push(this._steps[last]!);
     }

@@ -1,21 +1,21 @@
-/** What the training steps of each task are made of, and for whom the others wait. Pure. */
+/** How each task spends its training steps, and which task the others wait for. Pure. */
 
 import { STEP_PARTS } from '../api/schema';
 import type { Line } from './series';
 import { median } from './spread';
 
-/** In the order in which they are drawn; they add up to a step. The exchange is without the waiting. */
+/** In drawing order; they add up to a step. The exchange excludes waiting. */
 export const STEP_PART_NAMES = ['compute', 'input', 'exchange', 'wait', 'checkpoint'] as const;
 export type StepPart = (typeof STEP_PART_NAMES)[number];
 
-/** A task's step, on the average of the last minute in which it told. */
+/** A task's step, averaged over the last minute of its reports. */
 export interface TaskStep {
   task: string;
-  /** Seconds of what is measured. */
+  /** Seconds of each measured part. */
   parts: Partial<Record<StepPart, number>>;
-  /** All of it. */
+  /** Seconds in total. */
   seconds: number;
-  /** Its own part is far longer than that of the others, and they wait for it. */
+  /** Whether its own part takes so much longer than that of the others that they wait for it. */
   slow: boolean;
 }
 
@@ -26,12 +26,12 @@ const [COMPUTE, INPUT, EXCHANGE, WAIT, CHECKPOINT] = Object.keys(STEP_PARTS) as 
   string,
   string
 ];
-// What a task told before is of another time, s.
+// Reports older than this are ignored, s.
 const LATELY_S = 60;
-// So much longer than those of the others is the own part of a task for which they wait.
+// The others wait for a task whose own part takes this many times as long as theirs.
 const FAR = 1.25;
 
-/** The tasks that have told, in the order of `tasks`. */
+/** The tasks that have reported, in the order of `tasks`. */
 export function taskStepsOf(lines: readonly Line[], tasks: readonly string[]): TaskStep[] {
   const told = new Map<string, Map<string, number>>();
   for (const { metric, task, x, y } of lines) {
@@ -57,7 +57,7 @@ export function taskStepsOf(lines: readonly Line[], tasks: readonly string[]): T
   return steps;
 }
 
-/** Seconds that a task needs for itself, whatever the others do. */
+/** Seconds that a task itself needs, regardless of the others. */
 export function ownOf({ parts, seconds }: TaskStep): number {
   return seconds - (parts.wait ?? 0);
 }

@@ -1,27 +1,27 @@
-/** What each of many tasks reported of one metric over time, as one picture. Pure. */
+/** One metric of many tasks over time, as a heat map. Pure. */
 
 import type { Line } from './series';
 import { type Member, type Spread, spreadOf } from './spread';
 
-/** A row for each task, a column for each part of x. */
+/** One row for each task, one column for each interval of x. */
 export interface TaskHeat {
   tasks: string[];
   columns: number;
-  /** The limits of x. */
+  /** The range of x. */
   start: number;
   end: number;
-  /** Mean value of a task in a column, by task and then by column; NaN where it reported nothing. */
+  /** A task's mean value in a column, row by row; NaN if it reported nothing. */
   values: Float64Array;
-  /** What is drawn faintest and strongest: of all values but the outermost hundredths. */
+  /** Values at the ends of the colour scale: the range without the outermost hundredths. */
   low: number;
   high: number;
-  /** Each task's mean over all of it. */
+  /** Statistics of the tasks' overall means. */
   spread: Spread;
 }
 
 const EDGE = 0.01;
 
-/** The lines of one metric, of those `tasks` that have one; null where nobody has reported anything finite. */
+/** The heat map of one metric, for those of `tasks` that report it; null if there are no finite values. */
 export function taskHeat(lines: readonly Line[], tasks: readonly string[], most = 240): TaskHeat | null {
   const byTask = new Map(lines.filter(({ task, x }) => task !== '' && x.length > 0).map(line => [line.task, line]));
   const known = tasks.flatMap(task => byTask.get(task) ?? []);
@@ -45,18 +45,18 @@ export function taskHeat(lines: readonly Line[], tasks: readonly string[], most 
   return { tasks: known.map(({ task }) => task), columns, start, end, values, low, high, spread };
 }
 
-/** Which column an x is in. */
+/** The column that contains an x. */
 export function columnOf({ start, end, columns }: Pick<TaskHeat, 'start' | 'end' | 'columns'>, x: number): number {
   const share = end > start ? (x - start) / (end - start) : 0;
   return Math.min(columns - 1, Math.max(0, Math.floor(share * columns)));
 }
 
-/** The x at the middle of a column. */
+/** The x at the centre of a column. */
 export function xOf({ start, end, columns }: TaskHeat, column: number): number {
   return start + ((column + 0.5) / columns) * (end - start);
 }
 
-/** The mean of the tasks over time, where any has reported. */
+/** The mean over the tasks as a line, where any has reported. */
 export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
   const { tasks, columns, values } = heat;
   const means = Array.from({ length: columns }, (_, column) => {
@@ -73,7 +73,10 @@ export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
   return { x: Float64Array.from(means, ({ x }) => x), y: Float64Array.from(means, ({ y }) => y) };
 }
 
-/** Fill a task's columns; the mean of all its finite values. What is between two of its points has the former's value. */
+/**
+ * Fill a task's columns and return the mean of its finite values. Between two points, the value of the earlier one
+ * holds.
+ */
 function intoColumns({ x, y }: Line, start: number, end: number, into: Float64Array): number {
   const counts = new Uint32Array(into.length);
   const place = { start, end, columns: into.length };

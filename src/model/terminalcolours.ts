@@ -1,11 +1,11 @@
-/** The colours that a terminal would show a line in. Pure. */
+/** The colours in which a terminal would show a line. Pure. */
 
 /** A part of a line in one style. */
 export interface StyledPart {
   text: string;
   /** Classes of `style/output.css`: `jp-dtf-fg-1` to 15, `jp-dtf-bg-…`, `jp-dtf-bold` and the like. */
   className: string;
-  /** Colours that are none of the sixteen. */
+  /** Colours beyond the basic sixteen. */
   colour?: string;
   ground?: string;
 }
@@ -25,11 +25,12 @@ const ENDS: Readonly<Record<number, readonly string[]>> = {
   27: ['inverse']
 };
 
-// A sequence with parameters (its final byte says which), one of the operating system, a short one; or a character.
+// A sequence with parameters (its final byte gives the type), an operating system command, a short sequence, or a
+// character.
 // eslint-disable-next-line no-control-regex
 const TOKENS = /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[^]/gu;
 
-/** The parts of a line as it was written; null where it has no colours, or is more than lines of text and colours. */
+/** The styled parts of a raw line; null if it has no colours, or contains other control sequences. */
 export function styledParts(raw: string, text: string): StyledPart[] | null {
   if (!raw.includes('\x1b[')) {
     return null;
@@ -66,7 +67,7 @@ export function styledParts(raw: string, text: string): StyledPart[] | null {
   return parts;
 }
 
-/** The style after a sequence of codes, as ECMA-48 has them (SGR), and the colours of xterm and ITU T.416. */
+/** The style after a sequence of SGR codes (ECMA-48), with the colours of xterm and ITU T.416. */
 function after(style: Style, parameters: string): Style {
   const codes = parameters.split(';');
   let { fg, bg } = style;
@@ -74,7 +75,7 @@ function after(style: Style, parameters: string): Style {
   for (let i = 0; i < codes.length; i++) {
     const [number, ...arguments_] = codes[i]!.split(':').map(Number) as [number, ...number[]];
     if (number === 38 || number === 48 || number === 58) {
-      // A group has its arguments within; otherwise the codes that follow are arguments. 58 colours underlines.
+      // A group contains its arguments; otherwise the codes that follow are arguments. 58 is the underline colour.
       const isGroup = codes[i]!.includes(':');
       const { colour, used } = isGroup ? grouped(arguments_) : extended(codes.slice(i + 1).map(Number));
       i += isGroup ? 0 : used;
@@ -109,17 +110,17 @@ function after(style: Style, parameters: string): Style {
 }
 
 interface Extended {
-  /** Undefined where none was said that is known here: the colour stays as it is. */
+  /** Undefined if none that is known here was given: the colour stays as it is. */
   colour?: string;
   used: number;
 }
 
-/** A colour within one group: `2:space:r:g:b`, the space often empty, or, as some programs write it, `2:r:g:b`. */
+/** A colour given in one group: `2:space:r:g:b`, the space often empty, or, as some programs write it, `2:r:g:b`. */
 function grouped([kind, ...values]: readonly number[]): Extended {
   return extended(kind === 2 && values.length > 3 ? [kind, ...values.slice(1)] : [kind ?? 0, ...values]);
 }
 
-/** One of xterm's 256 colours, or of all; and how many numbers said it. */
+/** One of xterm's 256 colours or an RGB colour, and how many numbers were consumed. */
 function extended(numbers: readonly number[]): Extended {
   if (numbers[0] === 2) {
     return { colour: rgb(numbers[1] ?? 0, numbers[2] ?? 0, numbers[3] ?? 0), used: 4 };

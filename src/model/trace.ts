@@ -1,8 +1,8 @@
-/** Where what a trace holds stands in a timeline: rows, lanes, the part in view, round numbers for its axis. Pure. */
+/** The layout of a trace in a timeline: rows, lanes, the visible range, round numbers for its axis. Pure. */
 
 import type { TraceData, TracedOp, Transfer } from '../api/schema';
 
-/** A device's place in the timeline. Operations that overlap stand in lanes below each other. */
+/** A device's row in the timeline. Overlapping operations are drawn in lanes below each other. */
 export interface TimelineRow {
   device: string;
   task: string;
@@ -13,13 +13,13 @@ export interface TimelineRow {
   laneCount: number;
 }
 
-/** A stretch of time, microseconds since the trace's origin. */
+/** A time range, microseconds since the trace's origin. */
 export interface Span {
   start: number;
   end: number;
 }
 
-/** What a device spent on one type of operation. */
+/** A device's total time for one type of operation. */
 export interface TypeTotal {
   device: string;
   name: string;
@@ -43,12 +43,12 @@ function nameOf(device: string): string {
   return `${taskOf(device)} ${kind}`.trim();
 }
 
-/** The steps that a trace has something of, ascending. */
+/** The steps that occur in a trace, ascending. */
 export function stepsOf(trace: TraceData): number[] {
   return [...new Set(trace.ops.map(op => op.step))].sort((a, b) => a - b);
 }
 
-/** The part of a trace that belongs to one step; null: all of it. */
+/** The part of a trace that belongs to one step; null: the whole trace. */
 export function ofStep(trace: TraceData, step: number | null): TraceData {
   if (step === null) {
     return trace;
@@ -57,7 +57,7 @@ export function ofStep(trace: TraceData, step: number | null): TraceData {
   return { ...trace, ops: trace.ops.filter(mine), transfers: trace.transfers.filter(mine) };
 }
 
-/** A row for each device, by name. `trace.ops` are in the order of their starts. */
+/** One row for each device, sorted by name. `trace.ops` are sorted by start time. */
 export function rowsOf(trace: TraceData): TimelineRow[] {
   const byDevice = new Map<string, TracedOp[]>();
   const of = (device: string) => byDevice.get(device) ?? byDevice.set(device, []).get(device)!;
@@ -71,7 +71,7 @@ export function rowsOf(trace: TraceData): TimelineRow[] {
   });
 }
 
-/** For each operation the first lane that is free when it starts. */
+/** For each operation, the first lane that is free when it starts. */
 export function lanesOf(ops: readonly { start_us: number; duration_us: number }[]): number[] {
   const freeAt: number[] = [];
   return ops.map(op => {
@@ -90,14 +90,14 @@ export function extentOf(trace: TraceData): Span {
   return items.length === 0 ? { start: 0, end: 1 } : { start, end: Math.max(end, start + LEAST_SPAN_US) };
 }
 
-/** Closer (`factor` above 1) or further, with the time `at` staying where it is, and nothing outside `whole` shown. */
+/** Zoom in (`factor` above 1) or out, keeping the time `at` fixed and without exceeding `whole`. */
 export function zoomed(span: Span, factor: number, at: number, whole: Span): Span {
   const width = Math.min(Math.max((span.end - span.start) / factor, LEAST_SPAN_US), whole.end - whole.start);
   const part = (at - span.start) / (span.end - span.start);
   return within({ start: at - part * width, end: at + (1 - part) * width }, whole);
 }
 
-/** The same stretch, later by `by` microseconds, as far as `whole` goes. */
+/** The span shifted by `by` microseconds, within `whole`. */
 export function moved(span: Span, by: number, whole: Span): Span {
   return within({ start: span.start + by, end: span.end + by }, whole);
 }
@@ -108,7 +108,7 @@ function within(span: Span, whole: Span): Span {
   return { start, end: start + width };
 }
 
-/** Round times (1, 2 or 5 times a power of ten apart) in a span, `about` many. */
+/** About `about` round times (1, 2 or 5 times a power of ten apart) in a span. */
 export function ticksOf(span: Span, about: number): number[] {
   const rough = Math.log10((span.end - span.start) / about);
   const power = 10 ** Math.floor(rough);
@@ -121,7 +121,7 @@ export function ticksOf(span: Span, about: number): number[] {
   return Array.from({ length: Math.max(0, count) }, (_, index) => (first + index) * step);
 }
 
-/** What each device spent on each type of operation, the most first. */
+/** Each device's total for each type of operation, the largest first. */
 export function totalsOf(trace: TraceData): TypeTotal[] {
   const totals = new Map<string, TypeTotal>();
   for (const op of trace.ops) {

@@ -1,7 +1,7 @@
 import type { CodeEditor } from '@jupyterlab/codeeditor';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 
-/** Yjs's undo manager, as far as documents need it here. */
+/** The part of Yjs's undo manager that documents use here. */
 export interface UndoManager {
   readonly undoStack: readonly { readonly meta: Map<string, unknown> }[];
   readonly redoStack: readonly { readonly meta: Map<string, unknown> }[];
@@ -10,7 +10,7 @@ export interface UndoManager {
   off(event: 'stack-cleared', handler: () => void): void;
 }
 
-/** That of a text document, which JupyterLab's types do not tell of. */
+/** The undo manager of a text document, which is missing from JupyterLab's types. */
 export function undoManagerOf(text: DocumentRegistry.ICodeModel): UndoManager | undefined {
   return (text.sharedModel as CodeEditor.IModel['sharedModel'] & { undoManager?: UndoManager }).undoManager;
 }

@@ -2,7 +2,7 @@ import type { SeriesMessage } from '../api/schema';
 import type { XAxis } from './shownaxis';
 import { Line, ReplacedLine, SeriesStore } from './series';
 
-/** A part of some metrics' lines: between two values of x, for a plot of this width in pixels. */
+/** A range of some metrics' lines: between two values of x, for a plot of this width in pixels. */
 export interface SeriesPart {
   metrics: string[];
   start: number;
@@ -13,27 +13,27 @@ export interface SeriesPart {
 
 export type FetchPart = (part: SeriesPart) => Promise<SeriesMessage>;
 
-/** The whole lines, as the socket brings them. */
+/** The complete lines, as received over the socket. */
 export interface WholeLines {
   readonly x: XAxis;
   readonly width: number;
   lines(metric: string): Line[];
 }
 
-// Who drags changes the limits in every frame.
+// While the user drags, the limits change in every frame.
 const SETTLED_MS = 150;
-// A part into which points still come is asked for again so often.
+// Interval at which a part that still receives points is fetched again.
 const AGAIN_MS = 1000;
 
 interface Known {
-  /** The newest x of the whole lines when it was asked for. */
+  /** The newest x of the complete lines at the time of the request. */
   until: number;
   at: number;
 }
 
 /**
- * The lines of the part of a plot that is seen, as fine as the plot is wide. What the socket sends is decimated over the whole
- * run: of ten million points, a part of a thousandth would have one or two.
+ * The lines of a plot's visible part, at the plot's resolution. The socket sends lines decimated over the whole run:
+ * out of ten million points, a thousandth of the range would get only one or two.
  */
 export class Zoom {
   constructor(
@@ -42,7 +42,7 @@ export class Zoom {
     private readonly _changed: () => void
   ) {}
 
-  /** These limits of x are seen, of these metrics; null: all is. */
+  /** Set the visible limits of x and the metrics shown; null: the whole range. */
   look(limits: readonly [number, number] | null, metrics: readonly string[]): void {
     const stamp = limits === null ? '' : [...limits, this._whole.x, this._whole.width].join();
     if (stamp !== this._stamp) {
@@ -62,7 +62,7 @@ export class Zoom {
     }
   }
 
-  /** The lines of a metric in the part that is seen; null while the whole ones are all there is. */
+  /** The lines of a metric in the visible part; null if only the complete ones are available. */
   lines(metric: string): Line[] | null {
     return this._known.has(metric) ? this._store.lines(metric) : null;
   }
@@ -101,7 +101,7 @@ export class Zoom {
         }
       },
       (error: unknown) => {
-        // What is there stays, coarser; the next change of what is seen tries again.
+        // The coarser lines stay; the next change of the limits tries again.
         console.warn(`jupyter_dtf: a part of a plot did not come: ${String(error)}`);
       }
     );
@@ -115,7 +115,7 @@ export class Zoom {
     if (known) {
       return known.until < this._limits![1] && this._newest(metric) > known.until && now - known.at >= AGAIN_MS;
     }
-    // The server leaves nothing out of lines that are shorter than this.
+    // The server does not decimate lines that are shorter than this.
     return this._whole.lines(metric).some(line => line.x.length > this._whole.width / 4);
   }
 

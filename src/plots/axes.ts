@@ -3,10 +3,10 @@ import type { Axis, BokehApi, Figure } from './bokeh';
 import type { FigureOptions } from './figureoptions';
 import type { PlotTheme } from './theme';
 
-// The names of longer ones are in the plot's heading.
+// Longer names appear in the plot's heading only.
 const LONGEST_NAME = 30;
 
-/** Ticks and names of a figure's axes. */
+/** Set the ticks and labels of a figure's axes. */
 export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions): void {
   const { axis, unit, log, names } = options;
   const [xAxis, yAxis] = [figure.xaxes[0]!, figure.yaxes[0]!];
@@ -31,7 +31,7 @@ export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions)
     xAxis.setv({ ticker });
     figure.xgrids[0]?.setv({ ticker });
   }
-  // A time of day, perhaps with its date, is wider than a number.
+  // A time of day, possibly with its date, is wider than a number.
   xAxis.ticker.setv({ desired_num_ticks: axis === 'wall' ? 3 : options.small ? 4 : 6 });
   yAxis.ticker.setv({ desired_num_ticks: options.small ? 3 : 5 });
   yAxis.setv({
@@ -50,7 +50,7 @@ export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions)
   }
 }
 
-/** The theme's colours and type on all but the lines. */
+/** Apply the theme's colours and fonts to everything but the lines. */
 export function colourAxes(figure: Figure, theme: PlotTheme): void {
   figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: theme.faint });
   for (const axis of [...figure.xaxes, ...figure.yaxes]) {

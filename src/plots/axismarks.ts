@@ -1,37 +1,37 @@
 import type { BokehApi, Figure, Model, Source } from './bokeh';
 
-/** A moment marked by a tick at the axis, of which there may be many. */
+/** A point on the axis marked by a tick; there may be many. */
 export interface Tick {
   x: number;
   step: number;
   label: string;
 }
 
-/** A part of the axis in which something is to be known. */
+/** A highlighted interval of the axis. */
 export interface Stretch {
   start: number;
   end: number;
   label: string;
 }
 
-/** Ticks that are drawn as one. */
+/** Ticks that are merged into one. */
 export interface Fold {
   start: number;
   end: number;
   label: string;
 }
 
-// Ticks nearer to each other than this are drawn as one, in pixels.
+// Ticks closer than this are merged, in pixels.
 const GAP_PX = 6;
-// How high they are, and at what height those that are one are joined, as a part of the plot's height.
+// Height of the ticks and of the line that joins merged ones, as a fraction of the plot's height.
 const HEIGHT = 0.045;
 const JOINED = 0.01;
 const STRENGTH = 0.7;
 const GROUND = 0.09;
-// The second y axis, from 0 to 1 whatever the lines are.
+// A second y axis, from 0 to 1 regardless of the lines.
 const RANGE = 'marks';
 
-/** Ticks, in the order of x, with those as one that are nearer than `gap`. */
+/** Merge ticks closer than `gap`; `ticks` are sorted by x. */
 export function folded(ticks: readonly Tick[], gap: number): Fold[] {
   const found: (Fold & { first: number; count: number })[] = [];
   for (const { x, step, label } of ticks) {
@@ -47,14 +47,20 @@ export function folded(ticks: readonly Tick[], gap: number): Fold[] {
   return found.map(({ start, end, label }) => ({ start, end, label }));
 }
 
-/** What is marked at the axis of a figure, and on its ground: beside the lines, not across them. */
+/**
+ * The ticks and highlighted intervals of a figure, drawn at the axis and in the background, so that they do not cross
+ * the lines.
+ */
 export class AxisMarks {
   constructor(
     private readonly _bokeh: BokehApi,
     private readonly _figure: Figure
   ) {}
 
-  /** Show these; there are never fewer than before. `width`: of the plot, in pixels; `limits`: what is seen of x. */
+  /**
+   * Show these marks; there are never fewer than before. `width`: of the plot, in pixels; `limits`: the visible range
+   * of x.
+   */
   update(ticks: readonly Tick[], stretches: readonly Stretch[], limits: [number, number], width: number): void {
     this._ticks = ticks;
     this._stretches = stretches;
@@ -65,7 +71,7 @@ export class AxisMarks {
     this.fold(limits, width);
   }
 
-  /** Another part of x is seen. */
+  /** Update the merging after the visible range of x has changed. */
   fold([start, end]: [number, number], width: number): void {
     if (this._ticks.length === 0) {
       return;
@@ -79,7 +85,7 @@ export class AxisMarks {
     }
   }
 
-  /** What is marked between these, a line each. */
+  /** The labels of the marks in a range, one line each. */
   between(start: number, end: number): string[] {
     return [...this._folds, ...this._stretches]
       .filter(mark => mark.start <= end && mark.end >= start)
@@ -96,7 +102,7 @@ export class AxisMarks {
     const { Range1d, LinearScale, ColumnDataSource } = this._bokeh;
     this._figure.setv({
       extra_y_ranges: { [RANGE]: new Range1d({ start: 0, end: 1 }) },
-      extra_y_scales: { [RANGE]: new LinearScale() } // also where the lines' axis is logarithmic
+      extra_y_scales: { [RANGE]: new LinearScale() } // even if the lines' axis is logarithmic
     });
     const source = new ColumnDataSource({ data: segments([]) });
     const renderer = this._figure.segment({
@@ -135,7 +141,7 @@ export class AxisMarks {
   private readonly _boxes: Model[] = [];
 }
 
-/** One upright line for a tick, two that are joined for a fold of several. */
+/** One vertical line for a tick, two joined lines for several merged ones. */
 function segments(folds: readonly Fold[]): Record<string, Float64Array> {
   const lines: [number, number, number, number][] = [];
   for (const { start, end } of folds) {

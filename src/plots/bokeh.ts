@@ -1,11 +1,11 @@
 /**
  * BokehJS, loaded when the first plot is drawn. This is the only module that imports it.
  *
- * The bundled builds and not the package's own entry: under native class fields the modules of `lib/` make models whose
- * properties are undefined.
+ * It uses the bundled builds rather than the package's entry point: with native class fields, the modules of `lib/`
+ * create models whose properties are undefined.
  */
 
-/** The little of a Bokeh model that is used here. */
+/** The part of a Bokeh model that is used here. */
 export interface Model {
   setv(properties: Record<string, unknown>): void;
   on_event(name: string, callback: (event: { x0?: number; x1?: number }) => void): void;
@@ -55,7 +55,7 @@ export interface BokehDocument {
   clear(): void;
 }
 
-/** Where the inner part of a plot is, in pixels of its element. */
+/** The position of a plot's frame, in pixels of its element. */
 export interface Box {
   left: number;
   top: number;
@@ -72,7 +72,7 @@ export interface PlotView {
 type New<T> = new (properties?: Record<string, unknown>) => T;
 
 export interface BokehApi {
-  /** Every document that was ever made; who is done with one takes it out. */
+  /** Every document ever created; remove one when done with it. */
   documents: BokehDocument[];
   Document: new () => BokehDocument;
   Plotting: { figure(options: Record<string, unknown>): Figure };
@@ -96,18 +96,21 @@ export interface BokehApi {
 
 export async function loadBokeh(): Promise<BokehApi> {
   const main = (await import('@bokeh/bokehjs/build/js/bokeh.esm.min.js')).default as BokehApi;
-  await import('@bokeh/bokehjs/build/js/bokeh-api.esm.min.js'); // adds its names to main
+  await import('@bokeh/bokehjs/build/js/bokeh-api.esm.min.js'); // adds its exports to those of the main bundle
   main.set_log_level('warn');
   listenWhileShown(main);
   return main;
 }
 
-/** What is used here of the view of a plot. */
+/** The part of a plot's view that is used here. */
 interface ViewClass {
   connect_signals(this: { removed: { connect(slot: () => void): void } }): void;
 }
 
-/** A plot of Bokeh's listens to the page's zoom and never stops, which keeps all of it: let it listen until it is removed. */
+/**
+ * Bokeh's plots listen to `visualViewport` and never stop, which keeps them in memory: remove the listener with the
+ * plot.
+ */
 function listenWhileShown(bokeh: BokehApi): void {
   const { default_view: view } = bokeh.Plotting.figure({}) as unknown as { default_view: { prototype: ViewClass } };
   const connect = view.prototype.connect_signals;
@@ -115,7 +118,7 @@ function listenWhileShown(bokeh: BokehApi): void {
     const { visualViewport } = window;
     const shown = new AbortController();
     if (visualViewport) {
-      // An own property, which goes again: the function behind it is the page's.
+      // An own property that is deleted again: it shadows the browser's method only temporarily.
       visualViewport.addEventListener = (type: string, listener: EventListenerOrEventListenerObject) =>
         EventTarget.prototype.addEventListener.call(visualViewport, type, listener, { signal: shown.signal });
     }

@@ -1,10 +1,10 @@
 import type { XAxis } from '../model/run';
 import { ComparedRun, ComparedRuns } from './comparedruns';
-import { Arrangement, FEW_PLOTS } from './families';
-import { filterOf } from './filter';
-import { Plot, plotsOf } from './groups';
+import { Arrangement, FEW_PLOTS } from './plotarrangement';
+import { filterOf } from './plotfilter';
+import { Plot, plotsOf } from './metricplots';
 
-/** One plot of runs that lie upon each other: a metric with its forms, or one form of it alone. */
+/** A single plot over several runs: a metric with all its variants, or one variant alone. */
 export class ChosenPlot extends ComparedRuns {
   constructor(
     runs: readonly ComparedRun[],
@@ -25,7 +25,10 @@ export class ChosenPlot extends ComparedRuns {
   }
 }
 
-/** The metrics of those plots that a filter lets through, what is pinned before the rest; no more than can be looked through. */
+/**
+ * The metrics of the plots that match a filter, pinned ones first; limited to a number that can be viewed without
+ * headings.
+ */
 export function chosenPlots(source: ComparedRuns, filter: string, pinned: readonly string[]): string[] {
   const metrics = source
     .plots()

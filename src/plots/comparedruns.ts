@@ -1,21 +1,21 @@
 import type { ISignal } from '@lumino/signaling';
 
-import { isLoad, isOfPair } from '../model/links';
+import { isLoad, isOfPair } from '../model/tasklinks';
 import type { RunModel, XAxis } from '../model/run';
 import type { Line, ReplacedLine } from '../model/series';
 import type { Stretch, Tick } from './axismarks';
-import { arrange, Arrangement } from './families';
-import { Plot, plotsOf } from './groups';
+import { arrange, Arrangement } from './plotarrangement';
+import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
-/** A run beside others: what it is called is its line's name in each plot. */
+/** A run in a comparison, with the name of its line in each plot. */
 export interface ComparedRun {
   model: RunModel;
   title: string;
 }
 
-/** Runs in the same plots, a line each: the mean of a run's tasks, or its one task's. */
+/** Several runs in the same plots, one line for each: the mean of a run's tasks, or the line of its only task. */
 export class ComparedRuns implements PlotSource {
   readonly changed: readonly ISignal<unknown, unknown>[];
 
@@ -30,7 +30,7 @@ export class ComparedRuns implements PlotSource {
     return this.x;
   }
 
-  /** Each begins at its own: see `lines`. */
+  /** Each run has its own origin: see `lines`. */
   get origin(): number {
     return 0;
   }
@@ -55,7 +55,7 @@ export class ComparedRuns implements PlotSource {
   lines(name: string): Line[] {
     return this._runs.flatMap(({ model, title }) => {
       if (model.x !== this.x) {
-        return []; // a dashboard of this run has another axis: its lines are over that
+        return []; // a dashboard of this run uses another axis, which its lines currently have
       }
       const lines = model.lines(name);
       const line = lines.find(({ task }) => task === '') ?? lines[0];
@@ -63,7 +63,7 @@ export class ComparedRuns implements PlotSource {
     });
   }
 
-  /** Seconds of each run since it began, so that runs of different days lie upon each other. */
+  /** Seconds since the start of each run, so that runs of different days coincide. */
   private _fromItsStart(model: RunModel, line: Line): Float64Array {
     if (this.x === 'step') {
       return line.x;

@@ -1,8 +1,8 @@
-/** What a plot draws, as a table. Pure. */
+/** A plot's data as a table. Pure. */
 
-import type { PlotLine } from './groups';
+import type { PlotLine } from './metricplots';
 
-/** `line,task,x,y`, a row for each point that is drawn: of long lines not every point that was reported is. */
+/** `line,task,x,y`, one row for each point that is drawn: long lines are decimated. */
 export function csvOf(lines: readonly (PlotLine & { name: string })[], x: string): string {
   const rows = [['line', 'task', x, 'value'].map(quoted).join(',')];
   for (const { name, task, x: at, y } of lines) {
@@ -12,7 +12,9 @@ export function csvOf(lines: readonly (PlotLine & { name: string })[], x: string
   return `${rows.join('\r\n')}\r\n`;
 }
 
-/** As RFC 4180 has it. What a spreadsheet would take for a formula is text: names come from programs. */
+/**
+ * Quoted as in RFC 4180. Anything that a spreadsheet would interpret as a formula is escaped: names come from programs.
+ */
 function quoted(text: string): string {
   const harmless = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(harmless) ? `"${harmless.replace(/"/g, '""')}"` : harmless;

@@ -3,32 +3,32 @@ import type { ReplacedLine } from '../model/series';
 import type { ShownAxis } from '../model/shownaxis';
 import { colourAxes, setAxes } from './axes';
 import { AxisMarks, Stretch, Tick } from './axismarks';
-import { Band, bandOf } from './band';
+import { Band, bandOf } from './minmaxband';
 import type { BokehApi, BokehDocument, Box, Figure, GlyphRenderer, Model, PlotView, Range, Source } from './bokeh';
 import { csvOf } from './csv';
 import { drawingOf, pictureOf } from './figurefiles';
 import type { FigureOptions } from './figureoptions';
-import type { PlotLine } from './groups';
+import type { PlotLine } from './metricplots';
 import type { Legend } from './legend';
-import { extent, indexAt, padded, smooth, within } from './lines';
+import { extent, indexAt, padded, smooth, within } from './lineprocessing';
 import type { PlotTheme } from './theme';
 
 /** How the lines are drawn. */
 export interface LineStyle {
   smoothing: number;
   colours: ReadonlyMap<string, string>;
-  /** What x counts from. */
+  /** The origin of x. */
   origin: number;
-  /** How much of the axis one of the lines' x is. */
+  /** Axis units per unit of the lines' x. */
   scale?: number;
-  /** Lines of other plots that are to be seen at the same height. */
+  /** Lines of other plots that are to share the same y range. */
   peers?: readonly Float64Array[];
 }
 
-/** A moment marked on a plot. */
+/** A mark on a plot. */
 export interface PlacedMark {
   x: number | null;
-  /** What happened, in words. */
+  /** What happened, as text. */
   label: string;
   colour: string;
 }
@@ -38,17 +38,17 @@ export function figureHeight(small: boolean): number {
   return small ? 150 : 210;
 }
 
-// A line of so few points is drawn with them, or one point could not be seen.
+// Lines with this few points are drawn with markers, since a single point would be invisible.
 const FEW = 20;
-// Room for the widest tick label and the axis's name, so that the frame stays where it is when the numbers change.
+// Space for the widest tick label and the axis label, so that the frame does not move when the numbers change.
 const LEFT = 74;
-// So strong is what was reported, behind its average.
+// Opacity of the raw values behind their average.
 const RAW = 0.25;
-// So strong is what was done again later.
+// Opacity of values that were later replaced.
 const REPLACED = 0.5;
-// What is not pointed at in the legend is as faint as this.
+// Opacity of lines other than the one pointed at in the legend.
 const BEHIND = 0.15;
-// A mark is pointed at from so far, as a part of the plot's width.
+// Maximum distance between a mark and the pointer, as a fraction of the plot's width.
 const NEAR = 0.01;
 
 const AT = { x: { field: 'x' }, y: { field: 'y' } };
@@ -86,15 +86,15 @@ interface Replaced {
 }
 
 /**
- * The Bokeh figure of one plot, in a document of its own: a document is gone through whenever one of its figures comes or
- * goes, so that hundreds in one take minutes.
+ * The Bokeh figure of one plot, in a document of its own: Bokeh traverses a whole document whenever one of its figures
+ * is added or removed, so that hundreds of figures in one document would take minutes.
  */
 export class MetricFigure {
-  /** Follow the data; off while the person looks at a part that they chose. */
+  /** Whether the x range follows the data; off while the user looks at a part of their choice. */
   follow = true;
-  /** The person chose another part of the x axis here. */
+  /** Called when the user has chosen another range of x. */
   onLimits: ((start: number, end: number) => void) | null = null;
-  /** The person hides a task, or wants to see it alone. */
+  /** Called when the user hides a task, or shows it alone. */
   onHide: ((task: string, alone: boolean) => void) | null = null;
 
   constructor(
@@ -134,12 +134,12 @@ export class MetricFigure {
     _legend.onPoint = task => this._stress(task);
     _legend.onHide = (task, alone) => this.onHide?.(task, alone);
     this._document = new _bokeh.Document();
-    // Bokeh makes a view of them for each document, and keeps it when the document is cleared.
+    // Bokeh creates a notifications view for each document, and keeps it after the document is cleared.
     this._document.config.setv({ notifications: null });
     this._host = host;
   }
 
-  /** Put it into the page. What it shows should have been given to it: drawing it twice is twice the work. */
+  /** Put it into the page. Its data should already be set: drawing twice takes twice the time. */
   async show(): Promise<void> {
     this._document.add_root(this._figure);
     this._shown = this._bokeh.embed
@@ -148,7 +148,7 @@ export class MetricFigure {
     await this._shown;
   }
 
-  /** Let go of all that Bokeh keeps of it. */
+  /** Release everything that Bokeh holds for it. */
   dispose(): void {
     const { documents } = this._bokeh;
     // A view that is still being built would otherwise be kept for ever.
@@ -160,7 +160,7 @@ export class MetricFigure {
     this._legend.clear();
   }
 
-  /** Where the lines are drawn, in pixels of its host; null before they are. */
+  /** The plot's frame in pixels of its host; null before it is drawn. */
   get frame(): Box | null {
     return this._view?.frame.bbox ?? null;
   }
@@ -169,22 +169,22 @@ export class MetricFigure {
     return [this._x.start, this._x.end];
   }
 
-  /** Dragging moves what is seen, or chooses a part of it. */
+  /** Set whether dragging pans or selects a range. */
   setMoving(moves: boolean): void {
     this._figure.toolbar.tools[moves ? 1 : 0]!.setv({ active: true });
   }
 
-  /** What is drawn, without its legend, as a picture on the theme's ground. */
+  /** The plot without its legend as a bitmap, with the theme's background. */
   picture(): HTMLCanvasElement | null {
     return pictureOf(this._view, this._theme.ground);
   }
 
-  /** The same as vectors. */
+  /** The same as an SVG. */
   drawing(): Promise<Blob | null> {
     return drawingOf(this._view, this._theme.ground);
   }
 
-  /** What is drawn, as a table. */
+  /** The plot's data as CSV. */
   table(): string {
     const lines = this._shownLines().map(({ line, y }) => ({
       ...line,
@@ -202,17 +202,17 @@ export class MetricFigure {
     }
   }
 
-  /** The tasks whose lines are here; empty for a mean. */
+  /** The tasks that have lines here; empty for a mean. */
   get tasks(): string[] {
     return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
   }
 
-  /** Say for which tasks the others wait in every step, and how long. */
+  /** Set the tasks that the others wait for in every step, with how long they wait. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     this._legend.setSlow(slow);
   }
 
-  /** Draw these tasks no more, and all others. */
+  /** Hide exactly these tasks. */
   setHidden(hidden: ReadonlySet<string>): void {
     this._hidden = hidden;
     this._showOrHide();
@@ -234,12 +234,12 @@ export class MetricFigure {
     return [...this._drawn.values()].filter(({ line }) => !this._hidden.has(line.task));
   }
 
-  /** Whether a line is drawn here that there is no more. */
+  /** Whether the figure shows a line that is not among these. */
   lacks(lines: readonly PlotLine[]): boolean {
     return [...this._drawn.keys()].some(key => !lines.some(line => line.key === key));
   }
 
-  /** Draw these lines. */
+  /** Update the lines. */
   update(lines: readonly PlotLine[], style: LineStyle): void {
     const { smoothing, origin, scale = 1 } = style;
     this._peers = style.peers ?? [];
@@ -253,7 +253,7 @@ export class MetricFigure {
         const shift = (from: Float64Array) => shifted(from, origin, scale);
         const x = shift(line.x);
         drawn.line = { ...line, x };
-        // What is a mean over a whole set already, and has few points, smoothing would only delay.
+        // Values that are means over a whole set, with few points: smoothing would only delay them.
         const whole = line.validation || line.phase === 'epoch';
         const dots = line.phase === 'epoch' || x.length <= FEW;
         drawn.y = whole ? line.y : smooth(line.y, smoothing);
@@ -274,14 +274,14 @@ export class MetricFigure {
     }
     if (changed) {
       if (this._hidden.size > 0) {
-        this._showOrHide(); // what was drawn first just now
+        this._showOrHide(); // what was just drawn for the first time
       }
       this.fit();
       this.showValues(null);
     }
   }
 
-  /** Draw these behind the lines: of steps that were done twice, how they went before. */
+  /** Draw earlier values behind the lines, for steps that were executed twice. */
   showReplaced(lines: readonly ReplacedLine[], { origin, scale = 1, colours }: LineStyle): void {
     let changed = false;
     for (const { name, task, x, y, version } of lines) {
@@ -306,13 +306,13 @@ export class MetricFigure {
     }
   }
 
-  /** Show each line's value at `x`, or its newest. */
+  /** Show each line's value at `x`, or its latest value. */
   showValues(x: number | null): void {
     for (const drawn of this._drawn.values()) {
       const text = this._valueAt(drawn, x);
       if (drawn.shown !== text) {
         drawn.shown = text;
-        // The text node itself: a new one for each value would be a new layout object.
+        // The text node itself: replacing it would create a layout object for each value.
         drawn.value.firstChild!.nodeValue = text;
       }
       const { band } = drawn;
@@ -324,7 +324,7 @@ export class MetricFigure {
     }
   }
 
-  /** What the lines are at `x`, in words. */
+  /** The values of the lines at `x`, as text. */
   read(x: number): string {
     const at = axisText(x, this._options.axis);
     const values = this._shownLines().map(drawn =>
@@ -346,7 +346,7 @@ export class MetricFigure {
     return index < 0 ? '–' : `${formatValue(low[index]!, unit)} – ${formatValue(high[index]!, unit)}`;
   }
 
-  /** Mark these moments; there are never fewer than before. */
+  /** Show these marks; there are never fewer than before. */
   mark(marks: readonly PlacedMark[]): void {
     this._placed = marks;
     marks.forEach(({ x, colour }, index) => {
@@ -364,7 +364,7 @@ export class MetricFigure {
     });
   }
 
-  /** The same at the axis and on the ground. */
+  /** Show marks at the axis and in the background. */
   markAxis(ticks: readonly Tick[], stretches: readonly Stretch[]): void {
     this._axisMarks.update(ticks, stretches, this.limits, this._width);
   }
@@ -373,7 +373,7 @@ export class MetricFigure {
     return this.frame?.width ?? this._host.clientWidth - LEFT;
   }
 
-  /** What is marked at `x` or right beside it, in words; empty where nothing is. */
+  /** The text of the marks at or near `x`; empty if there are none. */
   markNear(x: number | null): string {
     if (x === null) {
       return '';
@@ -437,13 +437,13 @@ export class MetricFigure {
       drawn.band = { source, glyph, area, value, shown: '' };
     }
     drawn.band.area = area;
-    // An area has no place for a gap: below a logarithmic axis it ends at the lowest that can be drawn.
+    // An area cannot have gaps: on a logarithmic axis it ends at the lowest value that can be drawn.
     const least = log ? (extent([area.high, area.low], true)?.[0] ?? 1) : 0;
     const floor = (values: Float64Array) => (log ? values.map(value => Math.max(value, least)) : values);
     drawn.band.source.data = { x: area.x, y1: floor(area.low), y2: floor(area.high) };
   }
 
-  /** Put what is not of `task` behind; null: nothing is. */
+  /** Fade all tasks but `task`; null: none. */
   private _stress(task: string | null): void {
     for (const { line, renderers, dots } of this._drawn.values()) {
       const share = task === null || line.task === task ? 1 : BEHIND;
@@ -455,7 +455,7 @@ export class MetricFigure {
     }
   }
 
-  /** The line as it was reported, behind its average. Made when it is first smoothed: each glyph costs. */
+  /** Add the raw line behind its average. Created when the line is first smoothed, since each glyph costs time. */
   private _addRaw({ colour, renderers }: Drawn): Source {
     const source = new this._bokeh.ColumnDataSource({ data: empty() });
     renderers.push(this._draw(source, colour, RAW, 1, false));
@@ -489,7 +489,7 @@ export class MetricFigure {
     });
   }
 
-  /** Show what is seen of the lines from the lowest to the highest, unless the person chose the height too. */
+  /** Fit the y range to the visible part of the lines, unless the user has chosen that range too. */
   fit(): void {
     if (!this.follow) {
       return;
@@ -549,7 +549,7 @@ function empty(): { x: Float64Array; y: Float64Array } {
   return { x: new Float64Array(), y: new Float64Array() };
 }
 
-/** A logarithmic axis has no place for zero and below: a gap. */
+/** A logarithmic axis cannot show values of zero or less: they become gaps. */
 function drawable(y: Float64Array, log: boolean): Float64Array {
   return log ? y.map(value => (value > 0 ? value : NaN)) : y;
 }

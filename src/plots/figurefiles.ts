@@ -1,8 +1,8 @@
-/** What a figure shows, as files. */
+/** Exports a figure to files. */
 
 import type { PlotView } from './bokeh';
 
-/** What is drawn, without its legend, as a picture on this ground. */
+/** The plot without its legend as a bitmap, with this background. */
 export function pictureOf(view: PlotView | null, ground: string): HTMLCanvasElement | null {
   const drawn = view?.export('png').canvas;
   const canvas = document.createElement('canvas');
@@ -17,7 +17,7 @@ export function pictureOf(view: PlotView | null, ground: string): HTMLCanvasElem
   return canvas;
 }
 
-/** The same as vectors. */
+/** The same as an SVG. */
 export async function drawingOf(view: PlotView | null, ground: string): Promise<Blob | null> {
   const drawn = await view?.export('svg').to_blob();
   if (!drawn) {

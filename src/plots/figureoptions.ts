@@ -2,14 +2,14 @@ import type { Unit } from '../model/format';
 import type { ShownAxis } from '../model/shownaxis';
 import type { PlotTheme } from './theme';
 
-/** What a plot is of. */
+/** The options of a figure. */
 export interface FigureOptions {
   unit: Unit;
   log: boolean;
   axis: ShownAxis;
-  /** What the axes are called. */
+  /** The axis labels. */
   names: { x: string; y: string };
   theme: PlotTheme;
-  /** One of many plots of the same metric. */
+  /** Whether it is one of several plots of the same metric. */
   small?: boolean;
 }

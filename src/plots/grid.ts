@@ -2,54 +2,54 @@ import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 
 import { metricTitle } from '../model/format';
-import type { PlotChoices } from '../model/choices';
+import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { ReplacedLine } from '../model/series';
 import { type BokehApi, loadBokeh } from './bokeh';
 import { PlotCard } from './plotcard';
-import { openByDefault, replacePlots } from './families';
+import { openByDefault, replacePlots } from './plotarrangement';
 import type { LineStyle, MetricFigure, PlacedMark } from './figure';
-import { filterOf } from './filter';
-import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './groups';
+import { filterOf } from './plotfilter';
+import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
-import { Pointer } from './pointer';
-import { Sections } from './sections';
-import { Sight } from './sight';
-import type { PlotSource } from './source';
+import { Pointer } from './sharedcrosshair';
+import { Sections } from './plotsections';
+import { Sight } from './viewportobserver';
+import type { PlotSource } from './plotsource';
 import { PlotTheme, readTheme } from './theme';
 
 const FRAME_MS = 17;
-// Figures are made for so long before the page may answer the person again.
+// Figures are created for at most this long before yielding to user input.
 const MAKING_MS = 20;
-// Who scrolls by more than this in a frame sees no plot anyway, in pixels.
+// Scrolling faster than this, in pixels per frame, leaves no time to see a plot.
 const FAST = 400;
 
-/** What the person chose to see. */
+/** The user's settings. */
 export interface GridOptions {
   tasks: TaskMode;
-  /** Weight of the past, 0 to below 1. */
+  /** Weight of past values, 0 to below 1. */
   smoothing: number;
   log: boolean;
   filter: string;
-  /** At most this many updates a second. */
+  /** Maximum number of updates per second. */
   rate: number;
 }
 
-/** What a grid of plots is made of. */
+/** What a plot grid needs. */
 export interface GridParts {
   host: HTMLElement;
   source: PlotSource;
   choices: PlotChoices;
   words: PlotWords;
   themeChanged: ISignal<unknown, unknown> | null;
-  /** BokehJS could not be loaded, or refused. */
+  /** Called when BokehJS could not be loaded or failed. */
   onProblem: (error: unknown) => void;
   load?: () => Promise<BokehApi>;
 }
 
 /**
- * Plots under headings, in a grid as wide as its host. There is a card for each; a figure is made when its card
- * comes near the view and let go when it is far, so that a thousand plots cost as much as those in sight.
+ * Plots under headings, in a grid as wide as its host. Every plot has a card; its figure is created when the card comes
+ * near the viewport and disposed of when it is far away, so that a thousand plots cost no more than the visible ones.
  */
 export class PlotGrid implements IDisposable {
   constructor(
@@ -100,7 +100,7 @@ export class PlotGrid implements IDisposable {
     if (this._disposed || this._timer !== undefined || this._frame !== 0) {
       return;
     }
-    // What is due within a frame is drawn now: the server's messages come as often as this, and would all wait for it.
+    // Updates due within a frame are drawn now: messages arrive about as often, and would all have to wait.
     const wait = Math.max(0, this._drawn + 1000 / this._options.rate - FRAME_MS - performance.now());
     this._timer = setTimeout(() => {
       this._timer = undefined;
@@ -132,7 +132,7 @@ export class PlotGrid implements IDisposable {
     host.replaceChildren();
   }
 
-  /** Put a card for each plot that there is to see, in its place. */
+  /** Put the cards of all visible plots in place. */
   private _arrange(): void {
     const { source, choices } = this._parts;
     const { filter } = this._options;
@@ -167,19 +167,19 @@ export class PlotGrid implements IDisposable {
     return tasks.length > 1 ? splitPlot(plot, tasks) : [plot];
   }
 
-  /** The tasks that report these metrics; all of them, as long as nothing has come. */
+  /** The tasks that report these metrics; all tasks while no data have arrived. */
   private _tasksOf(metrics: readonly string[]): string[] {
     const { source } = this._parts;
     const known = new Set(metrics.flatMap(metric => source.lines(metric).map(line => line.task)));
     return source.tasks.filter(task => known.size === 0 || known.has(task));
   }
 
-  /** What a search has found is always to be seen. */
+  /** Search results are always visible. */
   private _isOpen(key: string): boolean {
     return this._options.filter !== '' || (this._parts.choices.isOpen(key) ?? this._open.has(key));
   }
 
-  /** The card of a plot; `_arrange` asks for those that are to be seen. */
+  /** The card of a plot; `_arrange` requests those that are visible. */
   private _card(plot: Plot): PlotCard {
     const { words, choices } = this._parts;
     let card = this._cards.get(plot.id);
@@ -221,7 +221,7 @@ export class PlotGrid implements IDisposable {
       const style = this._style(card.plot);
       const lines = this._lines(card.plot);
       if (figure?.lacks(lines)) {
-        card.letGo(); // a mean took the place of one task's line
+        card.letGo(); // a mean has replaced the line of a single task
       } else {
         figure?.update(lines, style);
         figure?.showReplaced(this._replaced(card.plot, lines), style);
@@ -242,7 +242,7 @@ export class PlotGrid implements IDisposable {
     return replacedLines(plot, lines, name => this._parts.source.replaced(name));
   }
 
-  /** Plots of one metric beside each other have the same height for the same value. */
+  /** Plots of the same metric side by side share their y range. */
   private _peers({ task, names }: Plot): Float64Array[] {
     return task === undefined ? [] : names.flatMap(name => this._parts.source.lines(name).map(line => line.y));
   }
@@ -267,7 +267,7 @@ export class PlotGrid implements IDisposable {
     return marks.map(({ x, label, task }) => ({ x, label, colour: colours.get(task) ?? this._theme.error }));
   }
 
-  /** Make the figures that are near and have something to show, a few in a frame, those in sight first. */
+  /** Create the figures that are near the viewport and have data, a few per frame, visible ones first. */
   private async _make(): Promise<void> {
     if (this._making || !this._bokeh) {
       return;
@@ -300,7 +300,7 @@ export class PlotGrid implements IDisposable {
     }
   }
 
-  /** Cards that are to have a figure, those in sight first. */
+  /** Cards whose figure has yet to be created, visible ones first. */
   private _due(): PlotCard[] {
     const due = this._near().filter(
       card => !card.figure && this._parts.host.clientWidth > 0 && this._lines(card.plot).length > 0
@@ -345,7 +345,7 @@ export class PlotGrid implements IDisposable {
     await figure.show();
   }
 
-  /** All legends are as high as the highest, so that a card is as high before it has a figure as after. */
+  /** All legends have the height of the tallest, so that a card's height does not depend on whether it has a figure. */
   private _alignLegends(card: PlotCard): void {
     const height = card.legendHeight;
     if (height > this._legendHeight) {
@@ -358,14 +358,14 @@ export class PlotGrid implements IDisposable {
     return this._placed.flatMap(card => card.figure ?? []);
   }
 
-  /** Something came near or went far. */
+  /** Called when a card has come near the viewport or moved far away. */
   private _onSight(): void {
     for (const card of this._placed) {
       if (card.figure && !card.isFocused && !this._sight.has(card.node)) {
         card.letGo();
       }
     }
-    // At once, and not at the rate of updates: the person waits for what they scrolled to.
+    // Immediately rather than at the update rate: the user is waiting for what they scrolled to.
     if (this._bokeh && this._frame === 0 && !this._disposed) {
       clearTimeout(this._timer);
       this._timer = undefined;
@@ -386,7 +386,7 @@ export class PlotGrid implements IDisposable {
     this._parts.host.style.removeProperty('--jp-dtf-legend-height');
   }
 
-  /** All plots have the same x axis: from the first to the last point of any of them. */
+  /** Give all plots the same x axis, from the first to the last point of any of them. */
   private _fitX(): void {
     if (!this._follow) {
       return;
@@ -401,7 +401,7 @@ export class PlotGrid implements IDisposable {
     }
   }
 
-  /** Whether all of the lines is seen. */
+  /** Set whether the whole lines are visible. */
   private _setFollow(follow: boolean): void {
     this._follow = follow;
     this._placed.forEach(card => card.setZoomed(!follow));
@@ -416,7 +416,7 @@ export class PlotGrid implements IDisposable {
     this.schedule();
   }
 
-  /** Hide a task in all plots or show it again; or show it alone, and then all again. */
+  /** Hide a task in all plots or show it again; with `alone`, hide or show all others. */
   private _hide(task: string, alone: boolean): void {
     if (alone) {
       const others = new Set(this._figures().flatMap(figure => figure.tasks));
@@ -473,7 +473,7 @@ export class PlotGrid implements IDisposable {
   private _frame = 0;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _open: ReadonlySet<string> = new Set();
-  /** In the order of the page. */
+  /** In page order. */
   private _placed: PlotCard[] = [];
   private readonly _cards = new Map<string, PlotCard>();
   private readonly _pointer = new Pointer(() => this._placed.filter(card => card.figure));
@@ -482,7 +482,7 @@ export class PlotGrid implements IDisposable {
   private readonly _resize: ResizeObserver;
 }
 
-/** What is on the vertical axis: a metric's name without its headings. */
+/** The y axis label: a metric's name without its headings. */
 function yName({ metric }: Plot): string {
   return metricTitle(metric.slice(metric.lastIndexOf('/') + 1));
 }

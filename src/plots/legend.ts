@@ -1,25 +1,25 @@
 import type { ShownAxis } from '../model/shownaxis';
-import { element } from './dom';
-import { compareTasks, Phase, PlotLine } from './groups';
+import { element } from './domhelpers';
+import { compareTasks, Phase, PlotLine } from './metricplots';
 import type { ToolWords } from './plottools';
 
-/** Words on a plot, translated by who makes it. */
+/** A plot's texts, translated by its creator. */
 export interface PlotWords extends ToolWords {
-  /** What the values of a line are of. */
+  /** The names of the phases of a line's values. */
   phases: Record<Phase, string>;
   mean: string;
-  /** The area from the lowest to the highest of so many tasks, and what it is in a sentence. */
+  /** The label of the band from the lowest to the highest task, and its description. */
   range: string;
   rangeOf: (tasks: number) => string;
-  /** The names of the axes. */
+  /** The labels of the x axes. */
   x: (axis: ShownAxis) => string;
   cores: (metric: string) => string;
-  /** What the crosshair is, to who hears it. */
+  /** The crosshair's label for screen readers. */
   values: (metric: string) => string;
-  /** How many plots are under a heading. */
+  /** The text for the number of plots under a heading. */
   count: (plots: number) => string;
   rest: string;
-  /** A task for which the others wait. */
+  /** The label of a task that the others wait for. */
   slow: string;
   /** What a click on the name of a line does. */
   hide: string;
@@ -27,17 +27,17 @@ export interface PlotWords extends ToolWords {
 
 const SWATCHES: Partial<Record<Phase, string>> = { validation: ' jp-mod-dashed', epoch: ' jp-mod-dots' };
 
-/** What the lines of a plot are, and a value of each. A task has one entry for both its lines. */
+/** The names of a plot's lines, each with a value. A task has one entry for both of its lines. */
 export class Legend {
   readonly node = element('div', 'jp-dtf-plot-legend');
-  /** The pointer is on the entry of a task, or has left it. */
+  /** Called when the pointer enters or leaves the entry of a task. */
   onPoint: ((task: string | null) => void) | null = null;
-  /** The person hides a task, or shows it again; or wants to see it alone. */
+  /** Called when the user hides a task, shows it again, or shows it alone. */
   onHide: ((task: string, alone: boolean) => void) | null = null;
 
   constructor(private readonly _words: PlotWords) {}
 
-  /** Say what a line is; returns where its value goes. */
+  /** Add a line; returns the element for its value. */
   add(line: PlotLine, colour: string): HTMLElement {
     const entry = this._entry(line.task, colour);
     const value = element('span', 'jp-dtf-plot-value');
@@ -53,12 +53,12 @@ export class Legend {
     return value;
   }
 
-  /** What the values of a line are of, where that has to be said. */
+  /** The name of a line's phase; empty if it goes without saying. */
   phaseName(line: PlotLine): string {
     return line.phase === 'training' ? '' : this._words.phases[line.phase];
   }
 
-  /** Say what the area behind a mean is; returns where its limits go. */
+  /** Add the band behind a mean; returns the element for its limits. */
   addBand(line: PlotLine): HTMLElement {
     const entry = this._entry(line.task, '');
     const value = element('span', 'jp-dtf-plot-value jp-mod-range');
@@ -70,7 +70,7 @@ export class Legend {
     return value;
   }
 
-  /** Say which tasks are not drawn. */
+  /** Mark the hidden tasks. */
   setHidden(hidden: ReadonlySet<string>): void {
     for (const [task, entry] of this._entries) {
       entry.classList.toggle('jp-mod-hidden', hidden.has(task));
@@ -78,7 +78,7 @@ export class Legend {
     }
   }
 
-  /** Say for which tasks the others wait, in a sentence each. */
+  /** Mark the tasks that the others wait for, with a sentence for each. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     for (const [task, entry] of this._entries) {
       const words = slow[task];
@@ -112,7 +112,7 @@ export class Legend {
       entry.style.color = task === '' ? 'var(--jp-ui-font-color1)' : colour;
       entry.onpointerenter = () => this.onPoint?.(task);
       entry.onpointerleave = () => this.onPoint?.(null);
-      // In the order of the tasks, whichever spoke first.
+      // In task order, regardless of which task reported first.
       const following = [...this._entries].filter(([other]) => compareTasks(other, task) > 0);
       following.sort(([a], [b]) => compareTasks(a, b));
       this.node.insertBefore(entry, following[0]?.[1] ?? null);
@@ -124,7 +124,7 @@ export class Legend {
   private readonly _entries = new Map<string, HTMLElement>();
 }
 
-/** The swatch, the word and the value of a line are on one line of the legend, wherever it breaks. */
+/** Keep the swatch, the name and the value of a line on one line of the legend. */
 function keepTogether(entry: HTMLElement): void {
   const part = element('span', 'jp-dtf-plot-part');
   part.append(...[...entry.children].slice(-3));

@@ -4,26 +4,26 @@ import type { MachinesModel } from '../model/machinefigures';
 import type { Line, ReplacedLine } from '../model/series';
 import { meanOf, taskHeat } from '../model/taskheat';
 import type { Stretch, Tick } from './axismarks';
-import type { Arrangement, Family } from './families';
-import type { Plot } from './groups';
+import type { Arrangement, Family } from './plotarrangement';
+import type { Plot } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
-// Of more hosts than this, plots of all together come first.
+// With more hosts than this, aggregate plots of all hosts come first.
 const FEW_HOSTS = 8;
 const ALL = '\0all';
-// Of a mean.
+// Maximum number of points of a mean.
 const MOST_POINTS = 400;
 
-/** What is said of the plots of many hosts. */
+/** Texts for the plots of many hosts. */
 export interface MachineWords {
   all: (hosts: number) => string;
   each: string;
 }
 
 /**
- * The plots of a cluster's machines: a heading for each host, and below it what the server says of its figures. Of many hosts the
- * mean with its range comes first, and each host by itself is folded.
+ * The plots of a cluster's machines: one heading for each host with the metrics that the server declares. If there are
+ * many hosts, the mean with its range comes first, and the individual hosts are folded.
  */
 export class MachinePlots implements PlotSource {
   readonly changed: readonly ISignal<unknown, unknown>[];
@@ -91,7 +91,7 @@ export class MachinePlots implements PlotSource {
     };
   }
 
-  /** A plot of each figure of all hosts, where there are many. */
+  /** One plot over all hosts for each metric, if there are many hosts. */
   private _together(): Plot[] {
     if (this._machines.hosts.length <= FEW_HOSTS) {
       return [];
@@ -108,7 +108,7 @@ export class MachinePlots implements PlotSource {
     }));
   }
 
-  /** Of all hosts together, their mean and each of them. */
+  /** The lines of a single host, or those of all hosts with their mean. */
   lines(name: string): Line[] {
     const key = figureOf(name);
     return key === null ? this._machines.lines(name) : this._ofAll(key);
@@ -139,7 +139,7 @@ export class MachinePlots implements PlotSource {
     return this._machines.xExtent(all);
   }
 
-  /** All of them come at once. */
+  /** All series are always loaded. */
   want(): void {}
 
   needWidth(): void {}
@@ -148,7 +148,7 @@ export class MachinePlots implements PlotSource {
     return taskColours(plot.names.flatMap(name => this.lines(name).map(line => line.task)));
   }
 
-  /** A machine does nothing twice. */
+  /** Machines never repeat anything. */
   replaced(): ReplacedLine[] {
     return [];
   }
@@ -168,7 +168,7 @@ export class MachinePlots implements PlotSource {
   private readonly _known = new Map<string, { version: number; lines: Line[] }>();
 }
 
-/** The figure that a name of all hosts is of; null for one of a single host. */
+/** The metric of an aggregate series; null for a series of a single host. */
 function figureOf(name: string): string | null {
   return name.startsWith(`${ALL}\0`) ? name.slice(ALL.length + 1) : null;
 }

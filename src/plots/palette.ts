@@ -1,8 +1,9 @@
 /**
  * One colour per task, the same wherever the task is shown, and in every theme.
  *
- * After Okabe and Ito, "Color Universal Design" (2008), which are told apart with every common kind of colour blindness. Theirs
- * are made for paper: here each has a contrast of at least 3:1 both on white and on the ground of the dark theme.
+ * Based on the palette of Okabe and Ito, "Color Universal Design" (2008), whose colours can be told apart with every
+ * common kind of colour blindness. Theirs are made for paper: here, each has a contrast of at least 3:1 both on white
+ * and on the background of the dark theme.
  */
 export const PALETTE = [
   '#0072b2',
@@ -15,7 +16,7 @@ export const PALETTE = [
   '#7d54c8'
 ] as const;
 
-/** The colour of each task, by its place in the run's list of tasks. */
+/** The colour of each task, by its index in the run's list of tasks. */
 export function taskColours(tasks: readonly string[]): Map<string, string> {
   return new Map(tasks.map((task, index) => [task, PALETTE[index % PALETTE.length]!]));
 }

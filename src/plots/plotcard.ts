@@ -1,35 +1,35 @@
 import type { BokehApi } from './bokeh';
-import { element } from './dom';
-import { shortTitle } from './families';
+import { element } from './domhelpers';
+import { shortTitle } from './plotarrangement';
 import { figureHeight, MetricFigure } from './figure';
 import type { FigureOptions } from './figureoptions';
-import type { Plot } from './groups';
+import type { Plot } from './metricplots';
 import { Legend, PlotWords } from './legend';
 import { PlotTools } from './plottools';
 import { download, Format } from './savemenu';
 
-/** What a person does with a card. */
+/** The user's actions on a card. */
 export interface CardActions {
-  /** The pointer, or the keyboard, is at this x of this card; null when it has left. */
+  /** The pointer or the keyboard cursor is at this x of this card; null when it has left. */
   point(card: PlotCard, x: number | null): void;
   pin(metric: string, pinned: boolean): void;
-  /** Move a plot that is kept on top, by so many places among those that are. */
+  /** Move a pinned plot by this many positions among the pinned ones. */
   move(metric: string, by: number): void;
-  /** A plot was dropped on another one: it is kept on top, before that one. */
+  /** A plot was dropped on another one: pin it before that one. */
   drop(metric: string, before: string): void;
-  /** The person wants to see all of the lines again. */
+  /** Reset the zoom. */
   reset(): void;
 }
 
-// What a plot that is dragged is, to who may take it.
+// The MIME type of a dragged plot.
 const DRAGGED = 'application/x-jupyter-dtf-plot';
-// So much of a plot's width is one press of an arrow key.
+// How far one press of an arrow key moves the cursor, as a fraction of the plot's width.
 const KEY_STEP = 0.02;
 const VALUE = ['aria-valuemin', 'aria-valuemax', 'aria-valuenow', 'aria-valuetext'] as const;
 
 /**
- * The place of one plot in the page: a heading, what its lines are, and the Bokeh figure while it is near the view. It is as
- * large with a figure as without, so that nothing moves when figures come and go.
+ * The place of one plot in the page: its heading, its legend and, while it is near the viewport, its Bokeh figure. It
+ * has the same size with and without a figure, so that nothing moves when figures come and go.
  */
 export class PlotCard {
   readonly node = element('section', 'jp-dtf-plot');
@@ -74,18 +74,18 @@ export class PlotCard {
     return this._figure;
   }
 
-  /** How high the legend is, in pixels. */
+  /** The legend's height in pixels. */
   get legendHeight(): number {
     return this._legend.node.offsetHeight;
   }
 
-  /** Whether any of it is in the window. */
+  /** Whether any part of it is in the viewport. */
   get isInSight(): boolean {
     const { top, bottom } = this.node.getBoundingClientRect();
     return bottom > 0 && top < window.innerHeight;
   }
 
-  /** Whether the person is in it, by keyboard. */
+  /** Whether it contains the keyboard focus. */
   get isFocused(): boolean {
     return this.node.contains(document.activeElement);
   }
@@ -95,12 +95,12 @@ export class PlotCard {
     this._tools.setPinned(pinned);
   }
 
-  /** Whether only a part of the lines is seen. */
+  /** Set whether only a part of the lines is visible. */
   setZoomed(zoomed: boolean): void {
     this._tools.setZoomed(zoomed);
   }
 
-  /** Make the figure; it is not drawn before `show` is called. */
+  /** Create the figure; it is not drawn before `show` is called. */
   make(bokeh: BokehApi, options: FigureOptions): MetricFigure {
     this._figure = new MetricFigure(bokeh, this._canvas, this._legend, options);
     this._figure.setMoving(this._tools.moves);
@@ -108,13 +108,13 @@ export class PlotCard {
     this._area.tabIndex = 0;
     this._area.setAttribute('role', 'slider');
     this._area.setAttribute('aria-label', this._words.values(this.plot.title));
-    // A slider has a value, also before anybody has pointed at one.
+    // A slider must have a value, even before the pointer has been on it.
     this._value(0, 0, 0);
     this._area.setAttribute('aria-valuetext', '–');
     return this._figure;
   }
 
-  /** Let go of the figure. */
+  /** Dispose of the figure. */
   letGo(): void {
     this._figure?.dispose();
     this._figure = null;
@@ -126,7 +126,7 @@ export class PlotCard {
     }
   }
 
-  /** Show where the pointer is, on this plot or another. */
+  /** Show the pointer's position, whether it is on this plot or another. */
   showCrosshair(x: number | null): void {
     const frame = this._figure?.frame;
     if (!this._figure || !frame) {
@@ -139,7 +139,7 @@ export class PlotCard {
       this._crosshair.hidden = !inside;
     }
     if (inside) {
-      // A transform moves it without a new layout, and without drawing the plot again.
+      // A transform moves it without a new layout and without redrawing the plot.
       const { style } = this._crosshair;
       style.top = `${frame.top}px`;
       style.height = `${frame.height}px`;
@@ -152,7 +152,7 @@ export class PlotCard {
     }
   }
 
-  /** The heading is dragged, onto another card. */
+  /** Make the heading draggable onto another card. */
   private _letDrag(metric: string): void {
     const { node } = this;
     const held = (event: DragEvent) => event.dataTransfer?.types.includes(DRAGGED) ?? false;
@@ -160,7 +160,7 @@ export class PlotCard {
     this._title.ondragstart = event => event.dataTransfer?.setData(DRAGGED, metric);
     node.ondragover = event => {
       if (held(event)) {
-        event.preventDefault(); // it may be dropped here
+        event.preventDefault(); // allow dropping here
         node.classList.add('jp-mod-target');
       }
     };
@@ -195,7 +195,7 @@ export class PlotCard {
     if (to !== undefined) {
       event.preventDefault();
       const x = Math.min(end, Math.max(start, to));
-      this._at = x; // the next key may come before the next frame
+      this._at = x; // the next key may arrive before the next frame
       this._value(start, end, x);
       this._actions.point(this, x);
     } else if (event.key === 'Escape') {
@@ -203,7 +203,7 @@ export class PlotCard {
     }
   }
 
-  /** What the slider says of itself; its text is what is read. */
+  /** Set the slider's ARIA values; screen readers read its text. */
   private _value(...[start, end, now]: [number, number, number]): void {
     [start, end, now].forEach((value, index) => this._area.setAttribute(VALUE[index]!, String(value)));
   }
@@ -226,7 +226,7 @@ export class PlotCard {
 
   private _figure: MetricFigure | null = null;
   private _pointer = 0;
-  /** Where the keyboard is on the lines. */
+  /** The keyboard cursor's position on the lines. */
   private _at: number | null = null;
   private readonly _title = element('h3');
   private readonly _tools: PlotTools;

@@ -1,7 +1,7 @@
-import { element } from './dom';
+import { element } from './domhelpers';
 import { Format, SaveMenu } from './savemenu';
 
-/** What the buttons of a plot are called. */
+/** The labels of a plot's buttons. */
 export interface ToolWords {
   pin: (metric: string) => string;
   unpin: (metric: string) => string;
@@ -11,13 +11,13 @@ export interface ToolWords {
   saveAs: (format: Format) => string;
 }
 
-/** What the buttons of a plot do. */
+/** The actions of a plot's buttons. */
 export interface ToolActions {
-  /** Null: it cannot be kept on top. */
+  /** Null: the plot cannot be pinned. */
   pin: ((pinned: boolean) => void) | null;
-  /** Move it by so many places among those that are kept on top. */
+  /** Move it by this many positions among the pinned plots. */
   order(by: number): void;
-  /** Whether dragging moves what is seen, or chooses a part of it. */
+  /** Set whether dragging pans or selects a range. */
   move(moves: boolean): void;
   reset(): void;
   save(format: Format): void;
@@ -32,8 +32,8 @@ const RESET = draw('M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10');
 const SAVE = draw('M8 2.5v7M5 6.8l3 3 3-3M2.5 12.5v1h11v-1');
 
 /**
- * The buttons of a plot, in its heading: Bokeh's own lie over the curve and cannot be reached by keyboard. They are seen while
- * the pointer or the keyboard is on the plot, and those that are on, always.
+ * The buttons of a plot, in its heading: Bokeh's own cover the curve and cannot be reached by keyboard. They are
+ * visible while the pointer or the focus is on the plot; active ones, always.
  */
 export class PlotTools {
   readonly node = element('span', 'jp-dtf-plot-tools');
@@ -59,11 +59,11 @@ export class PlotTools {
       if (event.altKey && by !== undefined) {
         event.preventDefault();
         actions.order(by);
-        this._pin.focus(); // it was moved in the page
+        this._pin.focus(); // its place in the page has changed
       }
     };
     this._pin.classList.add('jp-mod-pin');
-    this._ofFigure = [this._reset, this._move, save]; // what comes and goes is first, and moves none
+    this._ofFigure = [this._reset, this._move, save]; // buttons that come and go are first, so that they move no others
     this.setFigure(false);
     this.setZoomed(false);
     this.node.append(this._reset, this._move, menu.node, this._pin);
@@ -78,12 +78,12 @@ export class PlotTools {
     name(this._pin, pinned ? this._words.unpin(this._metric) : this._words.pin(this._metric));
   }
 
-  /** Whether there is a figure to do something with. */
+  /** Set whether there is a figure to act on. */
   setFigure(there: boolean): void {
     this._ofFigure.forEach(button => (button.hidden = !there));
   }
 
-  /** Whether only a part of the lines is seen. */
+  /** Set whether only a part of the lines is visible. */
   setZoomed(zoomed: boolean): void {
     this._reset.disabled = !zoomed;
     this._reset.classList.toggle('jp-mod-on', zoomed);

@@ -1,21 +1,21 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-import { isLoad, isOfPair } from '../model/links';
+import { isLoad, isOfPair } from '../model/tasklinks';
 import { markText } from '../model/runmarks';
 import type { RunModel } from '../model/run';
 import { scaleOf, ShownAxis } from '../model/shownaxis';
 import type { Line, ReplacedLine } from '../model/series';
 import { Zoom } from '../model/zoom';
 import type { Stretch, Tick } from './axismarks';
-import { arrange, Arrangement } from './families';
-import { Plot, plotsOf } from './groups';
+import { arrange, Arrangement } from './plotarrangement';
+import { Plot, plotsOf } from './metricplots';
 import { taskColours } from './palette';
-import type { PlotSource, SourceMark } from './source';
+import type { PlotSource, SourceMark } from './plotsource';
 
-/** The metrics that say how the model does, or those that say what tasks take of their machines. */
+/** The metrics of the model's quality, or those of the load on the machines. */
 export type MetricsOf = 'model' | 'load';
 
-/** The plots of what a run's tasks report. */
+/** The plots of the metrics that a run's tasks report. */
 export class RunPlots implements PlotSource {
   readonly changed: readonly ISignal<unknown, unknown>[];
 
@@ -32,7 +32,7 @@ export class RunPlots implements PlotSource {
     return this._run.shownX;
   }
 
-  /** The step of a load is the second of the task's life. */
+  /** The "step" of a load metric is the second of the task's life. */
   get axis(): ShownAxis {
     return this._of === 'load' ? 'time' : this.x;
   }
@@ -94,7 +94,7 @@ export class RunPlots implements PlotSource {
     return taskColours(this.tasks);
   }
 
-  /** Those of one metric are on its plot alone. */
+  /** Marks of one metric appear on its plot only. */
   marks({ names }: Plot): SourceMark[] {
     return this._run.marks
       .filter(({ metric }) => metric === undefined || names.includes(metric))
@@ -114,7 +114,7 @@ export class RunPlots implements PlotSource {
     }));
   }
 
-  /** Where steps were done a second time. */
+  /** Intervals in which steps were executed a second time. */
   stretches(): Stretch[] {
     return this._run.doneAgain.map(({ first, last, begun, ended }) => {
       const label = `steps ${first} to ${last} were done a second time`;
@@ -125,7 +125,7 @@ export class RunPlots implements PlotSource {
     });
   }
 
-  /** Where a moment is on the axis; null while that is not known. */
+  /** A point in time on the axis; null while unknown. */
   private _at(moment: { time: number; step?: number }): number | null {
     if (this._of === 'load') {
       return this._run.lifeAt(moment.time);

@@ -1,14 +1,14 @@
-import { element } from './dom';
+import { element } from './domhelpers';
 
-/** What a plot can be saved as. */
+/** The file formats for saving a plot. */
 export const FORMATS = ['png', 'svg', 'csv'] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** The choice of what a plot is saved as, below the button that asks for it. */
+/** The menu of file formats, below the button that opens it. */
 export class SaveMenu {
   readonly node = element('span', 'jp-dtf-plot-save');
 
-  /** `button` opens it; it gets the menu's place in the page. */
+  /** `button` opens the menu, which is inserted next to it. */
   constructor(
     private readonly _button: HTMLButtonElement,
     name: (format: Format) => string,
@@ -74,12 +74,12 @@ export class SaveMenu {
   private readonly _menu = element('span', 'jp-dtf-plot-save-menu');
 }
 
-/** Have the browser save this under a name made of a plot's title. */
+/** Download this under a file name derived from a plot's title. */
 export function download(blob: Blob, title: string, format: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);
   link.download = `${title.replace(/[^\p{L}\p{N}_.-]+/gu, '-')}.${format}`;
   link.click();
-  // Firefox begins to read it only after this.
+  // Firefox starts reading it only later.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

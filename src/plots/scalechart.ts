@@ -3,27 +3,30 @@ import { formatNumber } from '../model/format';
 import { countsOf, curveOf, type Measured } from '../model/forecasttable';
 import { colourAxes } from './axes';
 import type { BokehApi, BokehDocument, Box, Figure, Model, PlotView, Range } from './bokeh';
-import { extent } from './lines';
+import { extent } from './lineprocessing';
 import { PALETTE } from './palette';
 import type { PlotTheme } from './theme';
 
 const HEIGHT = 320;
 const LEFT = 74;
 const BAND = 0.16;
-// Air around what is drawn, as a factor.
+// Margin around the data, as a factor.
 const AIR = 1.25;
 const AT = { x: { field: 'x' }, y: { field: 'y' } };
 
-/** Examples per second over numbers of tasks, both in logarithms: forecasts with their bands, linear laws, what was measured. */
+/**
+ * Examples per second over the number of tasks, on logarithmic axes: forecasts with their bands, linear scaling,
+ * measurements.
+ */
 export class ScaleChart {
-  /** `names`: what the axes are called. */
+  /** `names`: the axis labels. */
   constructor(
     private readonly _bokeh: BokehApi,
     private readonly _host: HTMLElement,
     private readonly _names: { x: string; y: string }
   ) {}
 
-  /** Draw these, in the place of what was drawn before. */
+  /** Draw these instead of what was drawn before. */
   async draw(forecasts: readonly Forecast[], measured: readonly Measured[], theme: PlotTheme): Promise<void> {
     this.dispose();
     const { Document, Plotting, Range1d } = this._bokeh;
@@ -75,22 +78,22 @@ export class ScaleChart {
     if (this._document === drawn) {
       this._view = views.get(figure);
     } else {
-      this._letGo(drawn); // another has taken its place meanwhile
+      this._letGo(drawn); // another drawing has replaced it in the meantime
     }
   }
 
-  /** Where the inner part of the plot is in its host, in pixels; null before it is drawn. */
+  /** The plot's frame in pixels of its host; null before it is drawn. */
   get frame(): Box | null {
     return this._view?.frame.bbox ?? null;
   }
 
-  /** How far along the axis a number of tasks is, from 0 to 1. */
+  /** The position of a number of tasks along the axis, from 0 to 1. */
   shareOf(tasks: number): number {
     const { start, end } = this._x ?? { start: 1, end: 2 };
     return Math.log(tasks / start) / Math.log(end / start);
   }
 
-  /** The number of tasks there, as a real number. */
+  /** The number of tasks at a position, as a real number. */
   tasksAt(share: number): number {
     const { start, end } = this._x ?? { start: 1, end: 2 };
     return start * (end / start) ** share;

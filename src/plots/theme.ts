@@ -1,7 +1,7 @@
-/** JupyterLab's colours and type, as the canvas of a plot needs them. */
+/** JupyterLab's colours and fonts, as a plot's canvas needs them. */
 export interface PlotTheme {
   text: string;
-  /** Text that says what the other text is. */
+  /** Colour of secondary text. */
   soft: string;
   faint: string;
   ground: string;
@@ -10,7 +10,7 @@ export interface PlotTheme {
   error: string;
 }
 
-/** Read the theme's variables where the plots stand. */
+/** Read the theme's CSS variables at the position of an element. */
 export function readTheme(element: Element): PlotTheme {
   const style = getComputedStyle(element);
   const read = (name: string, otherwise: string) => style.getPropertyValue(name).trim() || otherwise;

@@ -6,25 +6,25 @@ import type { RunInfo } from '../api/schema';
 import { AlarmWatch } from '../model/alarms';
 import { formatDuration } from '../model/format';
 import { EndWatch, isToldOfEnd } from '../model/runends';
-import { reason, secondsTaken } from '../model/state';
+import { reason, secondsTaken } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { stateText } from '../views/words';
+import { stateText } from '../views/localizedtext';
 
-/** What a person is told, and how: `text` is one line, the browser has room for `more`. */
+/** The text of a notification: `text` is one line; browser notifications have room for `more`. */
 interface Word {
   about: string;
   kind: 'success' | 'warning' | 'error';
   text: string;
   more: string;
-  /** Milliseconds until it goes by itself. */
+  /** Milliseconds until it closes by itself. */
   autoClose: number | false;
 }
 
 const SUCCESS_MS = 15_000;
 
 /**
- * Tells of the end of long runs, and of what a person wanted to be told of runs (`notify=`): here, and by the browser where
- * the page is not looked at.
+ * Notifies the user of the end of long runs, and of the alarms that they requested (`notify=`): in the page, and
+ * through the browser if the page is not visible.
  */
 export const alarms: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:alarms',
@@ -41,7 +41,7 @@ export const alarms: JupyterFrontEndPlugin<void> = {
     const tell = (run: RunInfo, { about, kind, text, more, autoClose }: Word) => {
       const actions = [{ label: trans.__('Open Dashboard'), callback: () => open(run) }];
       if (mayAsk()) {
-        // A browser asks a person only after a click.
+        // A browser asks for permission only after a click.
         const callback = () => void window.Notification.requestPermission();
         actions.push({ label: trans.__('Tell Me in the Browser as Well'), callback });
       }
@@ -72,7 +72,7 @@ export const alarms: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** That a long run has ended: what went wrong stays until it is closed. */
+/** The notification of a long run's end: failures stay until they are closed. */
 export function endOf(run: RunInfo, name: string, trans: TranslationBundle): Word {
   const took = formatDuration(secondsTaken(run, 0));
   const why = reason(run);

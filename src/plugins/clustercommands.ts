@@ -8,9 +8,9 @@ import type { ClusterRequest, ClusterState } from '../api/schema';
 import { dtfIcon } from '../icons';
 import { CommandIDs, IDtf } from '../tokens';
 import { showNewCluster, showScale } from '../widgets/dialogs';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
-/** Commands that start, change and stop clusters. */
+/** Commands that start, scale and stop clusters. */
 export const clusters: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:clusters',
   description: 'Commands for clusters.',
@@ -134,7 +134,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
         const name = await pick(args['name'], trans.__('The dashboard of which cluster?'), ['running']);
         const url = name === null ? undefined : await attempt(trans, () => dtf.clusters.daskDashboard(name));
         if (url?.startsWith('/')) {
-          // A path on the Jupyter server, which need not be where this page is from.
+          // A path on the Jupyter server, which need not be the origin of this page.
           const { baseUrl } = app.serviceManager.serverSettings;
           window.open(new URL(url, baseUrl).href, '_blank', 'noopener');
         }

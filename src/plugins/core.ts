@@ -9,7 +9,7 @@ import { ServerModel } from '../model/server';
 import { IDtf } from '../tokens';
 import { VERSION } from '../version';
 
-/** The one connection to the server extension and the models that it feeds. */
+/** The only connection to the server extension, and the models that it updates. */
 export const core: JupyterFrontEndPlugin<IDtf> = {
   id: 'jupyter_dtf:core',
   description: 'Keeps what is known of clusters and runs.',
@@ -31,7 +31,7 @@ export const core: JupyterFrontEndPlugin<IDtf> = {
         dtf.clusters.refresh().catch(reason => console.warn('jupyter_dtf: no templates:', reason));
       }
     });
-    // The notebook's own work goes first.
+    // JupyterLab's own start comes first.
     void app.started.then(() => socket.connect());
     return dtf;
   }

@@ -27,7 +27,7 @@ import { readDesign, writeDesign } from '../model/designtext';
 import { CommandIDs, IDtf } from '../tokens';
 import { DesignerDocument, DesignerFactory } from '../widgets/designerdocument';
 import type { DesignerOptions, OpenDesign } from '../widgets/designeroptions';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { openNewDocument } from './newdocument';
 import { placementServices } from './placement';
 
@@ -210,7 +210,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
         }
       }
     });
-    /** The design that a command is about, if it is not the one in front. */
+    /** The design that a command applies to, if it is not the current one. */
     const pathOf = ({ path, isContextMenu }: ReadonlyPartialJSONObject): string | undefined => {
       if (isContextMenu) {
         return [...(browser?.selectedItems() ?? [])].find(({ name }) => name.endsWith(DESIGN_SUFFIX))?.path;

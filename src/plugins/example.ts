@@ -7,7 +7,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { notebookIcon } from '@jupyterlab/ui-components';
 
 import { CommandIDs, IDtf } from '../tokens';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
 const EXAMPLE = 'digits.ipynb';
 
@@ -32,7 +32,7 @@ export const example: JupyterFrontEndPlugin<void> = {
     const { contents } = app.serviceManager;
     const category = trans.__('Distributed TensorFlow');
 
-    /** The folder that the person sees; the server's own where that is on another drive. */
+    /** The current folder of the file browser; the server's root if that is on another drive. */
     const folder = (cwd: unknown) => {
       const seen = typeof cwd === 'string' ? cwd : (browser?.model.path ?? '');
       return ['', 'RTC'].includes(contents.driveName(seen)) ? contents.localPath(seen) : '';

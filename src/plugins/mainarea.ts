@@ -2,10 +2,10 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { type DockLayout, TabPanel, type Widget } from '@lumino/widgets';
 
 /**
- * Show a widget in the main area. That of Notebook 7 holds its one document, and takes no other without a word: there the
- * widget is below it.
+ * Show a widget in the main area. In Notebook 7 that area holds a single document and silently rejects others: there,
+ * the widget goes below it.
  *
- * `mode`: where it goes if it is nowhere yet. `activate`: `false` leaves in front what is there.
+ * `mode`: where it goes if it is not open yet. `activate`: `false` leaves the current widget in front.
  */
 export function showInMain(
   shell: JupyterFrontEnd['shell'],
@@ -17,14 +17,14 @@ export function showInMain(
     shell.add(widget, 'main', mode === undefined ? {} : { mode: mode as DockLayout.InsertMode });
   }
   if (!widget.isAttached) {
-    widget.addClass('jp-dtf-below'); // which gives it a height: the shell takes the least that it can have
+    widget.addClass('jp-dtf-below'); // gives it a height: the shell would otherwise shrink it to the minimum
     shell.add(widget, 'down');
   }
   if (activate !== false) {
     shell.activateById(widget.id);
     const tabs = widget.parent?.parent;
     if (tabs instanceof TabPanel) {
-      tabs.currentWidget = widget; // Notebook 7 shows the area, not which of its widgets is meant
+      tabs.currentWidget = widget; // Notebook 7 shows the area but does not select the widget
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { PathExt } from '@jupyterlab/coreutils';
 
-/** Write a new file into a folder, and open it. `stem`: how its name begins; empty for one that is unused. */
+/** Create a file in a folder and open it. `stem`: the beginning of its name; if empty, an unused one is chosen. */
 export async function openNewDocument(
   app: JupyterFrontEnd,
   file: { text: string; folder: string; stem: string; suffix: string; factory: string }
@@ -12,7 +12,7 @@ export async function openNewDocument(
   let { path } = made;
   if (stem !== '') {
     const wanted = PathExt.join(folder, `${stem}${suffix}`);
-    // Where a file has that name, this one keeps the name it was given.
+    // If a file of that name exists, this one keeps its generated name.
     path = (await contents.rename(path, wanted).catch(() => made)).path;
   }
   await contents.save(path, { type: 'file', format: 'text', content: text });

@@ -6,15 +6,15 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { MenuSvg } from '@jupyterlab/ui-components';
 
 import type { ClusterInfo } from '../api/schema';
-import { NOTEBOOK_CODE, hasNotebookCode } from '../model/code';
+import { NOTEBOOK_CODE, hasNotebookCode } from '../model/notebookcode';
 import { formatJobs } from '../model/format';
 import { NotebookClusters } from '../model/notebookclusters';
 import { runOn } from '../model/notebookstatus';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { NotebookClusterTool } from '../widgets/notebookclustertool';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 
-/** Which cluster is a notebook's: kept with it, shown in its toolbar, and there for its code. */
+/** The cluster of a notebook: stored with it, shown in its toolbar, and available to its code. */
 export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
   id: 'jupyter_dtf:notebook',
   description: "Keeps a notebook's cluster, and shows it in the notebook's toolbar.",
@@ -37,7 +37,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     const current = () => chosen.current?.name ?? '';
     const usable = () => dtf.clusters.clusters.filter(({ state }) => state === 'running' || state === 'starting');
 
-    /** Make a cluster that of the notebook in front, or of a new one where none is open. */
+    /** Connect a cluster to the current notebook, or to a new one if none is open. */
     const connect = async (name: string) => {
       const panel = tracker.currentWidget ?? (await newNotebook(app, browser?.model.path ?? ''));
       if (panel) {
@@ -138,7 +138,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     };
     toolbars?.addFactory<NotebookPanel>('Notebook', 'dtfCluster', panel => {
       const open = (at: HTMLElement) => {
-        shell.activateById(panel.id); // the menu is about the notebook in front
+        shell.activateById(panel.id); // the menu applies to the current notebook
         openMenu(at);
       };
       return new NotebookClusterTool(chosen.of(panel), dtf.clusters, trans, open);
@@ -153,7 +153,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
   }
 };
 
-/** What the cells of code say. */
+/** The source of the code cells. */
 function codeOf(notebook: Notebook, end = notebook.widgets.length): string[] {
   return notebook.widgets
     .slice(0, end)
@@ -161,12 +161,14 @@ function codeOf(notebook: Notebook, end = notebook.widgets.length): string[] {
     .map(cell => cell.model.sharedModel.getSource());
 }
 
-/** What the cells of code say down to the active one: what has been run before a cell below it, from top to end. */
+/**
+ * The source of the code cells up to the active one: what will have run before a cell below it, if all run in order.
+ */
 export function codeAbove(notebook: Notebook): string[] {
   return codeOf(notebook, notebook.activeCellIndex + 1);
 }
 
-/** Put the code into the active cell if that is empty, else into a new one below it, and select it. */
+/** Put the code into the active cell if it is empty, otherwise into a new cell below it, and select it. */
 function insert(notebook: Notebook, code: string): void {
   const active = notebook.activeCell;
   if (!active || active.model.type !== 'code' || active.model.sharedModel.getSource().trim() !== '') {
@@ -177,7 +179,7 @@ function insert(notebook: Notebook, code: string): void {
   notebook.activeCell?.editor?.focus();
 }
 
-/** A new notebook with a Python kernel, ready to be changed. */
+/** A new notebook with a Python kernel, ready to be edited. */
 async function newNotebook(app: JupyterFrontEnd, cwd: string): Promise<NotebookPanel | null> {
   const { kernelspecs } = app.serviceManager;
   await kernelspecs.ready;

@@ -17,14 +17,14 @@ import {
   SEARCH_MIME,
   SearchOutput
 } from '../widgets/liveoutputs';
-import { openResumeMenu } from './resume';
+import { openResumeMenu } from './resumecommands';
 import { searchActions } from './searches';
 
-// Before every type that stands beside it in an output: they are for viewers without this extension. That of ipywidgets
-// has the rank -10, and shows an error where the kernel is gone.
+// Ranked before every other type in an output: those are for viewers without this extension. That of ipywidgets has
+// rank -10, and shows an error once the kernel is gone.
 const RANK = -20;
 
-/** Live runs and clusters in the outputs of notebooks. */
+/** Live runs and clusters in notebook outputs. */
 export const outputs: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:outputs',
   description: 'Shows runs and clusters in the outputs of notebooks.',

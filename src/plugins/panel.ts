@@ -8,13 +8,13 @@ import { Drag } from '@lumino/dragdrop';
 import { Menu } from '@lumino/widgets';
 
 import { dtfIcon } from '../icons';
-import { connectCode } from '../model/code';
+import { connectCode } from '../model/notebookcode';
 import { DesignsModel } from '../model/designs';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { DtfPanel, PanelActions } from '../widgets/sidepanel';
-import { describe } from './ask';
+import { describe } from './commandhelpers';
 import { MARKING } from './runhistory';
-import { openResumeMenu, RUN_COMMANDS } from './resume';
+import { openResumeMenu, RUN_COMMANDS } from './resumecommands';
 
 const CELLS_MIME = 'application/vnd.jupyter.cells';
 
@@ -122,7 +122,7 @@ export const panel: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Drag a new code cell; a notebook takes it where it is dropped. */
+/** Drag a new code cell; a notebook inserts it where it is dropped. */
 function dragCell(source: string, name: string, clientX: number, clientY: number): void {
   const cell: ICell = { cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null };
   const mimeData = new MimeData();

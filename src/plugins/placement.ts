@@ -4,14 +4,14 @@ import { PathExt } from '@jupyterlab/coreutils';
 import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { CodePlace, fitCode } from '../model/code';
+import { CodePlace, fitCode } from '../model/notebookcode';
 import { KernelModels } from '../model/kernels';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placement/placementservices';
 import type { OpenDesign } from '../widgets/designeroptions';
 import { codeAbove } from './notebook';
 
-/** What the placement half of one document asks of the server, of kernels and of notebooks. */
+/** What the placement half of a document requests from the server, from kernels and from notebooks. */
 export function placementServices(
   app: JupyterFrontEnd,
   dtf: IDtf,
@@ -71,12 +71,12 @@ export function placementServices(
   };
 }
 
-/** Save a design. False where its file does not say then what is drawn, and the person has been told why. */
+/** Save a design. False if the file does not contain the drawing afterwards; the user has been told why. */
 async function save({ context, design }: OpenDesign, trans: TranslationBundle): Promise<boolean> {
   if (!design.readOnly) {
     return context.save().then(
       () => true,
-      () => false // JupyterLab has said why
+      () => false // JupyterLab has shown why
     );
   }
   if (context.model.dirty) {

@@ -13,13 +13,13 @@ import { Menu } from '@lumino/widgets';
 
 import type { RunInfo } from '../api/schema';
 import { runIcon } from '../icons';
-import { canStop, isFinal } from '../model/state';
+import { canStop, isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { momentText } from '../views/words';
+import { momentText } from '../views/localizedtext';
 import { RunDashboard } from '../widgets/dashboard';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { showInMain } from './mainarea';
-import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resume';
+import { addGoingOnCommands, openResumeMenu, RUN_COMMANDS } from './resumecommands';
 
 /** Dashboards of runs, and the commands for runs. */
 export const runs: JupyterFrontEndPlugin<void> = {
@@ -94,7 +94,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
             menu
           });
           widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // the dashboard has its own
+          widget.toolbar.hide(); // the dashboard has a toolbar of its own
           widget.id = `jupyter-dtf-run-${run}`;
           widget.title.icon = runIcon;
           const { title } = widget;

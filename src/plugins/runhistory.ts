@@ -14,17 +14,17 @@ import { Menu } from '@lumino/widgets';
 
 import type { RunInfo, RunPatch } from '../api/schema';
 import { runIcon } from '../icons';
-import { isFinal } from '../model/state';
+import { isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
 import type { HistoryChoices } from '../views/history/history';
 import { HistoryPane } from '../widgets/historypane';
-import { describe } from './ask';
-import { askLines } from './asklines';
+import { describe } from './commandhelpers';
+import { askLines } from './multilinedialog';
 import { showInMain } from './mainarea';
-import { Saying } from './saying';
+import { Saying } from './runedits';
 
 const KEPT = 'jupyter_dtf:history';
-/** The commands by which a person says something of a run. */
+/** The commands that edit a run's name, tags and note, or archive and delete it. */
 export const MARKING = [
   CommandIDs.renameRun,
   CommandIDs.tagRun,
@@ -100,7 +100,7 @@ export const history: JupyterFrontEndPlugin<void> = {
             content.setChoices(kept);
           }
           widget = new MainAreaWidget({ content });
-          widget.toolbar.hide(); // it has its own
+          widget.toolbar.hide(); // it has a toolbar of its own
           widget.id = 'jupyter-dtf-history';
           widget.title.icon = runIcon;
           widget.title.label = trans.__('Runs');
@@ -110,7 +110,7 @@ export const history: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    /** A command that asks for a text of a run and keeps it. */
+    /** Add a command that asks for a text of a run and saves it. */
     const asking = (
       command: string,
       label: string,
@@ -135,7 +135,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     asking(
       CommandIDs.renameRun,
       trans.__('Rename Run…'),
-      run => text(trans.__('What is it to be called? Nothing gives it its own name back.'), run.name),
+      run => text(trans.__('New name; leave it empty to restore the original name'), run.name),
       name => ({ name })
     );
     asking(
@@ -174,7 +174,7 @@ export const history: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** What was kept, if it is what is kept now. */
+/** The stored choices, if they are in the current format. */
 function readChoices(kept: unknown): HistoryChoices | null {
   const { columns, sorting, group = '' } = (kept ?? {}) as Partial<HistoryChoices>;
   const { column, descending } = (sorting ?? {}) as Partial<HistoryChoices['sorting']>;

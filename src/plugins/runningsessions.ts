@@ -8,12 +8,12 @@ import type { ClusterInfo, RunInfo } from '../api/schema';
 import { dtfIcon, runIcon } from '../icons';
 import { formatJobs } from '../model/format';
 import { factsOf } from '../model/notebookstatus';
-import { canStop, isFinal } from '../model/state';
+import { canStop, isFinal } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
-import { momentText, stateText } from '../views/words';
-import { attempt } from './ask';
+import { momentText, stateText } from '../views/localizedtext';
+import { attempt } from './commandhelpers';
 
-/** Clusters and runs in *Running Terminals and Kernels*, where the application has it. */
+/** Clusters and runs in *Running Terminals and Kernels*, if the application has it. */
 export const runningSessions: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:running',
   description: 'Lists clusters and runs among the running terminals and kernels.',
@@ -35,7 +35,7 @@ export const runningSessions: JupyterFrontEndPlugin<void> = {
 
 type Execute = (command: string, args?: Record<string, string>) => void;
 
-/** The clusters that are there, or on their way: not those that are lost, of which nothing runs. */
+/** The clusters that are running or starting; not lost ones, of which nothing is running. */
 export function runningClusters(dtf: IDtf, trans: TranslationBundle, run: Execute): IRunningSessions.IManager {
   const there = () => dtf.clusters.clusters.filter(({ state }) => state !== 'lost' && state !== 'failed');
   const detail = ({ state, jobs, active_runs: runs }: ClusterInfo) =>
@@ -64,7 +64,7 @@ export function runningClusters(dtf: IDtf, trans: TranslationBundle, run: Execut
     running,
     runningChanged: differences(dtf.clusters.changed, running),
     refreshRunning: () => void dtf.server.check(),
-    // JupyterLab has asked whether that is meant.
+    // JupyterLab has already asked for confirmation.
     shutdownAll: () => {
       for (const { name } of there().filter(({ state }) => state !== 'stopping')) {
         void attempt(trans, () => dtf.clusters.stop(name));
@@ -118,7 +118,10 @@ export function runningRuns(dtf: IDtf, trans: TranslationBundle, run: Execute): 
   };
 }
 
-/** Emitted when the list reads otherwise: its source is emitted ten times a second, and JupyterLab draws it all each time. */
+/**
+ * Emitted when the displayed list has changed: its source is emitted ten times a second, and JupyterLab redraws the
+ * whole list each time.
+ */
 function differences(
   source: ISignal<unknown, unknown>,
   running: () => IRunningSessions.IRunningItem[]

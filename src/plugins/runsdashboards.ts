@@ -10,13 +10,13 @@ import { runIcon } from '../icons';
 import { emptyDashboard, readDashboard, writeDashboard } from '../model/runsdashboardtext';
 import { CommandIDs, IDtf } from '../tokens';
 import { RunsDashboardDocument, RunsDashboardFactory } from '../widgets/runsdashboarddocument';
-import { attempt } from './ask';
+import { attempt } from './commandhelpers';
 import { openNewDocument } from './newdocument';
 
 const FACTORY = 'Runs Dashboard';
 const FILE_TYPE = 'dtf-runs-dashboard';
 
-/** `.dtfplots` documents: chosen plots over several runs. */
+/** `.dtfplots` documents: selected plots of several runs. */
 export const runsDashboards: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:runs-dashboards',
   description: 'Opens .dtfplots files: chosen plots over several runs.',

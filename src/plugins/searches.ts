@@ -15,10 +15,10 @@ import { Search, searchesOf } from '../model/search';
 import { CommandIDs, IDtf } from '../tokens';
 import type { SearchActions } from '../views/search/searchview';
 import { SearchPane } from '../widgets/searchpane';
-import { attempt, choose, describe } from './ask';
+import { attempt, choose, describe } from './commandhelpers';
 import { showInMain } from './mainarea';
 
-/** What a search's view does, wherever it is shown. */
+/** The actions of a search's view, wherever it is shown. */
 export function searchActions(commands: JupyterFrontEnd['commands'], trans: TranslationBundle): SearchActions {
   return {
     onOpen: run => void commands.execute(CommandIDs.openRun, { run }),
@@ -32,7 +32,7 @@ export function searchActions(commands: JupyterFrontEnd['commands'], trans: Tran
   };
 }
 
-/** The view of a search, and the command for it. */
+/** The view of a search, and the command that opens it. */
 export const searches: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:searches',
   description: 'All trials of a search in one view.',
@@ -99,7 +99,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
         given,
         going(filter).map(({ id, name, cluster }) => ({ value: id, label: `${name} (${cluster})` })),
         title,
-        trans.__('There is no such search that runs.')
+        trans.__('No such search is running.')
       );
     commands.addCommand(CommandIDs.stopSearch, {
       label: trans.__('Stop Search'),
@@ -119,7 +119,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
         if (search === null) {
           return;
         }
-        const title = trans.__('How many more trials is it to have?');
+        const title = trans.__('How many trials should be added?');
         const { button, value } = await InputDialog.getNumber({ title, value: 10 });
         const more = Math.round(value ?? 0);
         if (button.accept && more > 0) {
@@ -134,7 +134,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
 
     const seen = new Set<string>();
     dtf.runs.started.connect((_, { trial }) => {
-      // A trial opens no dashboard of its own: its search has one.
+      // A trial does not open a dashboard of its own: its search has one.
       if (trial && !seen.has(trial.search) && dtf.preferences.values.openOnStart) {
         seen.add(trial.search);
         void commands.execute(CommandIDs.openSearch, { search: trial.search, mode: 'split-right', activate: false });

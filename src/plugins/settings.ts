@@ -6,7 +6,7 @@ import { IDtf } from '../tokens';
 
 const KEPT = 'jupyter_dtf:plots';
 
-/** What the person set, from the settings editor to the views. */
+/** Passes the user's settings from the settings editor to the views. */
 export const settings: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:settings',
   description: 'Settings of the run dashboards.',
@@ -33,7 +33,7 @@ export const settings: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Which headings are open and which metrics are pinned is kept with the layout of the page. */
+/** Store with the page's layout which headings are open and which metrics are pinned. */
 async function keepChoices(dtf: IDtf, state: IStateDB): Promise<void> {
   const { plots } = dtf.preferences;
   try {

@@ -5,13 +5,13 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { CommandIDs, IDtf, INotebookClusters } from '../tokens';
 import { NotebookStatusItem } from '../widgets/notebookstatusitem';
 
-/** The notebook's cluster and its run in the status bar, where the application has one. */
+/** The notebook's cluster and its run in the status bar, if the application has one. */
 export const statusBar: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:status-bar',
   description: "Shows the notebook's cluster and its run in the status bar.",
   autoStart: true,
   requires: [IDtf],
-  // Notebook 7 has no status bar on most of its pages: what is required of others and missing is an error there.
+  // Most pages of Notebook 7 have no status bar: there, a missing required token would be an error.
   optional: [IStatusBar, INotebookClusters, ITranslator],
   activate: (
     { commands }: JupyterFrontEnd,
@@ -31,7 +31,7 @@ export const statusBar: JupyterFrontEndPlugin<void> = {
     bar.registerStatusItem(statusBar.id, {
       item,
       align: 'left',
-      rank: 5, // behind the kernel's
+      rank: 5, // after the kernel's item
       isActive: () => item.isActive,
       activeStateChanged: item.activeChanged
     });

@@ -6,9 +6,9 @@ import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/tran
 import { CommandIDs, IDtf } from '../tokens';
 import type { TourStep } from '../views/tour';
 import { TourPopover } from '../widgets/tourpopover';
-import { describe } from './ask';
+import { describe } from './commandhelpers';
 
-/** The tour of five steps, from the Help menu and the palette. */
+/** The tour of five steps, started from the Help menu and the palette. */
 export const tour: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:tour',
   description: 'A tour of the panel in five steps.',
@@ -30,7 +30,7 @@ export const tour: JupyterFrontEndPlugin<void> = {
       describedBy: describe({}),
       execute: async () => {
         open?.dispose();
-        open = new TourPopover(tourSteps(trans), trans); // which keeps in mind where the keyboard was
+        open = new TourPopover(tourSteps(trans), trans); // it remembers where the focus was
         await app.commands.execute(CommandIDs.showPanel);
         open.open();
       }
@@ -41,7 +41,7 @@ export const tour: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** What the tour says, and where. */
+/** The texts of the tour, and their anchors. */
 export function tourSteps(trans: TranslationBundle): TourStep[] {
   const panel = '.jp-dtf-panel';
   const section = (number: number) => `${panel} .jp-dtf-section:nth-of-type(${number})`;

@@ -4,24 +4,24 @@ import React from 'react';
 
 import type { ClusterInfo, Template } from '../api/schema';
 import { formatDuration, formatJobs } from '../model/format';
-import { IconButton, Section, SmallButton, StateMark, WithCode } from './basics';
+import { IconButton, Section, SmallButton, StateMark, WithCode } from './controls';
 import { Load } from './clusterload';
-import { Mark } from './marks';
-import { stateText } from './words';
+import { Mark } from './stateicons';
+import { stateText } from './localizedtext';
 
-/** What can be done to a cluster from its row. */
+/** The actions on a cluster in its row. */
 export interface ClusterActions {
   connect(name: string): void;
   disconnect(): void;
   scale(name: string): void;
   stop(name: string): void;
   menu(name: string, at: HTMLElement): void;
-  /** The pointer has begun to drag the row. */
+  /** The user has begun to drag the row. */
   drag(name: string, at: { clientX: number; clientY: number }): void;
 }
 
 const DRAG_THRESHOLD_PX = 5;
-// More of them are summed up.
+// More of them are summarized.
 const MOST_COMING = 16;
 const MOST_REMARKS = 8;
 
@@ -46,7 +46,7 @@ function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (ev
   };
 }
 
-/** What a person should know of a cluster: that it does not answer, what is wrong and can be mended, what else there is. */
+/** What the user should know about a cluster: that it does not respond, problems that can be fixed, other notes. */
 export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
   const { cluster, trans } = props;
   const { name, state, silent_s: silent } = cluster;
@@ -81,7 +81,7 @@ export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle 
   );
 }
 
-/** Each host of a cluster some of whose hosts are on their way, and what it is at. */
+/** The hosts of a cluster of which some are still starting, and their current state. */
 export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
   const { cluster, trans } = props;
   const coming = cluster.coming.filter(host => host.problem === '');
@@ -114,14 +114,14 @@ export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }
   );
 }
 
-/** How often each text is there, in the order of their first. */
+/** The number of occurrences of each text, in order of first occurrence. */
 function countsOf(texts: readonly string[]): [string, number][] {
   const counts = new Map<string, number>();
   texts.forEach(text => counts.set(text, (counts.get(text) ?? 0) + 1));
   return [...counts];
 }
 
-/** Stop, or what takes its place where there is nothing to stop any more. */
+/** The stop button, or what replaces it if there is nothing left to stop. */
 export function StopButton(props: {
   cluster: ClusterInfo;
   trans: TranslationBundle;
@@ -143,7 +143,7 @@ export function StopButton(props: {
 
 export function ClusterRow(props: {
   cluster: ClusterInfo;
-  /** Whether it is the cluster of the notebook in front. */
+  /** Whether it is the cluster of the current notebook. */
   connected: boolean;
   actions: ClusterActions;
   trans: TranslationBundle;
@@ -264,12 +264,12 @@ export function TemplateRow(props: {
   );
 }
 
-/** The panel's part on clusters. */
+/** The clusters section of the panel. */
 export function Clusters(props: {
   clusters: readonly ClusterInfo[];
   templates: readonly Template[];
   ready: boolean;
-  /** The name of the cluster of the notebook in front; empty without. */
+  /** The name of the current notebook's cluster; empty if it has none. */
   connected: string;
   actions: ClusterActions;
   trans: TranslationBundle;

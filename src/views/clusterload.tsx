@@ -3,14 +3,14 @@ import React from 'react';
 
 import type { ClusterInfo, GpuInfo } from '../api/schema';
 import { formatBytesOf, formatPercent, formatValue } from '../model/format';
-import { hostSpreads } from '../model/standings';
-import { Bar } from './basics';
+import { hostSpreads } from '../model/outlierranking';
+import { Bar } from './controls';
 import { namesText } from './spreadtable';
 
-// More of them are summed up.
+// More of them are summarized.
 const MOST_BARS = 16;
 
-/** Cores, memory and GPUs of a cluster's hosts together. */
+/** The total use of a cluster's cores, memory and GPUs. */
 export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
   const { cluster, trans } = props;
   const { hosts } = cluster;
@@ -39,7 +39,7 @@ export function Load(props: { cluster: ClusterInfo; trans: TranslationBundle }):
   );
 }
 
-/** All GPUs as one, with those named that are far from the others. */
+/** Statistics of all GPUs, with the names of outliers. */
 function ManyGpus(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
   const { cluster, trans } = props;
   const { gpu: load, gpuMemory } = hostSpreads(cluster.hosts);
@@ -69,7 +69,7 @@ function ManyGpus(props: { cluster: ClusterInfo; trans: TranslationBundle }): Re
 
 function GpuLoad(props: { gpu: GpuInfo; trans: TranslationBundle }): React.ReactElement {
   const { gpu, trans } = props;
-  const { power_watts: power, temperature_celsius: temperature } = gpu; // a cluster of before them has neither
+  const { power_watts: power, temperature_celsius: temperature } = gpu; // a cluster of an older version has neither
   const label = [
     `GPU ${gpu.index}`,
     gpu.name,

@@ -2,14 +2,14 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { checkIcon, copyIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
-import { IconButton } from './basics';
+import { IconButton } from './controls';
 
-// So long it says that it has copied.
+// How long it shows that it has copied.
 const SAYS_MS = 1500;
 
-/** Copies a text, and says that it has. */
+/** Copies a text and confirms it. */
 export function CopyButton(props: {
-  /** What it copies, for those who cannot see beside what it stands. */
+  /** What it copies, for screen readers. */
   label: string;
   text: string;
   trans: TranslationBundle;

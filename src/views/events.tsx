@@ -3,24 +3,24 @@ import React from 'react';
 
 import { formatBytes, formatClock, formatNumber, formatValue } from '../model/format';
 import type { StoryEvent } from '../model/run';
-import { exitText } from '../model/state';
-import { StateMark } from './basics';
+import { exitText } from '../model/runstate';
+import { StateMark } from './controls';
 import { LongList } from './longlist';
-import { Mark, MarkKind } from './marks';
-import { stateText } from './words';
+import { Mark, MarkKind } from './stateicons';
+import { stateText } from './localizedtext';
 
 const LEVELS: Record<string, MarkKind> = { info: 'info', warning: 'warning', error: 'error' };
 
-/** How many events ask for attention: warnings, errors and failures. */
+/** The number of events that need attention: warnings, errors and failures. */
 export function countTroubles(story: readonly StoryEvent[]): number {
   return story.filter(event => ['warning', 'error', 'failed'].includes(levelOf(event))).length;
 }
 
-/** What happened, oldest first: notes, steps of the run and of its tasks, failures with their traceback. */
+/** The event log, oldest first: notes, changes of state of the run and its tasks, failures with their tracebacks. */
 export function Events(props: {
   story: readonly StoryEvent[];
   trans: TranslationBundle;
-  /** What a task has printed last, as far as that is here. */
+  /** The last output of a task, as far as it is available. */
   printed?: (task: string) => string;
 }): React.ReactElement {
   const { story, trans, printed = () => '' } = props;
@@ -46,7 +46,7 @@ export function Events(props: {
   );
 }
 
-/** A note's level, the state that a run or a task came to; a checkpoint is neither. */
+/** A note's level, or the new state of a run or task; a checkpoint has neither. */
 function levelOf(event: StoryEvent): string {
   return event.type === 'note' ? event.level : event.type === 'checkpoint' ? 'checkpoint' : event.state;
 }

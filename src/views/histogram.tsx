@@ -6,7 +6,7 @@ import type { Histogram } from '../api/schema';
 import { formatNumber, formatPercent } from '../model/format';
 import { HeatMap, heatMap } from '../model/heatmap';
 
-/** How a name's values were distributed, over the steps: the more of them, the darker. */
+/** The distribution of a name's values over the steps: the higher the density, the darker. */
 export function HistogramPlot(props: {
   name: string;
   histograms: readonly Histogram[];
@@ -75,7 +75,7 @@ export function HistogramPlot(props: {
   );
 }
 
-/** What is known of one step. */
+/** The description of one step. */
 function describe(one: Histogram, trans: TranslationBundle): string {
   const total = one.counts.reduce((sum, count) => sum + count, 0);
   const parts = [trans.__('step %1', formatNumber(one.step))];
@@ -97,7 +97,7 @@ function describe(one: Histogram, trans: TranslationBundle): string {
   return parts.join(' · ');
 }
 
-/** A pixel for each row of each step; the page stretches it. */
+/** Paint one pixel for each row of each step; the page stretches the canvas. */
 function paint(canvas: HTMLCanvasElement, map: HeatMap): void {
   const context = canvas.getContext('2d');
   if (!context) {
@@ -111,7 +111,7 @@ function paint(canvas: HTMLCanvasElement, map: HeatMap): void {
     for (let row = 0; row < map.rows; row++) {
       const share = map.shares[column * map.rows + row]!;
       if (share > 0) {
-        // The square root: what is rare is to be seen too.
+        // The square root makes rare values visible.
         context.globalAlpha = Math.sqrt(share / map.most);
         context.fillRect(column, map.rows - 1 - row, 1, 1);
       }

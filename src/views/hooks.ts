@@ -1,23 +1,23 @@
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
-/** Until an element has been measured. */
+/** Assumed until an element has been measured. */
 const DEFAULT_PX = 800;
 
-/** Render again whenever one of the signals is emitted. */
+/** Re-render whenever one of the signals is emitted. */
 export function useSignals(...signals: ISignal<unknown, unknown>[]): void {
   const [, count] = React.useReducer((value: number) => value + 1, 0);
   React.useEffect(() => {
     const slot = () => count();
     signals.forEach(signal => signal.connect(slot));
-    // What changed between rendering and connecting.
+    // Anything that changed between rendering and connecting.
     count();
     return () => signals.forEach(signal => signal.disconnect(slot));
     // eslint-disable-next-line react-hooks/exhaustive-deps -- the signals are the dependencies
   }, signals);
 }
 
-/** Seconds since the epoch, renewed every second while `running`. */
+/** Seconds since the epoch, updated every second while `running`. */
 export function useNow(running: boolean): number {
   const [now, setNow] = React.useState(() => Date.now() / 1000);
   React.useEffect(() => {
@@ -30,7 +30,7 @@ export function useNow(running: boolean): number {
   return now;
 }
 
-/** Seconds since the epoch, renewed every minute: for what is told in minutes. */
+/** Seconds since the epoch, updated every minute, for times displayed in minutes. */
 export function useMinute(): number {
   const [now, setNow] = React.useState(() => Date.now() / 1000);
   React.useEffect(() => {
@@ -40,7 +40,7 @@ export function useMinute(): number {
   return now;
 }
 
-/** How wide an element is, as it changes, px. */
+/** The current width of an element, px. */
 export function useWidth(host: React.RefObject<HTMLElement>): number {
   const [width, setWidth] = React.useState(DEFAULT_PX);
   React.useLayoutEffect(() => {
@@ -57,7 +57,7 @@ export function useWidth(host: React.RefObject<HTMLElement>): number {
   return width;
 }
 
-/** Whether any of an element can be seen in a page that is looked at. */
+/** Whether any part of an element is visible, and the page as well. */
 export function useSeen(host: React.RefObject<HTMLElement>): boolean {
   const [seen, setSeen] = React.useState(false);
   React.useEffect(() => {
@@ -81,7 +81,7 @@ export function useSeen(host: React.RefObject<HTMLElement>): boolean {
   return seen;
 }
 
-/** What is read of a step, as soon as it is there; why not, as a text; undefined until then. */
+/** The result of reading a step; an error message if that failed; undefined while loading. */
 export function useRead<T>(read: (step: number) => Promise<T>, step: number): T | string | undefined {
   const [found, setFound] = React.useState<T | string | undefined>(undefined);
   React.useEffect(() => {

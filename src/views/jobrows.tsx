@@ -3,15 +3,15 @@ import { addIcon, closeIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { type Problem, USUAL_JOBS } from '../api/schema';
-import { IconButton } from './basics';
+import { IconButton } from './controls';
 
-/** A job as it is being typed: the name may still be wrong and the count empty. */
+/** A job while it is being typed: the name may still be invalid and the count empty. */
 export interface JobRow {
   job: string;
   count: string;
 }
 
-/** Rows as the server takes them. An empty count is 0, which it refuses with its reason. */
+/** Rows in the server's format. An empty count becomes 0, which the server rejects with an explanation. */
 export function jobsOf(rows: readonly JobRow[]): Record<string, number> {
   return Object.fromEntries(rows.map(({ job, count }) => [job.trim(), count.trim() === '' ? 0 : Number(count)]));
 }
@@ -20,7 +20,7 @@ export function rowsOf(jobs: Record<string, number>): JobRow[] {
   return Object.entries(jobs).map(([job, count]) => ({ job, count: String(count) }));
 }
 
-/** The problems of one field, below it. */
+/** The problems of a field, displayed below it. */
 export function Problems(props: {
   problems: readonly Problem[];
   field: string;
@@ -41,7 +41,7 @@ export function Problems(props: {
   );
 }
 
-/** Jobs with their numbers of tasks. With `fixed` the jobs are given and only the numbers change. */
+/** Jobs with their numbers of tasks. With `fixed`, only the numbers can be changed. */
 export function JobRows(props: {
   rows: JobRow[];
   problems: readonly Problem[];

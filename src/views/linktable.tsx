@@ -3,9 +3,11 @@ import React from 'react';
 
 import type { TaskInfo } from '../api/schema';
 import { formatValue } from '../model/format';
-import { Link, speedOf } from '../model/links';
+import { Link, speedOf } from '../model/tasklinks';
 
-/** What `tasks` on different machines send each other in a step, a row for each pair. Nothing where there is none. */
+/**
+ * The traffic per step between `tasks` on different machines, one row for each pair. Renders nothing if there is none.
+ */
 export function Links(props: {
   links: readonly Link[];
   tasks: readonly TaskInfo[];

@@ -1,13 +1,13 @@
 import React from 'react';
 
-import { scrollParent } from '../plots/dom';
+import { scrollParent } from '../plots/domhelpers';
 
-// So many rows come and go together.
+// Number of rows that are added and removed together.
 const CHUNK = 50;
-// Rows are made when they are this near to the view, in pixels.
+// Rows are rendered when they are this close to the view, in pixels.
 const NEAR = 600;
 
-/** What a long list asks of the page; the tests' page has no layout, and everything is in sight there. */
+/** Observes whether an element is near the view; without a layout, as in unit tests, everything is. */
 type Watch = (node: Element, tell: (near: boolean) => void) => () => void;
 
 function useWatch(host: React.RefObject<HTMLElement>): Watch {
@@ -42,15 +42,15 @@ function useWatch(host: React.RefObject<HTMLElement>): Watch {
 }
 
 /**
- * A list that may be thousands long: what is far from the view is in the page as empty room. A row is made again only when its
- * item is another, or `stamp` is.
+ * A list that may have thousands of rows: those far from the view are replaced by empty space. A row is re-rendered
+ * only if its item or `stamp` changes.
  */
 export function LongList<T>(props: {
   items: readonly T[];
   className: string;
-  /** What it is to those who cannot see it: a list, unless it is said. */
+  /** Its ARIA role; `list` by default. */
   role?: string;
-  /** How high a row is, until it has been seen. */
+  /** Assumed row height until rows have been measured. */
   rowHeight: number;
   stamp?: unknown;
   row: (item: T) => React.ReactElement;
@@ -95,7 +95,7 @@ const Chunk = React.memo(function Chunk({ items, first, rowHeight, row, watch }:
   React.useLayoutEffect(() => {
     const { current } = node;
     return watch(current!, isNear => {
-      // One that has the keyboard's focus stays.
+      // A chunk that contains the focus stays.
       if (!isNear && current!.contains(document.activeElement)) {
         return;
       }

@@ -1,19 +1,19 @@
 import React from 'react';
 
-import { visibleRows } from '../model/rows';
+import { visibleRows } from '../model/visiblerows';
 
 /**
- * A table of very many rows in a box that scrolls: only the rows in sight are in the page. All rows are `rowHeight` high, so what
- * is in a cell stays on one line.
+ * A scrollable table with very many rows, of which only the visible ones are rendered. All rows have the height
+ * `rowHeight`, so cells are limited to one line.
  */
 export function LongTable<T>(props: {
   caption: string;
-  /** Its cells, `th` with `scope="col"`. */
+  /** Its header cells, `th` with `scope="col"`. */
   head: React.ReactNode;
   columns: number;
   items: readonly T[];
   rowHeight?: number;
-  /** A `tr`, with what is given as its properties. */
+  /** Renders a `tr` with the given attributes. */
   row: (item: T, place: RowPlace) => React.ReactElement;
 }): React.ReactElement {
   const { items, columns, row, rowHeight = 28 } = props;

@@ -4,7 +4,7 @@ import React from 'react';
 import type { MachinesModel } from '../model/machinefigures';
 import { useSignals } from './hooks';
 
-/** How the machines of a run's cluster were while it ran; `children` are the plots. Without a model, the cluster is gone. */
+/** The machines of a run's cluster during the run; `children` are the plots. Without a model, the cluster is gone. */
 export function MachineHistory(props: {
   machines: MachinesModel | null;
   cluster: string;
@@ -24,14 +24,14 @@ export function MachineHistory(props: {
         </>
       ) : (
         <p className="jp-dtf-faint">
-          {trans.__('The cluster %1 is gone, and with it what was known of its machines.', props.cluster)}
+          {trans.__('The cluster %1 is gone, and so are the data on its machines.', props.cluster)}
         </p>
       )}
     </section>
   );
 }
 
-/** Why there are no plots, or none that go on. */
+/** Why there are no plots, or why they have ended. */
 function Lack(props: { machines: MachinesModel; ended: boolean; trans: TranslationBundle }): React.ReactElement | null {
   const { machines, trans } = props;
   useSignals(machines.changed);
@@ -44,8 +44,8 @@ function Lack(props: { machines: MachinesModel; ended: boolean; trans: Translati
   return (
     <p className="jp-dtf-faint" role="status">
       {machines.isReady && props.ended
-        ? trans.__('Nothing is known of the machines from the time of this run.')
-        : trans.__('Waiting for what the machines tell…')}
+        ? trans.__('There are no data on the machines from the time of this run.')
+        : trans.__('Waiting for data from the machines…')}
     </p>
   );
 }

@@ -5,17 +5,17 @@ import type { HostInfo, RunInfo } from '../api/schema';
 import { formatBytesOf, formatValue, metricTitle, unitOf } from '../model/format';
 import type { Line } from '../model/series';
 import { MANY } from '../model/spread';
-import { hostSpreads, rankedHosts, standingsOf, type TaskStanding } from '../model/standings';
-import { exitText } from '../model/state';
+import { hostSpreads, rankedHosts, standingsOf, type TaskStanding } from '../model/outlierranking';
+import { exitText } from '../model/runstate';
 import { taskColours } from '../plots/palette';
-import { StateMark } from './basics';
+import { StateMark } from './controls';
 import { LongTable, type RowPlace } from './longtable';
 import { type SpreadRow, SpreadTable } from './spreadtable';
-import { stateText } from './words';
+import { stateText } from './localizedtext';
 
 /**
- * Each task with the host it runs on and what it uses of it, a column for each metric of `lines`; `children` are the plots of the
- * same. Many tasks or hosts are summed up, and listed with those first that stand out.
+ * Each task with its host and its use of resources, one column for each metric of `lines`; `children` are plots of the
+ * same. Many tasks or hosts are summarized, and listed with outliers first.
  */
 export function Machines(props: {
   run: RunInfo;
@@ -192,7 +192,7 @@ function Hosts(props: { hosts: readonly HostInfo[]; trans: TranslationBundle }):
   );
 }
 
-/** `CPU (cores)`, `Memory`: a metric as the heading of a column. */
+/** A metric as a column heading: `CPU (cores)`, `Memory`. */
 function headingOf(metric: string, trans: TranslationBundle): string {
   const title = metricTitle(metric).replace(/^./, first => first.toUpperCase());
   return unitOf(metric) === 'cores' ? trans.__('%1 (cores)', title) : title;

@@ -3,20 +3,20 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import { formatClock } from '../model/format';
-import type { PlotChoices } from '../model/choices';
+import type { PlotChoices } from '../model/plotchoices';
 import type { PreferenceValues } from '../model/preferences';
 import { markText } from '../model/runmarks';
 import type { RunModel, ShownAxis } from '../model/run';
-import { isFinal } from '../model/state';
-import { arrange, keysOf } from '../plots/families';
-import { filterOf } from '../plots/filter';
-import { plotsOf, TaskMode } from '../plots/groups';
+import { isFinal } from '../model/runstate';
+import { arrange, keysOf } from '../plots/plotarrangement';
+import { filterOf } from '../plots/plotfilter';
+import { plotsOf, TaskMode } from '../plots/metricplots';
 import { taskColours } from '../plots/palette';
 import { RunPlots } from '../plots/runplots';
 import { useSignals } from './hooks';
 import { Plots } from './plots';
 
-/** The plots of a run's metrics, and what can be chosen about them. */
+/** The plots of a run's metrics, with their settings. */
 export function Metrics(props: {
   model: RunModel;
   preferences: Readonly<PreferenceValues>;
@@ -26,7 +26,7 @@ export function Metrics(props: {
 }): React.ReactElement {
   const { model, preferences, choices, trans } = props;
   useSignals(model.infoChanged, model.storyChanged, model.metricsChanged, choices.changed);
-  // Until the person chooses here it is what they prefer, which may be known only after this is shown.
+  // Until the user makes a choice here, the preferences apply, which may be loaded only after this is shown.
   const [chosen, setChosen] = React.useState<{ tasks?: TaskMode; smoothing?: number; log?: boolean }>({});
   const choose = (change: typeof chosen) => setChosen(before => ({ ...before, ...change }));
   const tasks = chosen.tasks ?? preferences.tasks;
@@ -117,7 +117,7 @@ export function Metrics(props: {
         />
       </div>
       {all === 0 && <NoMetrics model={model} trans={trans} />}
-      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric is called that.')}</p>}
+      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric matches.')}</p>}
       <Plots source={source} choices={choices} options={options} themeChanged={props.themeChanged} trans={trans} />
       {all > 0 && <Marks model={model} trans={trans} />}
     </div>
@@ -138,7 +138,7 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
   );
 }
 
-/** What the dashed marks on the plots are, and the ticks at their axes. */
+/** The legend of the dashed marks on the plots and the ticks at their axes. */
 function Marks(props: { model: RunModel; trans: TranslationBundle }): React.ReactElement | null {
   const { marks, checkpoints, info } = props.model;
   const { trans } = props;

@@ -7,7 +7,7 @@ import { OptionField, optionText, optionValue } from './optionfield';
 
 const PREVIEW_DELAY_MS = 250;
 
-/** What the form needs done. Each rejects with an error whose message, and field if it has one, are shown. */
+/** What the form requires. All functions reject with an error whose message, and field if it has one, are shown. */
 export interface NewClusterActions {
   preview(request: ClusterRequest): Promise<Preview>;
   start(request: ClusterRequest): Promise<void>;
@@ -16,7 +16,7 @@ export interface NewClusterActions {
   cancel(): void;
 }
 
-/** What an error says, at the field that it means. */
+/** An error as a problem of the field that it concerns. */
 export function problemOf(error: unknown): Problem {
   const { field } = error as { field?: unknown };
   return {
@@ -26,7 +26,7 @@ export function problemOf(error: unknown): Problem {
   };
 }
 
-/** The form for a new cluster: what to start at the left, what it will make at the right. */
+/** The form for a new cluster: the settings on the left, a preview on the right. */
 export function NewCluster(props: {
   kinds: readonly KindInfo[];
   initial?: ClusterRequest;
@@ -252,7 +252,7 @@ export function NewCluster(props: {
   );
 }
 
-/** The ClusterSpec, and TF_CONFIG of a task. */
+/** The ClusterSpec, and the TF_CONFIG of a task. */
 function WhatItMakes(props: { preview: Preview | null; trans: TranslationBundle }): React.ReactElement {
   const { preview, trans } = props;
   const [chosen, setChosen] = React.useState('');

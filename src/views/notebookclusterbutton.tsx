@@ -5,15 +5,15 @@ import React from 'react';
 import type { ClusterInfo } from '../api/schema';
 import { dtfIcon } from '../icons';
 import { formatJobs } from '../model/format';
-import { StateMark } from './basics';
-import { stateText } from './words';
+import { StateMark } from './controls';
+import { stateText } from './localizedtext';
 
-/** A notebook's cluster in one button: its state, its name and its tasks; `No cluster` without a name. */
+/** A notebook's cluster as a button: its state, its name and its tasks; `No cluster` without a name. */
 export function NotebookClusterButton(props: {
   name: string;
-  /** Undefined while nothing of that name is there. */
+  /** Undefined if there is no cluster of that name. */
   cluster: ClusterInfo | undefined;
-  /** Whether the list of clusters has come. */
+  /** Whether the list of clusters has been received. */
   ready: boolean;
   trans: TranslationBundle;
   onClick: (at: HTMLElement) => void;

@@ -5,7 +5,7 @@ import { Problems } from './jobrows';
 
 const GIB = 2 ** 30;
 
-/** What was typed, as the option's value; undefined when it was left empty, for the default. */
+/** The typed text as the option's value; undefined if it is empty, for the default. */
 export function optionValue(field: FieldInfo, text: string): unknown {
   if (text.trim() === '') {
     return undefined;
@@ -23,7 +23,7 @@ export function optionValue(field: FieldInfo, text: string): unknown {
   }
 }
 
-/** An option's value as the form shows it. */
+/** An option's value as shown in the form. */
 export function optionText(field: FieldInfo, value: unknown): string {
   if (value === null || value === undefined) {
     return '';
@@ -37,7 +37,7 @@ export function optionText(field: FieldInfo, value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** One option of a kind of cluster, shown as its type asks for. */
+/** A form field for an option of a kind of cluster, depending on its type. */
 export function OptionField(props: {
   field: FieldInfo;
   text: string;

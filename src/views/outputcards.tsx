@@ -3,14 +3,14 @@ import React from 'react';
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
 import { formatDuration, formatJobs, formatPercent } from '../model/format';
-import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, warningsOf } from '../model/state';
-import { SmallButton, StateMark } from './basics';
+import { canStop, fractionDone, isFinal, objectiveText, reason, secondsTaken, warningsOf } from '../model/runstate';
+import { SmallButton, StateMark } from './controls';
 import { Remarks, StopButton } from './clusterlist';
 import { Load } from './clusterload';
-import { Failure } from './failure';
+import { Failure } from './runfailure';
 import { useNow } from './hooks';
 import { Sparkline } from './sparkline';
-import { stateText } from './words';
+import { stateText } from './localizedtext';
 
 /** A cluster as the last expression of a cell. */
 export function ClusterCard(props: {

@@ -3,13 +3,13 @@ import React from 'react';
 
 import type { OutputLine } from '../model/output';
 import { cutAt, filtered, Level } from '../model/outputfilter';
-import { OVERSCAN, visibleRows } from '../model/rows';
+import { OVERSCAN, visibleRows } from '../model/visiblerows';
 import { taskColours } from '../plots/palette';
 import { TaskPicker } from './taskpicker';
 
 const LINE_HEIGHT_PX = 18;
 
-/** How many lines there are now before the one that was the first. */
+/** How many lines now precede the one that was first before. */
 function shift(before: OutputLine, shown: readonly OutputLine[]): number {
   const [now] = shown;
   if (now === undefined || now.number === before.number) {
@@ -19,28 +19,28 @@ function shift(before: OutputLine, shown: readonly OutputLine[]): number {
   return now.number < before.number ? Math.max(place, 0) : before.number - now.number;
 }
 
-/** Where lines are to be had that are not among those shown. */
+/** Where to get lines that are not among those shown. */
 export interface OutputPages {
-  /** Whether there is more before the first line. */
+  /** Whether there is more output before the first line. */
   hasEarlier: boolean;
-  /** Why a page did not come. */
+  /** Why a page could not be loaded. */
   problem: string;
   earlier(): void;
   later(): void;
-  /** The newest lines, of one task or of all. */
+  /** Return to the newest lines, of one task or of all. */
   follow(task: string): void;
 }
 
-/** What the tasks wrote, each line under its task's name. Only the lines in sight are in the page. */
+/** The output of the tasks, with the task's name at each line. Only visible lines are rendered. */
 export function Output(props: {
   lines: readonly OutputLine[];
   dropped: number;
   pages?: OutputPages;
-  /** Where all that a task has written, or all of them, is to be had, of this text alone if there is one. */
+  /** The download URL of the output of one task, or of all; with a text, only of the lines that contain it. */
   downloadUrl?: (task: string, find: string) => string;
   tasks: readonly string[];
   follow: boolean;
-  /** No more will come. */
+  /** Whether there will be no more output. */
   ended: boolean;
   trans: TranslationBundle;
 }): React.ReactElement {
@@ -49,7 +49,7 @@ export function Output(props: {
   const [level, setLevel] = React.useState<Level>('info');
   const [find, setFind] = React.useState('');
   const [follow, setFollow] = React.useState(props.follow);
-  React.useEffect(() => setFollow(props.follow), [props.follow]); // the preferences may be read after this is shown
+  React.useEffect(() => setFollow(props.follow), [props.follow]); // the preferences may be loaded after this is shown
   const [view, setView] = React.useState<[number, number]>([0, 600]);
   const box = React.useRef<HTMLDivElement>(null);
   const shown = React.useMemo(
@@ -72,7 +72,7 @@ export function Output(props: {
     if (node && follow) {
       node.scrollTop = node.scrollHeight;
     } else if (node && first.current) {
-      // What is read stays where it is when lines are put before it, or taken away.
+      // Keep the visible lines in place when lines before them are added or removed.
       node.scrollTop += LINE_HEIGHT_PX * shift(first.current, shown);
     }
     first.current = shown[0];
@@ -203,7 +203,7 @@ export function Output(props: {
         {shown.length === 0 && (
           <p className="jp-dtf-faint jp-dtf-none">
             {lines.length > 0
-              ? trans.__('No line is like that.')
+              ? trans.__('No line matches.')
               : props.ended
                 ? trans.__('Nothing was written.')
                 : trans.__('Nothing has been written yet.')}
@@ -236,7 +236,7 @@ export function Output(props: {
   );
 }
 
-/** A line with its colours, and with what is looked for marked. */
+/** A line with its colours, and with search matches highlighted. */
 function content(line: OutputLine, find: string): React.ReactNode {
   if (!line.parts) {
     return marked(line.text, find) || ' ';

@@ -2,12 +2,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
-import type { PlotChoices } from '../model/choices';
+import type { PlotChoices } from '../model/plotchoices';
 import type { ShownAxis } from '../model/shownaxis';
 import type { GridOptions, PlotGrid } from '../plots/grid';
-import type { PlotSource } from '../plots/source';
+import type { PlotSource } from '../plots/plotsource';
 
-/** The plots of a source. Bokeh draws them; React only holds their place. */
+/** The plots of a source. Bokeh draws them; React only provides the host element. */
 export function Plots(props: {
   source: PlotSource;
   choices: PlotChoices;
@@ -53,7 +53,7 @@ export function Plots(props: {
       reset: (metric: string) => trans.__('See all of %1 again', metric),
       save: (metric: string) => trans.__('Save %1', metric),
       saveAs: (format: string) =>
-        format === 'csv' ? trans.__('What is drawn, as CSV') : trans.__('Picture, as %1', format.toUpperCase()),
+        format === 'csv' ? trans.__('The data of the plot, as CSV') : trans.__('Image, as %1', format.toUpperCase()),
       slow: trans.__('slow'),
       hide: trans.__('Hide or show in all plots; with Shift, this one alone'),
       pin: (metric: string) => trans.__('Keep %1 on top', metric),

@@ -4,7 +4,7 @@ import React from 'react';
 import type { Origin, Source, Submitted } from '../api/schema';
 import { CopyButton } from './copybutton';
 
-/** What a run was made of beside its code: versions, commit, directory, by their names; what is not known is left out. */
+/** The origin of a run apart from its code: versions, commit, directory, with their names; unknown ones are omitted. */
 export function madeOf(origin: Origin): [string, string][] {
   const { versions, commit, branch, directory } = origin;
   const facts: [string, string][] = [
@@ -16,17 +16,17 @@ export function madeOf(origin: Origin): [string, string][] {
   return facts.filter(([, value]) => value !== '');
 }
 
-/** The same as text, a line for each. */
+/** The same as text, one line for each. */
 export function madeOfText(origin: Origin): string {
   return madeOf(origin)
     .map(([name, value]) => `${name} ${value}\n`)
     .join('');
 }
 
-/** What a run was submitted with: its code, the design that it came from, versions and commit. */
+/** What a run was submitted with: its code, its design, versions and commit. */
 export function RunCode(props: {
   origin: Origin;
-  /** Null: it is not kept; undefined: it has not come yet. */
+  /** Null: not kept; undefined: not received yet. */
   submitted: Submitted | null | undefined;
   trans: TranslationBundle;
   onCopy: (text: string) => void;
@@ -70,7 +70,7 @@ export function RunCode(props: {
       {submitted !== undefined && code.length === 0 && (
         <p className="jp-dtf-faint">
           {trans.__(
-            'The code is not in this run’s record: its source was not to be had, as in an interactive Python, or JUPYTER_DTF_KEEP_CODE was 0.'
+            'The code is not in this run’s record: its source was not available, as in interactive Python, or JUPYTER_DTF_KEEP_CODE was 0.'
           )}
         </p>
       )}
@@ -82,7 +82,7 @@ export function RunCode(props: {
   );
 }
 
-/** A piece of code with numbers at its lines, which are not copied with it. A design is folded: it is long. */
+/** A piece of code with line numbers, which are not copied with it. A design is folded, since it is long. */
 function Piece(props: {
   piece: Source;
   trans: TranslationBundle;

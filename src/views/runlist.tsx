@@ -14,15 +14,15 @@ import {
   reason,
   secondsTaken,
   warningsOf
-} from '../model/state';
-import { IconButton, Section, StateMark } from './basics';
+} from '../model/runstate';
+import { IconButton, Section, StateMark } from './controls';
 import { useMinute, useNow } from './hooks';
 import { LongList } from './longlist';
 import { folded, isSearch, RunItem, SearchRow } from './search/searchrow';
 import { Sparkline } from './sparkline';
-import { momentText, stateText, whenText } from './words';
+import { momentText, stateText, whenText } from './localizedtext';
 
-/** What the panel can have done to a run. */
+/** The panel's actions on a run. */
 export interface RunActions {
   onOpen: (id: string) => void;
   onStop: (id: string) => void;
@@ -33,7 +33,7 @@ export interface RunActions {
 
 export function RunRow(props: {
   run: RunInfo;
-  /** In what it is another than the runs beside it. */
+  /** How it differs from the other runs. */
   facts: readonly string[];
   now: number;
   trans: TranslationBundle;
@@ -123,7 +123,7 @@ export function RunRow(props: {
   );
 }
 
-/** How far a run is that is under way, by the second. */
+/** The progress of an active run, updated every second. */
 function Progress(props: { run: RunInfo; facts: readonly string[]; trans: TranslationBundle }): React.ReactElement {
   const { run, trans } = props;
   const now = useNow(true);
@@ -137,7 +137,7 @@ function Progress(props: { run: RunInfo; facts: readonly string[]; trans: Transl
   return <>{parts.filter(part => part !== '').join(' · ')}</>;
 }
 
-/** What tells runs apart, the same object for as long as it says the same: rows are made again when it is another. */
+/** What distinguishes runs; the same object until its contents change, since rows are re-rendered with it. */
 function useDifferences(runs: readonly RunInfo[]): ReadonlyMap<string, readonly string[]> {
   const found = React.useMemo(() => differences(runs), [runs]);
   const [kept, setKept] = React.useState(found);
@@ -151,7 +151,7 @@ function isSame(one: ReadonlyMap<string, readonly string[]>, other: ReadonlyMap<
   return one.size === other.size && [...one].every(([id, facts]) => facts.join('\n') === other.get(id)?.join('\n'));
 }
 
-/** The panel's part on runs. */
+/** The runs section of the panel. */
 export function Runs(
   props: {
     runs: readonly RunInfo[];
@@ -169,7 +169,7 @@ export function Runs(
   React.useEffect(() => {
     actions.current = { onOpen, onStop, onContinue, onResume, onMenu };
   });
-  // Rows are not made again because somebody made new functions.
+  // Stable callbacks, so that rows are not re-rendered because of new functions.
   const [steady] = React.useState<RunActions>(() => ({
     onOpen: id => actions.current.onOpen(id),
     onStop: id => actions.current.onStop(id),

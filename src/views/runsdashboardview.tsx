@@ -4,24 +4,24 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { DashboardPlot, RunInfo } from '../api/schema';
-import { PlotChoices } from '../model/choices';
+import { PlotChoices } from '../model/plotchoices';
 import type { RunModel, XAxis } from '../model/run';
 import type { RunsDashboardModel } from '../model/runsdashboard';
 import { MOST_SMOOTHING } from '../model/runsdashboardtext';
 import { ChosenPlot } from '../plots/chosenplot';
 import { type ComparedRun, ComparedRuns } from '../plots/comparedruns';
 import { taskColours } from '../plots/palette';
-import { IconButton, SmallButton } from './basics';
+import { IconButton, SmallButton } from './controls';
 import { useSignals } from './hooks';
 import { Plots } from './plots';
 
-/** Runs that can be added are listed up to here, the newest first. */
+/** Maximum number of runs listed for adding, the newest first. */
 const MOST_LISTED = 200;
 
-/** What the view asks of the runs that there are. */
+/** What the view needs to know about the existing runs. */
 export interface DashboardRuns {
   readonly changed: ISignal<unknown, unknown>;
-  /** Whether it is known which there are. */
+  /** Whether the list of runs has been received. */
   readonly isReady: boolean;
   readonly runs: readonly RunInfo[];
   model(id: string): RunModel | undefined;
@@ -31,7 +31,7 @@ export interface DashboardRuns {
 interface Shared {
   model: RunsDashboardModel;
   runs: DashboardRuns;
-  /** Updates a second. */
+  /** Updates per second. */
   rate: number;
   themeChanged: ISignal<unknown, unknown> | null;
   onOpenRun: (id: string) => void;
@@ -46,7 +46,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   const { dashboard, error, canEdit } = model;
   const there = dashboard.runs.filter(({ id }) => runs.model(id) !== undefined);
   const known = JSON.stringify(there.map(({ id }) => [id, runs.title(id)]));
-  // The same objects until another run is there or one is called something else: plots are made anew with them.
+  // The same objects until a run is added or renamed, since plots are re-created with them.
   const compared = React.useMemo(
     () =>
       (JSON.parse(known) as [string, string][]).flatMap(([id, title]): ComparedRun[] => {
@@ -67,7 +67,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   React.useEffect(() => {
     const slot = () => count();
     compared.forEach(run => run.model.metricsChanged.connect(slot));
-    count(); // what was reported between rendering and connecting
+    count(); // reported between rendering and connecting
     return () => compared.forEach(run => run.model.metricsChanged.disconnect(slot));
   }, [compared]);
   if (error) {
@@ -150,7 +150,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   );
 }
 
-/** Which runs there are, with their colours, and which are not there any more. */
+/** The runs of the dashboard with their colours, and those that no longer exist. */
 function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.ReactElement {
   const { model, runs, compared, trans } = props;
   const colours = taskColours(compared.map(({ title }) => title));
@@ -195,7 +195,7 @@ function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.React
   );
 }
 
-/** One plot with what was chosen of it. */
+/** One plot with its settings. */
 function OnePlot(
   props: Shared & {
     plot: DashboardPlot;
@@ -277,7 +277,7 @@ function OnePlot(
   );
 }
 
-/** A field for the name of a metric, with those that there are. */
+/** A field for the name of a metric, with the known names as suggestions. */
 function AddPlot(props: {
   metrics: readonly string[];
   taken: ReadonlySet<string>;
@@ -321,7 +321,7 @@ function AddPlot(props: {
   );
 }
 
-/** A list of the newest runs that are not in it. */
+/** A list of the newest runs that are not in the dashboard. */
 function AddRun(props: {
   runs: readonly RunInfo[];
   title: (id: string) => string;

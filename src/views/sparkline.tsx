@@ -3,7 +3,7 @@ import React from 'react';
 const WIDTH = 60;
 const HEIGHT = 16;
 
-/** The points of a polyline through `values`, oldest at the left, within the sparkline's box. */
+/** The points of a polyline through `values`, oldest on the left, within the sparkline's box. */
 export function sparklinePoints(values: readonly number[]): string {
   const finite = values.filter(Number.isFinite);
   if (finite.length < 2) {
@@ -17,7 +17,7 @@ export function sparklinePoints(values: readonly number[]): string {
     .join(' ');
 }
 
-/** A few values as a line, with no axes: where it goes, not where it is. */
+/** A few values as a line without axes: it shows the trend, not the values. */
 export function Sparkline(props: { values: readonly number[]; label: string }): React.ReactElement {
   return (
     <svg className="jp-dtf-sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={props.label}>

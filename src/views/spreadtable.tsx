@@ -6,14 +6,14 @@ import { type Member, rangesOf, type Spread } from '../model/spread';
 
 const MOST_NAMED = 5;
 
-/** One figure of many tasks or hosts. */
+/** One metric of many tasks or hosts. */
 export interface SpreadRow {
   title: string;
   unit: Unit;
   spread: Spread;
 }
 
-/** Figures of many, a row each: their mean and spread, the two ends, and who is far from the others. */
+/** Metrics of many tasks or hosts, one row each: mean, standard deviation, minimum and maximum, and outliers. */
 export function SpreadTable(props: {
   caption: string;
   rows: readonly SpreadRow[];

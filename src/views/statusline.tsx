@@ -5,22 +5,24 @@ import type { ClusterInfo } from '../api/schema';
 import { formatJobs, formatPercent } from '../model/format';
 import { ClusterRun, factsOf } from '../model/notebookstatus';
 import type { ServerHealth } from '../model/server';
-import { fractionDone, isFinal } from '../model/state';
-import { Bar, StateMark } from './basics';
-import { Mark } from './marks';
-import { stateText } from './words';
+import { fractionDone, isFinal } from '../model/runstate';
+import { Bar, StateMark } from './controls';
+import { Mark } from './stateicons';
+import { stateText } from './localizedtext';
 
-/** The page and the server extension cannot work together before somebody does something about it. */
+/** Whether the page and the server extension cannot work together until somebody intervenes. */
 export function needsHelp(health: ServerHealth): boolean {
   return health !== 'ok' && health !== 'connecting' && health !== 'offline';
 }
 
-/** A notebook's cluster and its run in one line, each of which opens what it names; that help is needed, where it is. */
+/**
+ * A notebook's cluster and its run in one line, each of which opens what it names; or the message that help is needed.
+ */
 export function StatusLine(props: {
   health: ServerHealth;
-  /** The cluster's name; empty where the notebook has none. */
+  /** The cluster's name; empty if the notebook has none. */
   name: string;
-  /** Undefined while nothing of that name is there. */
+  /** Undefined if there is no cluster of that name. */
   cluster: ClusterInfo | undefined;
   run: ClusterRun | null;
   trans: TranslationBundle;

@@ -6,8 +6,8 @@ import { MANY } from '../model/spread';
 import { ownOf, STEP_PART_NAMES, type StepPart, type TaskStep } from '../model/stepparts';
 
 /**
- * What the training steps of each task are made of, a bar for each. Of many, those that need most for themselves. `slow` says of
- * tasks for which the others wait, why. Nothing where no task has told.
+ * The parts of each task's training steps, one bar for each task. If there are many tasks, those that need the most
+ * time for themselves. `slow` says why the others wait for a task. Renders nothing if no task has reported.
  */
 export function StepParts(props: {
   steps: readonly TaskStep[];
@@ -69,7 +69,9 @@ export function StepParts(props: {
       )}
       {hidden && (
         <p className="jp-dtf-faint">
-          {trans.__('TensorFlow exchanges within its own operations: that is not measured, and is part of computing.')}
+          {trans.__(
+            'TensorFlow communicates within its own operations: that time is not measured separately, and is part of computing.'
+          )}
         </p>
       )}
     </section>

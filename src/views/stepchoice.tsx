@@ -3,14 +3,14 @@ import React from 'react';
 
 import { formatNumber } from '../model/format';
 
-/** Which of the steps is chosen, by its place, and how another one is. Until the person chooses it is the newest. */
+/** The index of the chosen step, and a function that chooses another. Until the user chooses, it is the newest. */
 export function useChosenStep(steps: readonly number[]): [number, (index: number) => void] {
   const [chosen, setChosen] = React.useState<number | null>(null);
   const last = steps.length - 1;
   return [chosen === null ? last : Math.min(chosen, last), (index: number) => setChosen(index === last ? null : index)];
 }
 
-/** A slider over steps that are not evenly apart. */
+/** A slider over unevenly spaced steps. */
 export function StepChoice(props: {
   steps: readonly number[];
   index: number;

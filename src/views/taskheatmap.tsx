@@ -7,18 +7,18 @@ import type { Line } from '../model/series';
 import { type TaskHeat, taskHeat, xOf } from '../model/taskheat';
 import { namesText } from './spreadtable';
 
-// How strongly the least and the greatest value are painted.
+// The opacity of the smallest and the largest value.
 const [PALEST, DARKEST] = [0.06, 1];
 
-/** One metric of many tasks over time: a row for each task, the stronger the greater. Who stands out is named below. */
+/** One metric of many tasks over time: one row for each task, the more opaque the larger. Outliers are named below. */
 export function TaskHeatMap(props: {
   metric: string;
-  /** What can be shown; the person chooses. */
+  /** The metrics to choose from. */
   metrics: readonly string[];
   onMetric: (metric: string) => void;
   lines: readonly Line[];
   tasks: readonly string[];
-  /** What x counts. */
+  /** The label of the x axis. */
   xName: string;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
@@ -165,13 +165,13 @@ function Picture(props: {
   );
 }
 
-/** The x at the middle of a column, as precisely as a column is wide. */
+/** The x at the centre of a column, with the precision of its width. */
 function placeOf(heat: TaskHeat, column: number): number {
   const x = xOf(heat, column);
   return heat.end - heat.start >= heat.columns - 1 ? Math.round(x) : Number(x.toPrecision(4));
 }
 
-/** A pixel for each column of each task; the page stretches it. */
+/** Paint one pixel for each column of each task; the page stretches the canvas. */
 function paint(canvas: HTMLCanvasElement, heat: TaskHeat): void {
   const context = canvas.getContext('2d');
   if (!context) {

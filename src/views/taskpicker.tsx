@@ -3,12 +3,12 @@ import React from 'react';
 
 import { MANY } from '../model/spread';
 
-/** A choice of one task: a list to choose from, and of many a field in which its name is typed, with what fits below it. */
+/** A choice of one task: a list, or, if there are many, a text field with suggestions below it. */
 export function TaskPicker(props: {
   tasks: readonly string[];
   /** Empty for all of them. */
   task: string;
-  /** What all of them together are called, where that can be chosen. */
+  /** The label for all tasks together, if they can be chosen. */
   all?: string;
   onTask: (task: string) => void;
   trans: TranslationBundle;

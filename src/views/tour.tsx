@@ -1,19 +1,19 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { beside, Box } from '../model/beside';
-import { SmallButton } from './basics';
+import { beside, Box } from '../model/popoverposition';
+import { SmallButton } from './controls';
 
 export interface TourStep {
   title: string;
   text: string;
-  /** CSS selectors of what it speaks of; the first one that is seen counts. */
+  /** CSS selectors of what the step explains; the first visible element counts. */
   anchors: readonly string[];
 }
 
 const SIZE = { width: 320, height: 180 };
 
-/** A tour: one step after another, each beside what it speaks of. Escape ends it. */
+/** A tour, one step after another, each next to what it explains. Escape ends it. */
 export function Tour(props: {
   steps: readonly TourStep[];
   trans: TranslationBundle;
@@ -26,7 +26,7 @@ export function Tour(props: {
   const step = steps[at]!;
   const anchor = useBox(step.anchors);
   const isLast = at === steps.length - 1;
-  // A screen reader reads each step as it comes.
+  // Screen readers read each step when it appears.
   React.useEffect(() => popover.current?.focus(), [at]);
   const size = {
     width: popover.current?.offsetWidth || SIZE.width,
@@ -67,7 +67,7 @@ export function Tour(props: {
   );
 }
 
-/** The place of the first of these elements that is seen, as it moves; null where none is. */
+/** The position of the first visible element, kept up to date; null if none is visible. */
 function useBox(selectors: readonly string[]): Box | null {
   const [box, setBox] = React.useState<Box | null>(null);
   React.useLayoutEffect(() => {
@@ -80,7 +80,7 @@ function useBox(selectors: readonly string[]): Box | null {
       setBox(found ? { left, top, width, height } : null);
     };
     measure();
-    // What is above it may grow at any time.
+    // Content above it may grow at any time.
     const grown = new ResizeObserver(measure);
     [document.body, ...selectors.flatMap(each => [...document.querySelectorAll(each)])].forEach(each =>
       grown.observe(each)

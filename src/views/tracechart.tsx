@@ -4,7 +4,7 @@ import React from 'react';
 import type { TracedOp, Transfer } from '../api/schema';
 import { formatBytes, formatTicks, formatValue } from '../model/format';
 import { moved, Span, ticksOf, TimelineRow, zoomed } from '../model/trace';
-import { SmallButton } from './basics';
+import { SmallButton } from './controls';
 import { useWidth } from './hooks';
 
 const LABEL_PX = 130;
@@ -17,7 +17,7 @@ const TOP_PX = 6;
 const CHARACTER_PX = 6.2;
 const BYTES_LABEL_PX = 48;
 const ZOOM = 1.5;
-// With more rows than this the timeline scrolls, and has only those in the page that are near to what is seen.
+// With more rows than this the timeline scrolls, and renders only the rows near the visible ones.
 const MOST_ROWS = 24;
 const LONG_PX = 640;
 const NEAR_PX = 300;
@@ -28,7 +28,10 @@ interface Placed {
   height: number;
 }
 
-/** The timeline itself: a row for each device, what travelled drawn between them. Ctrl and wheel, drag, or keys move it. */
+/**
+ * The timeline itself: one row for each device, with transfers drawn between them. Controlled by Ctrl and the wheel,
+ * dragging, or keys.
+ */
 export function TimelineChart(props: {
   rows: readonly TimelineRow[];
   transfers: readonly Transfer[];
@@ -161,7 +164,7 @@ function place(rows: readonly TimelineRow[], withTransfers: boolean): { placed: 
   return { placed, bottom: top };
 }
 
-/** A device with its operations in view. Of those too narrow to be seen, one a pixel is drawn. */
+/** A device with its visible operations. Of those too narrow to be seen, one per pixel is drawn. */
 function Row(props: { placed: Placed; span: Span; scale: number; width: number; colour: string }): React.ReactElement {
   const { placed, span, scale, width, colour } = props;
   const { row, top, height } = props.placed;
@@ -212,7 +215,7 @@ function Bar(props: { op: TracedOp; x: number; y: number; width: number; colour:
   );
 }
 
-/** Each transfer from the sender's row to the receiver's, its bytes beside it where there is room. */
+/** Transfers from the sender's row to the receiver's, labelled with their bytes if there is room. */
 function Arrows(props: {
   transfers: readonly Transfer[];
   placed: readonly Placed[];
@@ -254,7 +257,7 @@ function Arrows(props: {
   return <>{drawn}</>;
 }
 
-/** Black or white, whichever shows on a colour (relative luminance, WCAG 2.2). */
+/** Black or white, whichever has the better contrast with a colour (relative luminance, WCAG 2.2). */
 function inkOn(colour: string): string {
   const linear = [1, 3, 5].map(start => {
     const part = parseInt(colour.slice(start, start + 2), 16) / 255;
@@ -263,7 +266,7 @@ function inkOn(colour: string): string {
   return 0.2126 * linear[0]! + 0.7152 * linear[1]! + 0.0722 * linear[2]! > 0.179 ? '#000000' : '#ffffff';
 }
 
-/** Call `onZoom(factor, x)` when the wheel turns with Ctrl held; `x` px from the element's left. */
+/** Call `onZoom(factor, x)` when the wheel turns while Ctrl is held; `x` in px from the element's left edge. */
 function useWheelZoom(host: React.RefObject<HTMLElement>, onZoom: (factor: number, x: number) => void): void {
   const latest = React.useRef(onZoom);
   React.useEffect(() => {
@@ -273,7 +276,7 @@ function useWheelZoom(host: React.RefObject<HTMLElement>, onZoom: (factor: numbe
     const element = host.current;
     const onWheel = (event: WheelEvent) => {
       if (event.ctrlKey || event.metaKey) {
-        event.preventDefault(); // of the browser's own zoom, which React's passive listener cannot prevent
+        event.preventDefault(); // prevents the browser's own zoom, which React's passive listener cannot do
         latest.current(Math.exp(-event.deltaY / 300), event.clientX - element!.getBoundingClientRect().left);
       }
     };

@@ -5,31 +5,31 @@ import { PROFILE_STEPS, RunProfile, TraceData, Transfer } from '../api/schema';
 import { formatBytes, formatValue } from '../model/format';
 import { extentOf, ofStep, rowsOf, stepsOf, taskOf, totalsOf } from '../model/trace';
 import { taskColours } from '../plots/palette';
-import { SmallButton } from './basics';
+import { SmallButton } from './controls';
 import { TimelineChart } from './tracechart';
 
 const MOST_ROWS = 12;
 
-/** What is known of a run's trace: `undefined` while it is asked for, null when there is none. */
+/** A run's trace: `undefined` while loading, null if there is none. */
 export type KnownTrace = TraceData | null | undefined;
 
-/** What the person can do to have steps traced now, and what has become of it. */
+/** The user's means of tracing steps now, and the state of the request. */
 export interface Profiling {
-  /** The newest profile that was asked for; null when none was. */
+  /** The latest profile that was requested; null if there is none. */
   profile: RunProfile | null;
-  /** Ask for one; null where the run is not running. */
+  /** Request one; null if the run is not running. */
   onProfile: (() => void) | null;
-  /** Why the last one was refused; '' where it was not. */
+  /** Why the last request was refused; '' if it was not. */
   refused: string;
 }
 
-/** What ran where in the steps of a run that were traced: a chart, and the same as tables. */
+/** What ran where in the traced steps of a run: a chart, and the same data as tables. */
 export function Timeline(props: {
   trace: KnownTrace;
   problem: string;
   tasks: readonly string[];
   downloadUrl: string;
-  /** Look for what has been traced meanwhile; null when nothing can have been. */
+  /** Check for new traces; null if there cannot be any. */
   onReload: (() => void) | null;
   profiling: Profiling;
   trans: TranslationBundle;

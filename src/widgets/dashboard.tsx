@@ -2,14 +2,14 @@ import { ReactWidget } from '@jupyterlab/apputils';
 import React from 'react';
 
 import type { RunModel } from '../model/run';
-import { Header } from '../views/header';
+import { Header } from '../views/dashboardheader';
 import { useSignals } from '../views/hooks';
 import { Tabs } from '../views/tabs';
 import type { DashboardOptions } from './tabs/dashboardtab';
 import { DASHBOARD_TABS } from './tabs/dashboardtabs';
 import { RunMetrics } from './tabs/metricstab';
 
-/** A run's dashboard: everything that is known of it. With `compact`, its header and metrics only. */
+/** A run's dashboard: everything that is known of it. With `compact`, only its header and metrics. */
 export class RunDashboard extends ReactWidget {
   constructor(
     private readonly _options: DashboardOptions,
@@ -29,7 +29,7 @@ export class RunDashboard extends ReactWidget {
   }
 }
 
-/** Wait for the run to be known, which after a page reload takes a moment. */
+/** Wait until the run is known, which takes a moment after the page was reloaded. */
 function Finder(props: { options: DashboardOptions; compact: boolean }): React.ReactElement {
   const { dtf, run, trans } = props.options;
   useSignals(dtf.runs.changed);
@@ -49,7 +49,8 @@ function Dashboard(props: { model: RunModel; options: DashboardOptions; compact:
   const { dtf, trans } = options;
   const [tab, setTab] = React.useState(DASHBOARD_TABS[0]!.id);
   useSignals(model.infoChanged, model.storyChanged, dtf.preferences.changed);
-  // A restored dashboard is there before the preferences are. Changed in one dashboard of a run, it changes in all.
+  // A restored dashboard exists before the preferences are loaded. A change in one dashboard of a run applies to all of
+  // them.
   const { xAxis } = dtf.preferences.values;
   React.useEffect(() => model.preferX(xAxis), [model, xAxis]);
   React.useEffect(() => {

@@ -12,7 +12,7 @@ import { Designer } from './designerview';
 
 const LOOK_EVERY_MS = 5000;
 
-/** A `.dtf` document: the cluster and the placement drawn in it. */
+/** A `.dtf` document with the drawings of the cluster and the placement. */
 export class DesignerDocument
   extends DocumentWidget<DesignerContent, DocumentRegistry.ICodeModel>
   implements OpenDesign
@@ -32,7 +32,7 @@ export class DesignerDocument
   }
 }
 
-/** Makes designers. Views of one document share its model. */
+/** Creates designers. Views of one document share its model. */
 export class DesignerFactory extends ABCWidgetFactory<DesignerDocument, DocumentRegistry.ICodeModel> {
   constructor(
     factory: DocumentRegistry.IWidgetFactoryOptions<DesignerDocument>,
@@ -69,7 +69,7 @@ export class DesignerFactory extends ABCWidgetFactory<DesignerDocument, Document
   private readonly _models = new WeakMap<object, DesignModel>();
 }
 
-/** What is drawn of a design. */
+/** The content of a designer's document. */
 export class DesignerContent extends ReactWidget {
   constructor(
     readonly context: DocumentRegistry.IContext<DocumentRegistry.ICodeModel>,
@@ -79,13 +79,13 @@ export class DesignerContent extends ReactWidget {
     super();
     this.addClass('jp-dtf-designer');
     this.node.tabIndex = -1;
-    this.node.dataset['jpUndoer'] = 'true'; // JupyterLab's own keys for undo and redo
+    this.node.dataset['jpUndoer'] = 'true'; // for JupyterLab's undo and redo shortcuts
     this.watch = new DiskWatch(context, _options.contents);
     void context.ready.then(() => this.update());
   }
 
   readonly watch: DiskWatch;
-  /** Set right after construction: a document is made around its content. */
+  /** Set right after construction: a document widget is created around its content. */
   document!: OpenDesign;
 
   override dispose(): void {
@@ -98,10 +98,10 @@ export class DesignerContent extends ReactWidget {
 
   handleEvent(event: Event): void {
     if (event.type === 'focus') {
-      void this.watch.look(); // somebody comes back to the window, perhaps from changing the file
+      void this.watch.look(); // the user has returned to the window, and may have changed the file
       return;
     }
-    // While something is typed, undo is the field's own.
+    // While the user is typing, undo belongs to the field.
     const isTyping = event.type === 'focusin' && (event.target as HTMLElement).matches('input, textarea');
     if (isTyping) {
       delete this.node.dataset['jpUndoer'];
@@ -150,7 +150,7 @@ export class DesignerContent extends ReactWidget {
     }
   }
 
-  /** Nobody looks: the file is not looked at either. */
+  /** The widget is not visible: stop watching the file. */
   private _rest(): void {
     window.removeEventListener('focus', this);
     clearInterval(this._timer);

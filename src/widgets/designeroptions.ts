@@ -8,7 +8,7 @@ import type { DesignModel } from '../model/design';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placement/placementservices';
 
-/** A design that is open, as its views and its toolbar know it. */
+/** An open design, as its views and its toolbar need it. */
 export interface OpenDesign {
   readonly context: DocumentRegistry.IContext<DocumentRegistry.ICodeModel>;
   readonly design: DesignModel;
@@ -16,7 +16,7 @@ export interface OpenDesign {
   readonly clusterName: string;
 }
 
-/** What a designer needs of the application; the plugin says how. */
+/** What a designer needs from the application; provided by the plugin. */
 export interface DesignerOptions {
   dtf: IDtf;
   contents: Contents.IManager;
@@ -26,7 +26,7 @@ export interface DesignerOptions {
   openText(path: string, line: number, column: number): void;
   exportScript(document: OpenDesign): Promise<void>;
   copy(text: string): void;
-  /** Write another design beside one, and open it. */
+  /** Write another design next to one, and open it. */
   openDesign(beside: OpenDesign, design: Design): void;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;

@@ -8,7 +8,7 @@ import { PlanBox } from '../views/forecast/planbox';
 import { useSeen, useSignals } from '../views/hooks';
 import type { DesignerOptions, OpenDesign } from './designeroptions';
 
-/** The devices and networks that are known by name; null until they have come. */
+/** The built-in devices and networks; null until they have been received. */
 export function useHardware(dtf: IDtf): Hardware | null {
   const [hardware, setHardware] = React.useState<Hardware | null>(null);
   React.useEffect(() => {
@@ -24,7 +24,7 @@ export function useHardware(dtf: IDtf): Hardware | null {
   return hardware;
 }
 
-/** How far a design would go. It is worked out while somebody looks, and again when the design has changed. */
+/** The *Scale* view of a design. Computed while visible, and again when the design has changed. */
 export function DesignScale(props: { document: OpenDesign; options: DesignerOptions }): React.ReactElement {
   const { document, options } = props;
   const { dtf, trans, themeChanged } = options;

@@ -13,7 +13,7 @@ interface Parts {
   options: DesignerOptions;
 }
 
-/** Put the designer's buttons into its document's toolbar. */
+/** Add the designer's buttons to its document's toolbar. */
 export function addTools(toolbar: Toolbar<Widget>, document: OpenDesign, options: DesignerOptions): void {
   const { trans } = options;
   const tools: [string, React.ReactElement][] = [

@@ -4,10 +4,10 @@ import React from 'react';
 import type { ClusterDesign, ClusterInfo, ClusterRequest, KindInfo, RunInfo } from '../api/schema';
 import { hostsFrom } from '../model/clusterdesign';
 import type { DiskWatch } from '../model/diskwatch';
-import { isFinal } from '../model/state';
+import { isFinal } from '../model/runstate';
 import type { IDtf } from '../tokens';
-import { SmallButton } from '../views/basics';
-import { BrokenDesign } from '../views/designer/broken';
+import { SmallButton } from '../views/controls';
+import { BrokenDesign } from '../views/designer/brokendesign';
 import { ClusterView } from '../views/designer/cluster/clusterview';
 import type { HostSource } from '../views/designer/cluster/clusterhosts';
 import { useSignals } from '../views/hooks';
@@ -15,7 +15,7 @@ import { Tabs } from '../views/tabs';
 import type { DesignerOptions, OpenDesign } from './designeroptions';
 import { DesignScale } from './designerscale';
 
-/** Loaded when it is first looked at: the graph editor is large. */
+/** Loaded when first shown: the graph editor is large. */
 const PlacementView = React.lazy(() =>
   import('../views/designer/placement/placementview').then(module => ({ default: module.PlacementView }))
 );
@@ -34,7 +34,7 @@ export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElemen
   const services = React.useMemo(() => options.placement(document), [options, document]);
   useSignals(model.changed, model.reportChanged, watch.changed);
   if (!context.isReady) {
-    return <></>; // until then it is an empty design, and not the document's
+    return <></>; // until then it is an empty design, not the document's
   }
   if (model.error) {
     return (
@@ -88,7 +88,7 @@ export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElemen
   );
 }
 
-/** The cluster half with what is known of the cluster that runs, and of the hosts that could be drawn. */
+/** The cluster half with the state of the running cluster, and the hosts that could be drawn. */
 function LiveCluster(props: Parts): React.ReactElement {
   const { document, options } = props;
   const { dtf, trans } = options;
@@ -131,7 +131,7 @@ function useKinds(dtf: IDtf): readonly KindInfo[] {
   return kinds;
 }
 
-/** Hosts that can be drawn: those that the design's kind and the templates promise, those of clusters that run. */
+/** Hosts that can be drawn: those of the design's kind, of templates, and of running clusters. */
 function hostSources(
   cluster: Readonly<ClusterDesign>,
   dtf: IDtf,

@@ -5,9 +5,9 @@ import React from 'react';
 import type { ClusterInfo, ClusterRequest } from '../api/schema';
 import type { ClustersModel } from '../model/clusters';
 import { NewCluster } from '../views/newcluster';
-import { Scale } from '../views/scale';
+import { Scale } from '../views/scaleform';
 
-/** JupyterLab's dialog around a form that has buttons of its own, so that it can stay open with what is wrong. */
+/** JupyterLab's dialog around a form with buttons of its own, so that it can stay open to show problems. */
 class FormDialog extends Dialog<void> {
   constructor(title: string, body: React.ReactElement) {
     super({ title, body: ReactWidget.create(body), buttons: [], hasClose: true, focusNodeSelector: 'input, select' });
@@ -22,7 +22,7 @@ class FormDialog extends Dialog<void> {
         return;
       }
       if (key !== 'Escape') {
-        return; // Enter and arrows are the form's; Dialog would give them to buttons that it does not have
+        return; // Enter and arrow keys belong to the form; Dialog would pass them to buttons that it does not have
       }
     }
     super.handleEvent(event);
@@ -40,7 +40,7 @@ class FormDialog extends Dialog<void> {
   }
 }
 
-/** Ask for a new cluster and start it; null if nothing was started. */
+/** Ask for a new cluster and start it; null if none was started. */
 export async function showNewCluster(
   clusters: ClustersModel,
   trans: TranslationBundle,

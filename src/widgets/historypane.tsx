@@ -11,7 +11,7 @@ export interface HistoryOptions extends Omit<HistoryActions, 'onChoices' | 'onCo
   dtf: IDtf;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
-  /** Keep what the person chose to see. */
+  /** Store the user's choices of what to show. */
   keep: (choices: HistoryChoices) => void;
 }
 
@@ -26,7 +26,7 @@ export class HistoryPane extends ReactWidget {
     return this._choices;
   }
 
-  /** What was kept, or what the person chooses now. */
+  /** Set the choices, either stored ones or those that the user makes now. */
   setChoices(choices: HistoryChoices): void {
     this._choices = choices;
     this._changed.emit();

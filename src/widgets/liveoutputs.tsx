@@ -16,7 +16,7 @@ export const RUN_CARD_MIME = 'application/vnd.jupyter-dtf.run-card+json';
 export const SEARCH_MIME = 'application/vnd.jupyter-dtf.search+json';
 export const CLUSTER_MIME = 'application/vnd.jupyter-dtf.cluster+json';
 
-/** What outputs need: all that a dashboard does, and what their buttons do. */
+/** What outputs need: everything that a dashboard needs, and the actions of their buttons. */
 export interface OutputOptions extends Omit<DashboardOptions, 'run'> {
   searches: SearchActions;
   openRun(run: string): void;
@@ -25,8 +25,8 @@ export interface OutputOptions extends Omit<DashboardOptions, 'run'> {
 }
 
 /**
- * Something live, with a still picture that the notebook keeps beside it: that is shown when the server does not know it any
- * more.
+ * A live view, with a static image that the notebook stores along with it and that is shown once the server no longer
+ * knows its subject.
  */
 abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
   constructor(protected readonly _options: OutputOptions) {
@@ -55,26 +55,26 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** Which one it is. */
+  /** The id of what is shown. */
   protected abstract idOf(data: IRenderMime.IMimeModel['data']): string;
-  /** What shows it. */
+  /** Create the live view. */
   protected abstract live(id: string): Widget;
   /** Whether the server knows it. */
   protected abstract isKnown(id: string): boolean;
-  /** What the picture is called. */
+  /** The alternative text of the image. */
   protected abstract pictureText(id: string): string;
 
-  /** Show the picture when there is nothing live to show, and that when it comes back. */
+  /** Show the image if there is no live view, and the live view once it is back. */
   private _fallBack(): void {
     const { runs, server } = this._options.dtf;
     const gone = (runs.isReady && !this.isKnown(this._id)) || server.health === 'missing';
     const picture = gone && this._picture !== undefined;
-    this.toggleClass('jp-mod-gone', gone); // in an ipywidget, what that draws is shown in its place
+    this.toggleClass('jp-mod-gone', gone); // in an ipywidget, the widget's own rendering is shown instead
     this.toggleClass('jp-mod-picture', picture);
     if (picture && !this._image) {
       this._image = document.createElement('img');
       this._image.alt = this.pictureText(this._id);
-      // As an image, so that nothing in it runs.
+      // As an image, so that no script in it runs.
       this._image.src = `data:image/svg+xml;utf8,${encodeURIComponent(this._picture!)}`;
       this.node.append(this._image);
     } else if (!picture && this._image) {
@@ -95,7 +95,7 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
   private _image: HTMLImageElement | null = null;
 }
 
-/** `{"run": id}` is the run's live plots with its header. */
+/** `{"run": id}`: the run's live plots with its header. */
 export class RunOutput extends LiveOutput {
   protected override idOf(data: IRenderMime.IMimeModel['data']): string {
     return (data[RUN_MIME] as { run: string }).run;
@@ -114,7 +114,7 @@ export class RunOutput extends LiveOutput {
   }
 }
 
-/** `{"search": id}` is the view of a search. Until the server has heard of a trial, there is none to show. */
+/** `{"search": id}`: the view of a search. Until the server has received a trial, there is nothing to show. */
 export class SearchOutput extends LiveOutput {
   protected override idOf(data: IRenderMime.IMimeModel['data']): string {
     return (data[SEARCH_MIME] as { search: string }).search;
@@ -134,7 +134,7 @@ export class SearchOutput extends LiveOutput {
   }
 }
 
-/** `{"run": id}` is the run's card. */
+/** `{"run": id}`: the run's card. */
 export class RunCardOutput extends ReactWidget implements IRenderMime.IRenderer {
   constructor(private readonly _options: OutputOptions) {
     super();
@@ -153,7 +153,7 @@ export class RunCardOutput extends ReactWidget implements IRenderMime.IRenderer 
   private _run = '';
 }
 
-/** `{"name": cluster}` is the cluster's card. */
+/** `{"name": cluster}`: the cluster's card. */
 export class ClusterOutput extends ReactWidget implements IRenderMime.IRenderer {
   constructor(private readonly _options: OutputOptions) {
     super();

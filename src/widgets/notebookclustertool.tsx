@@ -7,7 +7,7 @@ import type { NotebookCluster } from '../model/notebookcluster';
 import { useSignals } from '../views/hooks';
 import { NotebookClusterButton } from '../views/notebookclusterbutton';
 
-/** The notebook's cluster in its toolbar: which it is and how it is; a click opens the menu. */
+/** The notebook's cluster and its state in the notebook's toolbar; a click opens the menu. */
 export class NotebookClusterTool extends ReactWidget {
   constructor(
     private readonly _chosen: NotebookCluster,

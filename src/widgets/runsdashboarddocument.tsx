@@ -19,10 +19,10 @@ export interface RunsDashboardOptions {
 
 type Context = DocumentRegistry.IContext<DocumentRegistry.ICodeModel>;
 
-/** A `.dtfplots` document: chosen plots over several runs. */
+/** A `.dtfplots` document: selected plots of several runs. */
 export class RunsDashboardDocument extends DocumentWidget<RunsDashboardContent, DocumentRegistry.ICodeModel> {}
 
-/** Makes them. */
+/** Creates dashboard documents. */
 export class RunsDashboardFactory extends ABCWidgetFactory<RunsDashboardDocument, DocumentRegistry.ICodeModel> {
   constructor(
     factory: DocumentRegistry.IWidgetFactoryOptions<RunsDashboardDocument>,
@@ -37,7 +37,7 @@ export class RunsDashboardFactory extends ABCWidgetFactory<RunsDashboardDocument
   }
 }
 
-/** What is drawn of one. */
+/** The content of a dashboard document. */
 class RunsDashboardContent extends ReactWidget {
   constructor(
     private readonly _context: Context,
@@ -65,7 +65,7 @@ class RunsDashboardContent extends ReactWidget {
     return this._context.isReady ? (
       <Content context={this._context} model={this._model} options={this._options} />
     ) : (
-      <></> // until then it is empty, and not the document's
+      <></> // until then it is empty, not the document's
     );
   }
 

@@ -7,7 +7,7 @@ import type { IDtf } from '../tokens';
 import { useSignals } from '../views/hooks';
 import { SearchActions, SearchView } from '../views/search/searchview';
 
-/** What the view of a search needs of the application. */
+/** What the view of a search needs from the application. */
 export interface SearchOptions extends SearchActions {
   search: string;
   dtf: IDtf;
@@ -31,7 +31,7 @@ export class SearchPane extends ReactWidget {
   }
 }
 
-/** Wait for the search to be known, which after a page reload takes a moment. */
+/** Wait until the search is known, which takes a moment after the page was reloaded. */
 function Finder(props: SearchOptions): React.ReactElement {
   const { dtf, search, trans } = props;
   useSignals(dtf.runs.changed);

@@ -6,13 +6,13 @@ import React from 'react';
 import type { DesignsModel } from '../model/designs';
 import type { ServerHealth } from '../model/server';
 import type { IDtf, INotebookClusters } from '../tokens';
-import { Advice } from '../views/advice';
+import { Advice } from '../views/serveradvice';
 import { ClusterActions, Clusters } from '../views/clusterlist';
 import { Designs } from '../views/designlist';
 import { useSignals } from '../views/hooks';
 import { Runs } from '../views/runlist';
 
-/** What the panel can have done; the plugin says how. */
+/** The panel's actions; provided by the plugin. */
 export interface PanelActions extends ClusterActions {
   newCluster(): void;
   refresh(): void;
@@ -60,7 +60,10 @@ export class DtfPanel extends ReactWidget {
   }
 }
 
-/** Whether there is anything to show below the advice: what the server extension tells, or told before it was lost. */
+/**
+ * Whether there is anything to show below the advice: current data of the server extension, or data from before the
+ * connection was lost.
+ */
 function shows(health: ServerHealth, ready: boolean): boolean {
   return health !== 'missing' && health !== 'foreign' && (health !== 'blocked' || ready);
 }

@@ -5,7 +5,7 @@ import React from 'react';
 
 import { Tour, TourStep } from '../views/tour';
 
-/** The tour over the page. When it ends, the keyboard is where it was before. */
+/** The tour on top of the page. When it ends, the focus returns to where it was. */
 export class TourPopover extends ReactWidget {
   constructor(
     private readonly _steps: readonly TourStep[],
@@ -15,7 +15,7 @@ export class TourPopover extends ReactWidget {
     this._before = document.activeElement;
   }
 
-  /** Begin. */
+  /** Start the tour. */
   open(): void {
     Widget.attach(this, document.body);
   }

@@ -3,20 +3,23 @@ import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 
 import { useWidth } from '../hooks';
-import { Fitted, fitting } from './fitting';
-import { useFollowingFocus } from './focus';
+import { Fitted, fitting } from './overflowlayout';
+import { useFollowingFocus } from './focusrestoration';
 
-/** Between two controls, px; the style sheet has the same. */
+/** Gap between two controls, px; the same as in the style sheet. */
 const GAP = 8;
 const MORE = 'more';
 
 export interface BarControl extends Omit<Fitted, 'px'> {
-  /** It stands at the right, as do all after it. */
+  /** Whether it and all controls after it are aligned to the right. */
   readonly atEnd?: boolean;
   readonly element: React.ReactNode;
 }
 
-/** A toolbar that is one line, however narrow it is: what does not fit is in a list that opens from its last button. */
+/**
+ * A toolbar of a single line, however narrow: controls that do not fit move into a list that opens from its last
+ * button.
+ */
 export function OverflowBar(props: {
   label: string;
   controls: readonly BarControl[];
@@ -26,9 +29,9 @@ export function OverflowBar(props: {
   const host = React.useRef<HTMLDivElement>(null);
   const width = useWidth(host);
   const sizes = useSizes(host);
-  const focus = useFollowingFocus(); // of a control that has just gone into the list, or come out of it
+  const focus = useFollowingFocus(); // for a control that has just moved into or out of the list
 
-  // What was never out is out once, to be measured; that is before anything is painted.
+  // Controls not yet measured are put into the bar once; that happens before anything is painted.
   const fitted = controls.map(({ id, stays }) => ({ id, stays, px: sizes.get(id) ?? 0 }));
   const out = fitting(fitted, width, { gap: GAP, more: sizes.get(MORE) ?? 0 });
   const rest = controls.filter(({ id }) => !out.has(id));
@@ -62,11 +65,11 @@ function Control({ control }: { control: BarControl }): React.ReactElement {
   );
 }
 
-/** How wide the controls in the bar are, by their ids, and how wide the others were when they were last in it. */
+/** The widths of the controls by id: current for those in the bar, and as last measured there for the others. */
 function useSizes(host: React.RefObject<HTMLElement>): ReadonlyMap<string, number> {
   const sizes = React.useRef(new Map<string, number>()).current;
   const [, again] = React.useReducer((count: number) => count + 1, 0);
-  // After each rendering: other controls may be in the bar now, and what is in them may have changed.
+  // After each render: the bar may have other controls now, and their contents may have changed.
   React.useLayoutEffect(() => {
     const shown = [...(host.current?.children ?? [])] as HTMLElement[];
     const measure = () => {
@@ -102,7 +105,7 @@ function More(props: { children: React.ReactNode; trans: TranslationBundle }): R
       return;
     }
     list.current?.querySelector<HTMLElement>('button:enabled, select, input')?.focus({ preventScroll: true });
-    // A press beside it closes it, also one on what takes no focus.
+    // Pressing anywhere else closes the list, even on something that cannot be focused.
     const onPress = ({ target }: PointerEvent) => !host.current?.contains(target as Node) && setOpen(false);
     document.addEventListener('pointerdown', onPress, true);
     return () => document.removeEventListener('pointerdown', onPress, true);
@@ -147,7 +150,8 @@ function More(props: { children: React.ReactNode; trans: TranslationBundle }): R
           role="group"
           aria-label={trans.__('More controls')}
           onClick={event => {
-            // A button has done its work; what chooses a value stays, so that its effect is seen and another tried.
+            // Close the list after a button was used; controls that set a value leave it open, so that the user can see
+            // the effect and try another value.
             if ((event.target as Element).closest('button:enabled:not([aria-disabled="true"])')) {
               close();
             }

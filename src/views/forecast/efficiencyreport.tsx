@@ -4,7 +4,7 @@ import React from 'react';
 import type { EfficiencyReport, PartGap } from '../../api/schema';
 import { formatNumber, formatPercent, formatValue } from '../../model/format';
 
-/** What a run did beside what was forecast for it, part by part, and what follows from it. */
+/** A run's performance compared with its forecast, part by part, and the conclusions. */
 export function Efficiency(props: { report: EfficiencyReport; trans: TranslationBundle }): React.ReactElement {
   const { report, trans } = props;
   const title = React.useId();
@@ -14,14 +14,17 @@ export function Efficiency(props: { report: EfficiencyReport; trans: Translation
       {report.steps > 0 && (
         <p>
           {trans.__(
-            '%1 examples per second on %2 tasks over %3 steps; forecast are %4.',
+            '%1 examples per second on %2 tasks over %3 steps; the forecast was %4.',
             formatNumber(report.examples_per_second),
             report.tasks,
             report.steps,
             formatNumber(report.forecast_examples_per_second)
           )}{' '}
           {report.efficiency !== null &&
-            trans.__('Efficiency %1 of tasks that wait for nobody.', formatPercent(report.efficiency))}
+            trans.__(
+              'Efficiency: %1 of the speed of tasks that never wait for each other.',
+              formatPercent(report.efficiency)
+            )}
         </p>
       )}
       <ul>
@@ -79,7 +82,7 @@ function gapName({ part }: PartGap, trans: TranslationBundle): string {
   return names[part] ?? part;
 }
 
-/** `+1.2 ms`: so much more than forecast. */
+/** The difference from the forecast: `+1.2 ms`. */
 function gapText({ forecast_s, measured_s }: PartGap): string {
   if (measured_s === null) {
     return '';

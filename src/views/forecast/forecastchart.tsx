@@ -9,12 +9,12 @@ import { PALETTE } from '../../plots/palette';
 import type { ScaleChart } from '../../plots/scalechart';
 import { readTheme } from '../../plots/theme';
 
-/** The colour of each forecast, the same in all that is drawn of it. */
+/** The colour of each forecast, the same in all of its charts. */
 export function colourOf(index: number): string {
   return PALETTE[index % PALETTE.length]!;
 }
 
-/** Examples per second over numbers of tasks. Bokeh draws it; pointing at it, or the arrow keys, tell its values. */
+/** Examples per second over the number of tasks. Drawn by Bokeh; the pointer or the arrow keys show values. */
 export function ForecastChart(props: {
   forecasts: readonly Forecast[];
   measured: readonly Measured[];

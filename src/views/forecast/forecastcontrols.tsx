@@ -3,15 +3,15 @@ import React from 'react';
 
 import type { Hardware } from '../../api/schema';
 import { type ForecastChoices, MOST_TASKS, type Way } from '../../model/forecasts';
-import { CommitField } from '../designer/fields';
-import { wayName } from './forecastwords';
+import { CommitField } from '../designer/commitfield';
+import { wayName } from './forecasttext';
 
-/** What a forecast is made of: strategies, device, network, batch, and how far it goes. */
+/** The settings of a forecast: strategies, device, network, batch, and the largest number of tasks. */
 export function ForecastControls(props: {
   choices: ForecastChoices;
   ways: readonly Way[];
   hardware: Hardware | null;
-  /** The forecast is of a run: the device and the batch are the run's own unless something else is chosen. */
+  /** Whether it is the forecast of a run: its device and batch are the default then. */
   ofRun: boolean;
   onChoose: (change: Partial<ForecastChoices>) => void;
   trans: TranslationBundle;
@@ -36,7 +36,7 @@ export function ForecastControls(props: {
             <input
               type="checkbox"
               checked={choices.ways.includes(id)}
-              // One is always chosen: nothing can be said of none.
+              // At least one must be chosen.
               disabled={choices.ways.length === 1 && choices.ways[0] === id}
               onChange={event =>
                 onChoose({

@@ -4,11 +4,11 @@ import React from 'react';
 import type { Forecast } from '../../api/schema';
 import { barsOf, isPossible, longestStep, type Part, PARTS } from '../../model/forecasttable';
 import { formatValue } from '../../model/format';
-import { partName } from './forecastwords';
+import { partName } from './forecasttext';
 
 const ALL_PARTS: readonly Part[] = ['input_s', 'compute_s', 'hidden_s', 'exposed_s', 'update_s', 'idle_s'];
 
-/** What a step is made of, a bar for each number of tasks of one forecast. */
+/** The parts of a step, one bar for each number of tasks in a forecast. */
 export function ForecastParts(props: {
   forecasts: readonly Forecast[];
   trans: TranslationBundle;

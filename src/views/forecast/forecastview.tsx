@@ -11,11 +11,11 @@ import { useSignals } from '../hooks';
 import { ForecastChart } from './forecastchart';
 import { ForecastControls } from './forecastcontrols';
 import { ForecastParts } from './forecastparts';
-import { partName, sourceText } from './forecastwords';
+import { partName, sourceText } from './forecasttext';
 
 const NOTHING: readonly Measured[] = [];
 
-/** How far it would go: what is chosen, examples per second over tasks, what a step is made of, and all of it as a table. */
+/** The *Scale* view: the settings, examples per second over tasks, the parts of a step, and a table of all numbers. */
 export function ForecastView(props: {
   model: ForecastModel;
   hardware: Hardware | null;
@@ -64,7 +64,7 @@ export function ForecastView(props: {
   );
 }
 
-/** Where each forecast stops paying. */
+/** The point beyond which each forecast no longer pays off. */
 function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBundle }): React.ReactElement {
   const { forecasts, trans } = props;
   const problems = [...new Set(forecasts.flatMap(forecast => forecast.problems.map(({ message }) => message)))];
@@ -85,7 +85,7 @@ function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBund
   );
 }
 
-/** Every number, to be read and copied. */
+/** All numbers, to be read and copied. */
 function Numbers(props: {
   forecasts: readonly Forecast[];
   copy: (text: string) => void;
@@ -156,12 +156,12 @@ function Numbers(props: {
   );
 }
 
-/** What the forecasts take for granted. */
+/** The assumptions of the forecasts. */
 function Grounds(props: { forecasts: readonly Forecast[]; trans: TranslationBundle }): React.ReactElement | null {
   const notes = [...new Set(props.forecasts.flatMap(forecast => forecast.notes))];
   return notes.length === 0 ? null : (
     <details className="jp-dtf-forecast-notes">
-      <summary>{props.trans.__('What this takes for granted')}</summary>
+      <summary>{props.trans.__('Assumptions')}</summary>
       <ul>
         {notes.map(note => (
           <li key={note}>{note}</li>

@@ -10,13 +10,13 @@ import {
   type ScaleTarget
 } from '../../api/schema';
 import { formatNumber, formatPercent } from '../../model/format';
-import { SmallButton } from '../basics';
+import { SmallButton } from '../controls';
 
 type Goal = 'examples_per_second' | 'hours' | 'device_hours';
 
-/** A target, and the fewest machines that reach it, which open as a design of their own. */
+/** A target, and the smallest number of machines that reaches it, which can be opened as a new design. */
 export function PlanBox(props: {
-  /** What else was chosen: the ways that may be used. */
+  /** The other settings: the strategies that may be used. */
   settings: readonly ForecastSettings[];
   plan: (target: ScaleTarget, settings: ForecastSettings[]) => Promise<ScalePlan>;
   openDesign: (design: Design) => void;

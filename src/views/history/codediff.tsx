@@ -3,7 +3,7 @@ import React from 'react';
 
 import { changedPart, DiffRow, NumberedLine, sideBySide, withSameLeftOut } from '../../model/linediff';
 
-/** A piece of code as it was in two runs, line by line. Null: a run has no such piece. */
+/** A piece of code in two runs, line by line. Null: a run has no such piece. */
 export function CodeDiff(props: {
   name: string;
   left: string | null;
@@ -84,7 +84,7 @@ function Row({ row }: { row: DiffRow }): React.ReactElement {
   );
 }
 
-/** The number, the sign and the text of a line; what is another within it stands out. */
+/** The number, the sign and the text of a line; the changed part of the line is highlighted. */
 function Side(props: {
   line: NumberedLine | null;
   other: NumberedLine | null;

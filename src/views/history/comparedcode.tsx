@@ -7,10 +7,10 @@ import type { Compared } from '../../model/runtable';
 import { CopyButton } from '../copybutton';
 import { madeOf, madeOfText } from '../runcode';
 import { CodeDiff } from './codediff';
-import { ComparedHeads, Differences } from './differences';
-import { useSubmitted } from './submitted';
+import { ComparedHeads, Differences } from './differencestable';
+import { useSubmitted } from './usesubmitted';
 
-/** What runs were made of: versions and commits of all of them, and the code of two of them side by side. */
+/** What runs were made from: versions and commits of all of them, and the code of two of them side by side. */
 export function ComparedCode(
   props: ComparedHeads & {
     models: readonly RunModel[];
@@ -23,7 +23,7 @@ export function ComparedCode(
   const { ids, titles, models, runs, trans } = props;
   const submitted = useSubmitted(models);
   const [chosen, setChosen] = React.useState<readonly [string, string]>(['', '']);
-  // What is not ticked any more is compared no more.
+  // Runs that are no longer ticked are no longer compared.
   const left = ids.includes(chosen[0]) ? chosen[0] : ids.find(id => id !== chosen[1])!;
   const right = ids.includes(chosen[1]) && chosen[1] !== left ? chosen[1] : ids.find(id => id !== left)!;
   const [a, b] = [ids.indexOf(left), ids.indexOf(right)];
@@ -80,7 +80,7 @@ export function ComparedCode(
   );
 }
 
-/** The pieces of two runs, those of the same name beside each other. */
+/** The pieces of two runs, paired by name. */
 function Pieces(props: {
   left: readonly Source[];
   right: readonly Source[];
@@ -108,7 +108,7 @@ function compareOrigins(runs: readonly RunInfo[]): Compared[] {
   });
 }
 
-/** By their names; where each has one alone, these two, for a script may have moved. */
+/** Pair pieces by name; if each run has just one, pair these, since a script may have moved. */
 function pairs(left: readonly Source[], right: readonly Source[]): [string, string | null, string | null][] {
   if (left.length === 1 && right.length === 1) {
     const [a, b] = [left[0]!, right[0]!];

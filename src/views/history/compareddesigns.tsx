@@ -6,10 +6,10 @@ import { compareDesigns } from '../../model/designfacts';
 import { DesignError, readDesign } from '../../model/designtext';
 import type { RunModel } from '../../model/run';
 import { CopyButton } from '../copybutton';
-import { ComparedHeads, Differences } from './differences';
-import { useSubmitted } from './submitted';
+import { ComparedHeads, Differences } from './differencestable';
+import { useSubmitted } from './usesubmitted';
 
-/** The designs that runs came from beside each other: clusters, settings, and where each layer is. */
+/** The designs of several runs side by side: clusters, settings, and the placement of each layer. */
 export function ComparedDesigns(
   props: ComparedHeads & {
     models: readonly RunModel[];
@@ -53,7 +53,7 @@ export function ComparedDesigns(
         {...props}
         lines={compareDesigns(all.map(([design]) => design))}
         label={trans.__('Designs')}
-        none={trans.__('These designs differ in nothing.')}
+        none={trans.__('These designs do not differ.')}
         beside={index => {
           const design = submitted[index]?.design;
           return (
@@ -77,7 +77,7 @@ export function ComparedDesigns(
 
 const known = new WeakMap<Submitted, readonly [Design | null, string]>();
 
-/** The design that a run came from; null where it came from none, or, with the reason, where that cannot be read. */
+/** The design that a run came from; null if there is none, or if it cannot be read, with the reason. */
 function designOf(submitted: Submitted | null | undefined): readonly [Design | null, string] {
   if (!submitted?.design) {
     return [null, ''];

@@ -3,32 +3,32 @@ import type { ISignal } from '@lumino/signaling';
 import React from 'react';
 
 import type { RunInfo, RunsDashboard } from '../../api/schema';
-import type { PlotChoices } from '../../model/choices';
+import type { PlotChoices } from '../../model/plotchoices';
 import type { PreferenceValues } from '../../model/preferences';
 import type { RunModel } from '../../model/run';
 import { groupedRuns, groupLines } from '../../model/rungroups';
 import { chosenRuns, columnsOf, FilterError, FIRST_COLUMNS, sortedRuns } from '../../model/runtable';
 import { PALETTE } from '../../plots/palette';
-import { SmallButton } from '../basics';
+import { SmallButton } from '../controls';
 import { useMinute } from '../hooks';
 import { Tabs } from '../tabs';
 import { ComparedCode } from './comparedcode';
 import { ComparedDesigns } from './compareddesigns';
 import { Comparison } from './runcomparison';
-import { Overlay } from './overlay';
+import { Overlay } from './overlaidplots';
 import { columnTitle, RunsTable, Sorting } from './runstable';
 
-/** So many runs are compared: more lines in a plot tell nobody anything. */
+/** Maximum number of compared runs: more lines in a plot would be unreadable. */
 const MOST_COMPARED = 24;
 
-/** What is another one in every run. */
+/** Columns that differ for every run. */
 const OWN: ReadonlySet<string> = new Set(['id', 'name', 'message', 'seconds']);
 
-/** What a person chose to see of the runs, as it is kept. */
+/** The stored choices of what to show. */
 export interface HistoryChoices {
   columns: string[];
   sorting: Sorting;
-  /** The column by which runs are grouped; empty: by none. */
+  /** The column by which runs are grouped; empty: not grouped. */
   group: string;
 }
 
@@ -45,11 +45,11 @@ export interface HistoryActions {
   onDelete: (ids: readonly string[]) => void;
   onChoices: (choices: HistoryChoices) => void;
   onCopy: (text: string) => void;
-  /** Keep a comparison as a file. */
+  /** Save a comparison as a file. */
   onSaveDashboard: (dashboard: RunsDashboard) => void;
 }
 
-/** All runs of the past and the present: found, sorted, and those that are ticked compared. */
+/** All runs, past and present: filtered, sorted, and the ticked ones compared. */
 export function History(
   props: {
     runs: readonly RunInfo[];
@@ -86,7 +86,7 @@ export function History(
   const groups = React.useMemo(() => (group === '' ? null : groupedRuns(shown, group)), [shown, group]);
   const lines = React.useMemo(() => (groups ? groupLines(groups, open) : shown), [groups, open, shown]);
   const all = React.useMemo(() => columnsOf(runs), [runs]);
-  // What is hidden is neither compared nor acted on, and is ticked still when it is shown again.
+  // Hidden runs are neither compared nor acted on, but are still ticked when they are shown again.
   const tickedShown = React.useMemo(() => ticked.flatMap(id => found.filter(run => run.id === id)), [ticked, found]);
   const compared = React.useMemo(() => tickedShown.slice(0, MOST_COMPARED), [tickedShown]);
   const ids = compared.map(run => run.id).join('\n');
@@ -97,7 +97,7 @@ export function History(
       ),
     [ids]
   );
-  /** Do it with all that are ticked and shown; then none of them is ticked any more. */
+  /** Apply an action to all runs that are ticked and shown, then untick them. */
   const act = (what: (ids: readonly string[]) => void) => {
     const acted = tickedShown.map(run => run.id);
     what(acted);
@@ -107,7 +107,7 @@ export function History(
   React.useEffect(() => {
     latest.current = { onOpen, onMenu, onChoices, choices };
   });
-  // Rows are not made again because somebody made new functions.
+  // Stable callbacks, so that rows are not re-rendered because of new functions.
   const [actions] = React.useState(() => ({
     onOpen: (id: string) => latest.current.onOpen(id),
     onMenu: (id: string, at: HTMLElement) => latest.current.onMenu(id, at),
@@ -224,7 +224,7 @@ function Compared(props: {
     setModels(ids.flatMap(id => found.current(id) ?? []));
   }, [ids]);
   const heads = { ids, titles, colours, now, trans };
-  // For a moment they are those before.
+  // For a moment they are the previous ones.
   const isReady = models.length === ids.length && models.every((one, index) => one.id === ids[index]);
   return (
     <Tabs
@@ -267,7 +267,7 @@ function Compared(props: {
   );
 }
 
-/** By what runs are grouped: by anything that several may have in common. */
+/** Choose the column to group runs by, among those whose values several runs may share. */
 function GroupBy(props: {
   all: readonly string[];
   group: string;
@@ -291,7 +291,7 @@ function GroupBy(props: {
   );
 }
 
-/** Which columns there are to see. */
+/** Choose the visible columns. */
 function Columns(props: {
   all: readonly string[];
   chosen: readonly string[];

@@ -3,9 +3,9 @@ import React from 'react';
 
 import type { RunInfo } from '../../api/schema';
 import { compareRuns } from '../../model/runtable';
-import { ComparedHeads, Differences } from './differences';
+import { ComparedHeads, Differences } from './differencestable';
 
-/** What runs have beside each other: parameters, metrics, versions, and all else that is known of them. */
+/** Runs side by side: parameters, metrics, versions, and everything else that is known of them. */
 export function Comparison(
   props: ComparedHeads & { runs: readonly RunInfo[]; now: number; trans: TranslationBundle }
 ): React.ReactElement {
@@ -16,7 +16,7 @@ export function Comparison(
       {...props}
       lines={lines}
       label={trans.__('Parameters')}
-      none={trans.__('These runs differ in nothing that is known of them.')}
+      none={trans.__('These runs do not differ in anything that is recorded.')}
     />
   );
 }

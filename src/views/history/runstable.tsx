@@ -6,11 +6,11 @@ import type { RunInfo } from '../../api/schema';
 import { formatDuration, formatNumber } from '../../model/format';
 import { groupCell, GroupedRun, RunGroup } from '../../model/rungroups';
 import { Cell, rowOf } from '../../model/runtable';
-import { IconButton, StateMark } from '../basics';
+import { IconButton, StateMark } from '../controls';
 import { LongList } from '../longlist';
-import { momentText, whenText } from '../words';
+import { momentText, whenText } from '../localizedtext';
 
-/** What is sorted by, and which way. */
+/** The sort column and direction. */
 export interface Sorting {
   column: string;
   descending: boolean;
@@ -21,16 +21,16 @@ export interface TableActions {
   onMenu: (id: string, at: HTMLElement) => void;
   onSelect: (id: string, selected: boolean) => void;
   onSort: (column: string) => void;
-  /** A group is opened, or folded. */
+  /** Called when a group is opened or folded. */
   onFold: (group: string) => void;
 }
 
-/** A column's name without the group that it is in, where that is said by the heading's description. */
+/** A column's name without its prefix, which the heading's description contains. */
 export function columnTitle(column: string): string {
   return column.replace(/^(parameters|versions)\./, '').replace(/^(last|best)\./, '$1 ');
 }
 
-/** A value as a person reads it. */
+/** A value as text. */
 export function cellText(column: string, value: Cell | undefined, now: number, trans: TranslationBundle): string {
   if (value === undefined) {
     return '';
@@ -50,16 +50,16 @@ export function cellText(column: string, value: Cell | undefined, now: number, t
 /** A row: a run, a group, or a run in a group. */
 export type TableLine = RunInfo | RunGroup | GroupedRun;
 
-/** Runs in rows, of which those far from the view are not in the page. */
+/** A table of runs; rows far from the view are not rendered. */
 export function RunsTable(props: {
   lines: readonly TableLine[];
-  /** By what they are grouped; empty: by nothing. */
+  /** The column by which they are grouped; empty: not grouped. */
   group: string;
-  /** The groups that are open, by their keys. */
+  /** The keys of the open groups. */
   open: ReadonlySet<string>;
   columns: readonly string[];
   sorting: Sorting;
-  /** The colours of those that are compared, by their ids. */
+  /** The colours of the compared runs, by id. */
   selected: ReadonlyMap<string, string>;
   now: number;
   trans: TranslationBundle;
@@ -111,10 +111,10 @@ export function RunsTable(props: {
   );
 }
 
-// So many rows are asked what a column has.
+// Number of rows that are examined to determine a column's type.
 const ASKED = 100;
 
-/** Whether a column has numbers, whose heading stands over them. */
+/** Whether a column is numeric, with its heading aligned accordingly. */
 function isNumeric(column: string, lines: readonly TableLine[]): boolean {
   for (const line of lines.slice(0, ASKED)) {
     const run = 'runs' in line ? line.runs[0] : 'run' in line ? line.run : line;
@@ -151,7 +151,7 @@ function Heading(props: {
   );
 }
 
-/** What runs have in common, how many they are, and the best of them. */
+/** The number of runs in a group, their common values, and the best of them. */
 function GroupRow(props: {
   group: RunGroup;
   by: string;

@@ -3,16 +3,16 @@ import React from 'react';
 import { formatNumber, formatPercent } from '../../model/format';
 import type { Trial } from '../../model/search';
 import { Association, associations, Axis, placeOf, roundTicks } from '../../model/searchaxes';
-import { Bar } from '../basics';
-import { Looking, shown, trialText } from './shared';
+import { Bar } from '../controls';
+import { Looking, shown, trialText } from './searchviewshared';
 
 const WIDTH = 300;
 const HEIGHT = 190;
-// What is less says nothing of a direction.
+// A weaker association says nothing about a direction.
 const FAINT = 0.1;
 const BOX = { left: 52, right: 12, top: 8, bottom: 24 };
 
-/** Each parameter against the objective, the one that goes with it most closely first. */
+/** Scatter plots of each parameter against the objective, the most strongly associated first. */
 export function Scatter(props: Looking & { axes: readonly Axis[] }): React.ReactElement {
   const { search, axes, chosen, looked, trans, onLook } = props;
   const [index, setIndex] = React.useState(0);
@@ -45,7 +45,7 @@ export function Scatter(props: Looking & { axes: readonly Axis[] }): React.React
               objective.metric,
               search.trials.filter(trial => trial.state === 'complete').length
             )
-          : trans.__('How important parameters are can be said of four complete trials and more.')}
+          : trans.__('Estimating the importance of parameters takes at least four complete trials.')}
       </p>
       <div className="jp-dtf-scatter-grid">
         {names.map(name => (
@@ -81,7 +81,7 @@ function Card(props: {
   const { name, x, y, association, trials, looked, search, trans } = props;
   const wide = WIDTH - BOX.left - BOX.right;
   const high = HEIGHT - BOX.top - BOX.bottom;
-  // The best is drawn over the others.
+  // The best trials are drawn on top.
   const onTop = (trial: Trial) => Number(search.best.includes(trial) || trial === looked);
   const points = [...trials]
     .sort((a, b) => onTop(a) - onTop(b))

@@ -4,10 +4,10 @@ import React from 'react';
 
 import type { RunInfo } from '../../api/schema';
 import { countsOf, Search, searchesOf } from '../../model/search';
-import { IconButton } from '../basics';
-import { Mark } from '../marks';
-import { momentText, whenText } from '../words';
-import { shown, trialStateText } from './shared';
+import { IconButton } from '../controls';
+import { Mark } from '../stateicons';
+import { momentText, whenText } from '../localizedtext';
+import { shown, trialStateText } from './searchviewshared';
 
 /** A row of the list of runs: a run, or a search with all its trials. */
 export type RunItem = RunInfo | Search;
@@ -16,7 +16,10 @@ export function isSearch(item: RunItem): item is Search {
   return 'trials' in item;
 }
 
-/** The runs with the trials of each search in one row, where its newest is; those of an `open` one come after it. */
+/**
+ * The runs, with the trials of each search combined into one row at the position of the newest; the trials of an `open`
+ * search follow it.
+ */
 export function folded(runs: readonly RunInfo[], open: ReadonlySet<string>): RunItem[] {
   const searches = new Map(searchesOf(runs).map(search => [search.id, search]));
   const items: RunItem[] = [];
@@ -32,7 +35,7 @@ export function folded(runs: readonly RunInfo[], open: ReadonlySet<string>): Run
   return items;
 }
 
-/** A search among the runs. */
+/** A search in the list of runs. */
 export function SearchRow(props: {
   search: Search;
   open: boolean;

@@ -3,18 +3,18 @@ import React from 'react';
 
 import { countsOf, parametersCode, Search, Trial } from '../../model/search';
 import { axesOf, Brush, Brushes, isChosen } from '../../model/searchaxes';
-import { canStop } from '../../model/state';
-import { SmallButton } from '../basics';
-import { Mark } from '../marks';
+import { canStop } from '../../model/runstate';
+import { SmallButton } from '../controls';
+import { Mark } from '../stateicons';
 import { Tabs } from '../tabs';
-import { Devices } from './devices';
-import { History } from './trialcourses';
-import { Parallel } from './parallel';
+import { Devices } from './trialdevices';
+import { History } from './trialhistory';
+import { Parallel } from './parallelcoordinates';
 import { Scatter } from './scatter';
-import { Looking, markOf, shown, trialStateText } from './shared';
+import { Looking, markOf, shown, trialStateText } from './searchviewshared';
 import { TrialTable } from './trialtable';
 
-/** What the view of a search can have done. */
+/** The actions of a search's view. */
 export interface SearchActions {
   onOpen: (run: string) => void;
   onStop: (run: string) => void;
@@ -23,14 +23,14 @@ export interface SearchActions {
   onCopy: (text: string) => void;
 }
 
-/** A search as one: all its trials, in a table and in plots that choose and look at the same ones. */
+/** A search: all its trials, in a table and in plots that share the brushes and the selected trial. */
 export function SearchView(props: { search: Search; trans: TranslationBundle } & SearchActions): React.ReactElement {
   const { search, trans, onOpen, onStop } = props;
   const [tab, setTab] = React.useState('table');
   const [brushes, setBrushes] = React.useState<Brushes>(new Map());
   const [lookedAt, setLookedAt] = React.useState<string | null>(null);
   const axes = React.useMemo(() => axesOf(search), [search]);
-  // Of thousands of trials what is drawn may come a moment after the brush that is being dragged.
+  // With thousands of trials, drawing may lag behind the brush that is being dragged.
   const settled = React.useDeferredValue(brushes);
   const chosen = React.useMemo(
     () => (settled.size > 0 ? search.trials.filter(trial => isChosen(trial, axes, settled)) : search.trials),
@@ -144,7 +144,7 @@ function Head(props: { search: Search; trans: TranslationBundle } & SearchAction
   );
 }
 
-/** The trial that is looked at, or the best one, and what can be done with it. It keeps its room. */
+/** The selected trial, or the best one, and its actions. Its space is always reserved. */
 function Foot(
   props: { trial: Trial | null; search: Search; trans: TranslationBundle } & SearchActions
 ): React.ReactElement {

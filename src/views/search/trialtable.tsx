@@ -5,13 +5,13 @@ import React from 'react';
 import { runIcon } from '../../icons';
 import { formatDuration } from '../../model/format';
 import { Column, Search, sorted, Trial } from '../../model/search';
-import { canStop, secondsTaken } from '../../model/state';
-import { IconButton } from '../basics';
+import { canStop, secondsTaken } from '../../model/runstate';
+import { IconButton } from '../controls';
 import { useNow } from '../hooks';
 import { LongList } from '../longlist';
-import { Mark } from '../marks';
+import { Mark } from '../stateicons';
 import { Sparkline } from '../sparkline';
-import { Looking, markOf, shown, trialStateText } from './shared';
+import { Looking, markOf, shown, trialStateText } from './searchviewshared';
 
 const ROW_PX = 26;
 const LEAST_PX = 64;
@@ -21,9 +21,9 @@ const FLEXIBLE = `minmax(${LEAST_PX}px, 1fr)`;
 interface Head {
   key: string;
   title: string;
-  /** Its width, as a grid has it. */
+  /** Its width in a CSS grid. */
   width: string;
-  /** What it is sorted by; null where it cannot be. */
+  /** The column that it is sorted by; null if it cannot be sorted. */
   column: Column | null;
   numeric?: boolean;
 }
@@ -64,7 +64,7 @@ function headsOf(search: Search, trans: TranslationBundle): Head[] {
   ];
 }
 
-/** Every chosen trial in a row, sorted by any column. */
+/** The trials within the brushes, one row each, sorted by any column. */
 export function TrialTable(
   props: Looking & { onOpen: (run: string) => void; onStop: (run: string) => void }
 ): React.ReactElement {
@@ -83,7 +83,7 @@ export function TrialTable(
   const best = search.best;
   const second = search.isRunning ? Math.floor(now) : 0;
   const stamp = React.useMemo(() => ({ second, best, looked, heads }), [second, best, looked, heads]);
-  // Every row is a grid of its own: what is in one must not make it wider than the others.
+  // Every row is a grid of its own: its contents must not make it wider than the others.
   const least = heads.reduce((sum, { width }) => sum + GAP_PX + (width === FLEXIBLE ? LEAST_PX : parseInt(width)), 24);
   const columns = {
     '--jp-dtf-trial-columns': heads.map(head => head.width).join(' '),

@@ -5,7 +5,7 @@ import type React from 'react';
 import type { RunModel } from '../../model/run';
 import type { IDtf } from '../../tokens';
 
-/** What a dashboard needs of the application. */
+/** What a dashboard needs from the application. */
 export interface DashboardOptions {
   run: string;
   dtf: IDtf;
@@ -15,7 +15,7 @@ export interface DashboardOptions {
   pause(run: string): void;
   continue(run: string): void;
   open(run: string): void;
-  /** Ask where to go on with a run. */
+  /** Ask where to resume a run. */
   resume(run: string, at: HTMLElement): void;
   menu(run: string, at: HTMLElement): void;
 }
@@ -25,10 +25,10 @@ export interface TabProps {
   options: DashboardOptions;
 }
 
-/** A tab of a run's dashboard. It is made when it is first looked at, and listens to the model by itself. */
+/** A tab of a run's dashboard. It is created when first shown, and connects to the model's signals itself. */
 export interface DashboardTab {
   id: string;
-  /** What its tab says; asked for again whenever the run's description or its events change. */
+  /** Its label; requested again whenever the run's description or its events change. */
   title: (model: RunModel, trans: TranslationBundle) => string;
   View: React.ComponentType<TabProps>;
 }

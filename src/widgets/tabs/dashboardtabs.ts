@@ -8,7 +8,7 @@ import { outputTab } from './outputtab';
 import { scaleTab } from './scaletab';
 import { timelineTab } from './timelinetab';
 
-/** The tabs of a run's dashboard, in their order. Another one is a module beside this one, and a line here. */
+/** The tabs of a run's dashboard, in order. To add one, write a module next to this one, and add a line here. */
 export const DASHBOARD_TABS: readonly DashboardTab[] = [
   metricsTab,
   mediaTab,

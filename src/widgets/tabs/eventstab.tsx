@@ -4,7 +4,7 @@ import { countTroubles, Events } from '../../views/events';
 import { useSignals } from '../../views/hooks';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
-// Of a task's output, beside its failure.
+// Number of lines of a task's output shown with its failure.
 const LAST_LINES = 20;
 
 export const eventsTab: DashboardTab = {
@@ -18,7 +18,7 @@ export const eventsTab: DashboardTab = {
 
 function RunEvents({ model, options }: TabProps): React.ReactElement {
   useSignals(model.storyChanged);
-  // Only when a failure is there to be read: lines come often.
+  // Only if there is a failure to be read: lines arrive often.
   const printed = (task: string) =>
     model.output.lines
       .filter(line => line.task === task)

@@ -1,9 +1,9 @@
 import React from 'react';
 
 import { STEP_PARTS, TASK_LOAD } from '../../api/schema';
-import { isOfPair, linksOf } from '../../model/links';
+import { isOfPair, linksOf } from '../../model/tasklinks';
 import { MachinesModel } from '../../model/machinefigures';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { taskStepsOf } from '../../model/stepparts';
 import type { GridOptions } from '../../plots/grid';
 import { MachinePlots } from '../../plots/machineplots';
@@ -19,7 +19,7 @@ import { RunTaskHeat } from './taskheattab';
 
 const LOAD = Object.keys(TASK_LOAD);
 const PARTS = Object.keys(STEP_PARTS);
-// Fewer lines can be told apart in a plot.
+// With fewer tasks, their lines can be told apart in a plot.
 const MANY_TASKS = 4;
 
 export const machinesTab: DashboardTab = {
@@ -43,7 +43,7 @@ function RunMachines(props: TabProps): React.ReactElement {
   const plots = React.useMemo(() => ({ tasks: 'auto', smoothing: 0, log: false, filter: '', rate }) as const, [rate]);
   const source = React.useMemo(() => new RunPlots(model, 'load'), [model]);
   const found = dtf.clusters.get(model.info.cluster);
-  // Another of the same name may have come after it.
+  // A newer cluster of the same name may have replaced it.
   const cluster = found && found.created <= model.info.created ? found : undefined;
   return (
     <Machines
@@ -81,7 +81,7 @@ function RunMachines(props: TabProps): React.ReactElement {
   );
 }
 
-/** Asks for the machines' figures while this is seen. */
+/** Polls the machines' metrics while visible. */
 function History(props: TabProps & { plots: GridOptions; isThere: boolean }): React.ReactElement {
   const { model, options, isThere } = props;
   const { dtf, trans } = options;

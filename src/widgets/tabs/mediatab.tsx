@@ -1,17 +1,17 @@
 import React from 'react';
 
 import type { Histogram, MediaSeries, Picture, ReportedTable, ReportedText } from '../../api/schema';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { HistogramPlot } from '../../views/histogram';
 import { useSeen, useSignals } from '../../views/hooks';
-import { Pictures } from '../../views/pictures';
+import { Pictures } from '../../views/reportedpictures';
 import { ReportedTexts } from '../../views/reportedtexts';
 import { TaskPicker } from '../../views/taskpicker';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
-// Between two looks at what there is, while a run goes on and this is seen.
+// Interval at which the list is fetched while the run is active and this is visible.
 const AGAIN_MS = 2000;
-// Of one name; a picture has up to a third of a megabyte as text.
+// Maximum number of cached items per name; an image takes up to a third of a megabyte as text.
 const MOST_KNOWN = 60;
 
 export const mediaTab: DashboardTab = {
@@ -121,13 +121,13 @@ function RunHistogram(props: {
   const [histograms, setHistograms] = React.useState<readonly Histogram[]>([]);
   const read = React.useRef(props.read);
   read.current = props.read;
-  // Steps that a later attempt has done again are told by their number, too.
+  // The list also changes when a later attempt repeats steps.
   const stamp = series.steps.join();
   React.useEffect(() => {
     let gone = false;
     read.current().then(
       found => !gone && setHistograms(found),
-      () => undefined // the next look at what there is says what is wrong
+      () => undefined // the next fetch of the list reports the problem
     );
     return () => {
       gone = true;
@@ -159,7 +159,7 @@ function RunTexts({ series, model, options }: TabProps & { series: MediaSeries }
   return <ReportedTexts series={series} read={read} trans={trans} />;
 }
 
-/** What has been seen is there when the slider comes back to it. */
+/** Cache what has been read, so that it is there when the slider comes back to it. */
 function keeping<T>(read: (step: number) => Promise<T>): (step: number) => Promise<T> {
   const known = new Map<number, Promise<T>>();
   return step => {

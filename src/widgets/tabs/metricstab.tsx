@@ -6,7 +6,7 @@ import type { DashboardTab, TabProps } from './dashboardtab';
 
 export const metricsTab: DashboardTab = { id: 'metrics', title: (_, trans) => trans.__('Metrics'), View: RunMetrics };
 
-/** The plots of the model's own metrics; a run's output in a notebook has them too. */
+/** The plots of the model's metrics; also used for a run's output in a notebook. */
 export function RunMetrics(props: TabProps): React.ReactElement {
   const { model, options } = props;
   const { dtf, trans, themeChanged } = options;

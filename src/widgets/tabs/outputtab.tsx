@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { OutputReading } from '../../model/output';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { useSignals } from '../../views/hooks';
 import { Output } from '../../views/outputlines';
 import type { DashboardTab, TabProps } from './dashboardtab';

@@ -3,19 +3,19 @@ import React from 'react';
 
 import type { EfficiencyReport } from '../../api/schema';
 import { ForecastModel, WAYS } from '../../model/forecasts';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { Efficiency } from '../../views/forecast/efficiencyreport';
 import { ForecastView } from '../../views/forecast/forecastview';
 import { useSeen, useSignals } from '../../views/hooks';
 import { useHardware } from '../designerscale';
 import type { DashboardTab, TabProps } from './dashboardtab';
 
-// A run does not say how its model would be cut.
+// A run does not specify how to split its model into stages.
 const WAYS_OF_RUN = WAYS.filter(({ id }) => id !== 'pipeline');
 
 export const scaleTab: DashboardTab = { id: 'scale', title: (_, trans) => trans.__('Scale'), View: RunScale };
 
-/** What a run that has ended made of its tasks, and how far its program would go, by its own steps. */
+/** How well a finished run used its tasks, and how its program would scale, based on its own steps. */
 function RunScale({ model, options }: TabProps): React.ReactElement {
   const { trans } = options;
   useSignals(model.infoChanged);

@@ -1,14 +1,14 @@
 import React from 'react';
 
-import { isLoad, isOfPair } from '../../model/links';
+import { isLoad, isOfPair } from '../../model/tasklinks';
 import { useSeen, useSignals } from '../../views/hooks';
 import { TaskHeatMap } from '../../views/taskheatmap';
 import type { TabProps } from './dashboardtab';
 
-// What tells first that a task is slower than the others.
+// The metrics that best show that a task is slower than the others.
 const FIRST = ['step_seconds', 'examples_per_second'];
 
-/** One metric of all tasks over time. Its lines are asked for while this is seen. */
+/** One metric of all tasks over time. Its lines are requested while visible. */
 export function RunTaskHeat({ model, options }: TabProps): React.ReactElement | null {
   const { trans, themeChanged } = options;
   useSignals(model.metricsChanged, model.seriesChanged);

@@ -1,7 +1,7 @@
 import React from 'react';
 
 import { PROFILE_STEPS } from '../../api/schema';
-import { isFinal } from '../../model/state';
+import { isFinal } from '../../model/runstate';
 import { useSignals } from '../../views/hooks';
 import { KnownTrace, Timeline } from '../../views/tracetimeline';
 import type { DashboardTab, TabProps } from './dashboardtab';
@@ -12,7 +12,7 @@ export const timelineTab: DashboardTab = {
   View: RunTimeline
 };
 
-/** Asks for the run's trace when it is first looked at, and again when the run has changed its state. */
+/** Fetches the run's trace when first shown, and again when the run's state has changed. */
 function RunTimeline(props: TabProps): React.ReactElement {
   const { model, options } = props;
   const { dtf, trans } = options;

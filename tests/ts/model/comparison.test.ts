@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { DEFAULTS, Design } from '../../../src/api/schema';
 import { comparableRuns, compare } from '../../../src/model/comparison';
-import { place, split } from '../../../src/model/places';
+import { place, split } from '../../../src/model/layerplacement';
 import { runInfo } from '../fixtures';
 import { blocks, chain, layer } from '../graphs';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { isLoad } from '../../../src/model/links';
+import { isLoad } from '../../../src/model/tasklinks';
 import type { Line } from '../../../src/model/series';
 import { taskStepsOf } from '../../../src/model/stepparts';
 

@@ -2,7 +2,7 @@ import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { EventSocket } from '../../../src/api/socket';
-import { PlotChoices } from '../../../src/model/choices';
+import { PlotChoices } from '../../../src/model/plotchoices';
 import { RunModel } from '../../../src/model/run';
 import type { BokehApi } from '../../../src/plots/bokeh';
 import { GridOptions, PlotGrid } from '../../../src/plots/grid';

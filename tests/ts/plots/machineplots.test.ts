@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 
 import { MachinesModel } from '../../../src/model/machinefigures';
-import { shortTitle } from '../../../src/plots/families';
-import { plotLines } from '../../../src/plots/groups';
+import { shortTitle } from '../../../src/plots/plotarrangement';
+import { plotLines } from '../../../src/plots/metricplots';
 import { MachinePlots } from '../../../src/plots/machineplots';
 
 const words = { all: (hosts: number) => `All ${hosts} hosts`, each: 'Each host' };

@@ -5,10 +5,10 @@ import { describe, expect, it, vi } from 'vitest';
 
 import type { RunInfo } from '../../../src/api/schema';
 import { MachinesModel } from '../../../src/model/machinefigures';
-import { visibleRows } from '../../../src/model/rows';
+import { visibleRows } from '../../../src/model/visiblerows';
 import type { StoryEvent } from '../../../src/model/run';
 import { countTroubles, Events } from '../../../src/views/events';
-import { Header } from '../../../src/views/header';
+import { Header } from '../../../src/views/dashboardheader';
 import { Links } from '../../../src/views/linktable';
 import { MachineHistory } from '../../../src/views/machinehistory';
 import { Machines } from '../../../src/views/machines';
@@ -145,7 +145,7 @@ describe('MachineHistory', () => {
 
   it('is a sentence and nothing else where the cluster is gone', () => {
     shown(null);
-    expect(screen.getByText('The cluster digits is gone, and with it what was known of its machines.')).toBeTruthy();
+    expect(screen.getByText('The cluster digits is gone, and so are the data on its machines.')).toBeTruthy();
     expect(screen.queryByText('plots')).toBeNull();
   });
 
@@ -153,13 +153,13 @@ describe('MachineHistory', () => {
     let answer: () => Promise<never[]> = () => Promise.reject(new Error('It does not answer'));
     const machines = new MachinesModel(0, () => answer());
     shown(machines, true);
-    expect(screen.getByRole('status').textContent).toBe('Waiting for what the machines tell…');
+    expect(screen.getByRole('status').textContent).toBe('Waiting for data from the machines…');
     machines.follow();
     expect(await screen.findByText('The machines cannot be asked: It does not answer')).toBeTruthy();
     machines.rest();
     answer = () => Promise.resolve([]);
     machines.follow();
-    expect(await screen.findByText('Nothing is known of the machines from the time of this run.')).toBeTruthy();
+    expect(await screen.findByText('There are no data on the machines from the time of this run.')).toBeTruthy();
     machines.rest();
     expect(screen.getByText('plots')).toBeTruthy();
   });

@@ -5,7 +5,7 @@ import { afterEach, expect, it, vi } from 'vitest';
 
 import type { RunsDashboard } from '../../../src/api/schema';
 import type { EventSocket } from '../../../src/api/socket';
-import { PlotChoices } from '../../../src/model/choices';
+import { PlotChoices } from '../../../src/model/plotchoices';
 import { DEFAULT_PREFERENCES } from '../../../src/model/preferences';
 import { RunModel } from '../../../src/model/run';
 import { FIRST_CHOICES, History, HistoryChoices } from '../../../src/views/history/history';

@@ -4,7 +4,7 @@ import React from 'react';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { EventSocket } from '../../../src/api/socket';
-import { PlotChoices } from '../../../src/model/choices';
+import { PlotChoices } from '../../../src/model/plotchoices';
 import { DEFAULT_PREFERENCES } from '../../../src/model/preferences';
 import { RunModel } from '../../../src/model/run';
 import { Metrics } from '../../../src/views/metrics';

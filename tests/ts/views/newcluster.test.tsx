@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ApiError } from '../../../src/api/rest';
 import type { ClusterRequest, Preview, Problem } from '../../../src/api/schema';
 import { NewCluster } from '../../../src/views/newcluster';
-import { Scale } from '../../../src/views/scale';
+import { Scale } from '../../../src/views/scaleform';
 import { clusterInfo, KINDS } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');

@@ -3,7 +3,7 @@ import { fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
-import { Advice } from '../../../src/views/advice';
+import { Advice } from '../../../src/views/serveradvice';
 import { Clusters } from '../../../src/views/clusterlist';
 import { Runs } from '../../../src/views/runlist';
 import { checkpointInfo, clusterInfo, gpuInfo, runInfo } from '../fixtures';

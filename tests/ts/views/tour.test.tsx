@@ -3,7 +3,7 @@ import { fireEvent, render, screen } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
-import { beside } from '../../../src/model/beside';
+import { beside } from '../../../src/model/popoverposition';
 import { tourSteps } from '../../../src/plugins/tourplugin';
 import { Tour } from '../../../src/views/tour';
 

@@ -4,31 +4,34 @@ import React from 'react';
 import type { TaskState } from '../../../api/schema';
 import type { Said } from '../../../model/designproblems';
 import { formatPercent } from '../../../model/format';
-import { StateMark } from '../../basics';
+import { StateMark } from '../../controls';
 
-/** What a drag carries: a task (`worker:1`) or a whole job (`worker`). */
+/** The MIME type of a dragged task (`worker:1`) or job (`worker`). */
 export const TASK_MIME = 'application/x-jupyter-dtf-task';
 
-/** It, beside what it is about. */
+/** A problem's text next to what it concerns. */
 export function SaidBeside(props: { said: Said | undefined }): React.ReactElement | null {
   const { said } = props;
   return said ? <p className={said.isError ? 'jp-dtf-problem' : 'jp-dtf-note'}>{said.message}</p> : null;
 }
 
-/** How chips are picked up and put down; the same for tasks and whole jobs. */
+/** How chips are picked up and dropped; the same for tasks and whole jobs. */
 export interface ChipHandlers {
-  /** Nothing can be moved. */
+  /** Whether nothing can be moved. */
   readonly disabled: boolean;
-  /** What is being carried by the keyboard, if anything. */
+  /** What has been picked up with the keyboard, if anything. */
   readonly carried: string | null;
   onSelect(what: string): void;
-  /** A key on a chip; true when it was used. */
+  /** Handles a key on a chip; true if it was used. */
   onKey(what: string, key: string): boolean;
-  /** The focus has left the chip. */
+  /** Called when the focus has left the chip. */
   onLeave(what: string): void;
 }
 
-/** A thing that can be dragged onto a device, or picked up by Enter, moved by arrows and put down by Enter. */
+/**
+ * Something that can be dragged onto a device, or picked up with Enter, moved with the arrow keys and dropped with
+ * Enter.
+ */
 export function Chip(props: {
   what: string;
   label: string;
@@ -79,10 +82,10 @@ export function TaskChip(props: {
   handlers: ChipHandlers;
   colour: string;
   selected: boolean;
-  /** The memory that it needs, as a part of what it has; null where that is not known. */
+  /** The memory that it needs, as a fraction of what it has; null if unknown. */
   memory: number | null;
   state: TaskState | null;
-  /** Where it went, of a running cluster's tasks that were put nowhere; else empty. */
+  /** For an unplaced task of a running cluster, the device it was given; otherwise empty. */
   went: string;
   problem: Said | null;
   trans: TranslationBundle;

@@ -5,13 +5,13 @@ import React from 'react';
 import type { ClusterDesign, DesignProblem, DesignReport, FieldInfo, HostDesign, KindInfo } from '../../../api/schema';
 import { DesignTask, devicesOf, HostDevice } from '../../../model/clusterdesign';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
-import { Bar, IconButton, SmallButton } from '../../basics';
+import { Bar, IconButton, SmallButton } from '../../controls';
 import { OptionField, optionText, optionValue } from '../../optionfield';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
 const GIB = 2 ** 30;
 
-/** Changes of the cluster's half, each one step. */
+/** Edits of the cluster, each a single undoable step. */
 export interface ClusterEdits {
   setName(name: string): void;
   setKind(kind: string): void;
@@ -33,14 +33,14 @@ interface DetailsProps {
   trans: TranslationBundle;
 }
 
-/** The cluster itself: name, kind and options; and the ClusterSpec that it makes. `problems`: what is wrong with it. */
+/** The cluster itself: name, kind and options, and the resulting ClusterSpec. `problems`: its problems. */
 export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[] }): React.ReactElement {
   const { cluster, report, problems, readOnly, edits, kinds, trans } = props;
   const id = React.useId();
   const info = kinds.find(({ kind }) => kind === cluster.kind);
   const own = problems.map(problem => ({ ...problem, field: problem.field.replace(/^cluster\./, '') }));
   const said = (field: string) => own.find(problem => problem.field === field)?.message ?? '';
-  // Hosts that are drawn say themselves how many there are.
+  // If hosts are drawn, they determine their number.
   const fields = (info?.fields ?? []).filter(field => !field.counts_hosts || cluster.hosts.length === 0);
   const atFields = new Set(['name', 'kind', ...fields.map(({ name }) => `options.${name}`)]);
   return (
@@ -94,7 +94,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
   );
 }
 
-/** An option of the kind, taken when it is left or chosen. */
+/** An option of the kind, committed when the field loses focus or a choice is made. */
 function Option(props: {
   field: FieldInfo;
   value: unknown;
@@ -133,7 +133,7 @@ function Option(props: {
   );
 }
 
-/** One task: its device, what it needs, and the TF_CONFIG that it will be given. */
+/** One task: its device, its memory, and the TF_CONFIG that it will be given. */
 export function TaskDetails(props: DetailsProps & { task: DesignTask; colour: string }): React.ReactElement {
   const { cluster, task, report, readOnly, edits, trans } = props;
   const id = React.useId();
@@ -306,7 +306,7 @@ function Problems(props: { problems: readonly DesignProblem[] }): React.ReactEle
   );
 }
 
-/** A text to be read and copied; `copied` is what is copied where that is another form of it. */
+/** A text to be read and copied; `copied` is what is copied if it is formatted differently. */
 function Copyable(props: {
   title: string;
   text: string;
@@ -338,7 +338,7 @@ function gibText(bytes: number): string {
   return String(Number((bytes / GIB).toFixed(3)));
 }
 
-/** Bytes of a number of GiB that was typed; nothing typed is 0. */
+/** Convert a typed number of GiB to bytes; an empty text is 0. */
 function readGib(typed: string, trans: TranslationBundle): { value: number } | { problem: string } {
   const gib = Number(typed);
   return Number.isFinite(gib) && gib >= 0

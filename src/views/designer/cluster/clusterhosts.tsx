@@ -8,10 +8,10 @@ import { type HostGroup, hostGroups, tasksOfGroup } from '../../../model/cluster
 import type { Said } from '../../../model/designproblems';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
 import { rangesOf } from '../../../model/spread';
-import { Bar, SmallButton } from '../../basics';
+import { Bar, SmallButton } from '../../controls';
 import { SaidBeside, TASK_MIME } from './clusterchip';
 
-/** Hosts that can be drawn at once. `hosts` may have to ask the server. */
+/** A set of hosts that can be drawn at once. `hosts` may query the server. */
 export interface HostSource {
   label: string;
   hosts: () => Promise<readonly HostDesign[]>;
@@ -20,14 +20,14 @@ export interface HostSource {
 export interface HostsProps {
   cluster: Readonly<ClusterDesign>;
   tasks: readonly DesignTask[];
-  /** The hosts of the running cluster; empty while it does not run. */
+  /** The hosts of the running cluster; empty while it is not running. */
   live: readonly HostInfo[];
   sources: readonly HostSource[];
   readOnly: boolean;
-  /** The device over which something is being carried by the keyboard. */
+  /** The current target of something picked up with the keyboard. */
   target: HostDevice | null;
   selected: string | null;
-  /** What is wrong with a host. */
+  /** The problems of each host. */
   problems: ReadonlyMap<string, Said>;
   chip: (task: DesignTask) => React.ReactNode;
   onDrop: (what: string, device: HostDevice) => void;
@@ -40,7 +40,7 @@ export interface HostsProps {
 const MOST_CHIPS = 60;
 const MOST_CHARACTERS = 40;
 
-/** Hosts as cards with their devices; on each device the tasks that were put there. */
+/** Hosts as cards with their devices, and on each device the tasks placed there. */
 export function Hosts(props: HostsProps): React.ReactElement {
   const { cluster, live, sources, readOnly, trans } = props;
   const [notice, setNotice] = React.useState('');
@@ -51,7 +51,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
   const [open, setOpen] = React.useState<ReadonlySet<string>>(new Set());
   const fold = (key: string) => setOpen(before => new Set([...before].filter(other => other !== key)));
   const lives = React.useMemo(() => liveHosts(live), [live]);
-  // What is selected, or carried to by the keyboard, is drawn whatever is folded.
+  // The selection and the keyboard's target are drawn even if folded.
   const isLookedAt = ({ name }: HostDesign) => name === props.selected || name === props.target?.host;
   const take = (source: HostSource) => {
     setNotice('');
@@ -145,7 +145,7 @@ function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
   return found;
 }
 
-/** Hosts that are alike as one card, with the tasks that they have together. */
+/** Identical hosts as one card, with all of their tasks. */
 function GroupCard(props: {
   group: HostGroup;
   byDevice: ByDevice;
@@ -193,7 +193,7 @@ function GroupCard(props: {
   );
 }
 
-/** `worker:0–7`, or from the first to the last where they are no ranges. */
+/** `worker:0–7`, or the first and the last if they do not form ranges. */
 function shortRanges(tasks: readonly string[]): string {
   const ranges = rangesOf(tasks);
   return ranges.length <= MOST_CHARACTERS ? ranges : `${tasks[0]!} … ${tasks[tasks.length - 1]!}`;
@@ -204,7 +204,7 @@ function HostCard(props: {
   live: HostInfo | undefined;
   byDevice: ByDevice;
   all: HostsProps;
-  /** Draw it and those that are alike as one again. */
+  /** Combine it with identical hosts again. */
   onFold?: () => void;
 }): React.ReactElement {
   const { host, live, byDevice, all } = props;
@@ -293,7 +293,7 @@ function Slot(props: {
   );
 }
 
-/** What is in use of a device while the cluster runs, else what it has. */
+/** A device's memory in use while the cluster is running, otherwise its size. */
 function Memory(props: {
   device: HostDevice;
   live: HostInfo | undefined;

@@ -6,19 +6,19 @@ import type { ClusterDesign } from '../../../api/schema';
 import { DesignTask, isJobName, rankedJobs, readCount } from '../../../model/clusterdesign';
 import type { Said } from '../../../model/designproblems';
 import { rangesOf } from '../../../model/spread';
-import { IconButton } from '../../basics';
+import { IconButton } from '../../controls';
 import { Chip, ChipHandlers, SaidBeside, TASK_MIME } from './clusterchip';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
 export interface JobsProps {
   cluster: Readonly<ClusterDesign>;
   tasks: readonly DesignTask[];
   readOnly: boolean;
   handlers: ChipHandlers;
-  /** Something is being carried over no device at all. */
+  /** Whether something picked up with the keyboard currently has no target device. */
   isTarget: boolean;
   selected: string | null;
-  /** What is wrong with a job. */
+  /** The problems of each job. */
   problems: ReadonlyMap<string, Said>;
   chip: (task: DesignTask) => React.ReactNode;
   onCount: (job: string, count: number) => void;
@@ -26,16 +26,16 @@ export interface JobsProps {
   onAdd: () => void;
   onRemove: (job: string) => void;
   onLayOut: (job: string) => void;
-  /** A task, or all tasks of a job, are taken from their devices. */
+  /** Remove a task, or all tasks of a job, from their devices. */
   onFree: (what: string) => void;
   trans: TranslationBundle;
 }
 
-// More tasks than this are a few chips and a range.
+// More tasks than this are shown as a few chips and a range.
 const MOST_CHIPS = 24;
 const SOME_CHIPS = 4;
 
-/** The jobs with their numbers of tasks, and the tasks that were put on no device. */
+/** The jobs with their numbers of tasks, and the unplaced tasks. */
 export function Jobs(props: JobsProps): React.ReactElement {
   const { cluster, trans } = props;
   const [over, setOver] = React.useState(false);

@@ -3,14 +3,16 @@ import React from 'react';
 
 import type { ClusterInfo, DesignProblem, DesignReport } from '../../../api/schema';
 import { formatPercent, formatValue } from '../../../model/format';
-import { StateMark } from '../../basics';
-import { stateText } from '../../words';
+import { StateMark } from '../../controls';
+import { stateText } from '../../localizedtext';
 
-/** What the whole design is expected to do, and all that is wrong with it; a problem leads to what it is about. */
+/**
+ * The expected performance of the whole design, and all of its problems; clicking a problem selects what it concerns.
+ */
 export function StatusStrip(props: {
   report: DesignReport | null;
   failure: string;
-  /** The cluster that was started from the design, if it is there. */
+  /** The cluster that was started from the design, if it exists. */
   live: ClusterInfo | undefined;
   onProblem: (problem: DesignProblem) => void;
   trans: TranslationBundle;

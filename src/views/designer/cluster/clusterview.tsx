@@ -24,33 +24,33 @@ import {
 import { memoryOfTasks, Selection, selectionOf, sortProblems } from '../../../model/designproblems';
 import { formatJobs } from '../../../model/format';
 import { taskColours } from '../../../plots/palette';
-import { useCarry } from './clustercarry';
+import { useCarry } from './clusterkeyboard';
 import { TaskChip } from './clusterchip';
 import { ClusterDetails, ClusterEdits, HostDetails, TaskDetails } from './clusterdetails';
 import { Hosts, HostSource } from './clusterhosts';
 import { Jobs } from './clusterjobs';
 import { StatusStrip } from './clusterstrip';
-import { useFollowingFocus } from '../focus';
+import { useFollowingFocus } from '../focusrestoration';
 
 export interface ClusterViewProps {
   design: Readonly<Design>;
   report: DesignReport | null;
-  /** Why the design could not be checked, in words. */
+  /** Why the design could not be checked, as a message. */
   failure: string;
   readOnly: boolean;
   kinds: readonly KindInfo[];
   sources: readonly HostSource[];
-  /** The cluster that was started from the design, if it is there. */
+  /** The cluster that was started from the design, if it exists. */
   live: ClusterInfo | undefined;
   /** The newest run on it. */
   run: RunInfo | undefined;
-  /** Change the design by one step. */
+  /** Change the design in a single undoable step. */
   edit: (label: string, recipe: (draft: Design) => void) => void;
   copy: (text: string) => void;
   trans: TranslationBundle;
 }
 
-/** The cluster half of a design: jobs at the left, hosts in the middle, what is selected at the right. */
+/** The cluster half of a design: jobs on the left, hosts in the middle, the selection on the right. */
 export function ClusterView(props: ClusterViewProps): React.ReactElement {
   const { design, report, readOnly, live, run, trans } = props;
   const { cluster } = design;
@@ -120,7 +120,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     setKind: kind =>
       edit(trans.__('Choose the kind %1', kind), draft => {
         draft.kind = kind;
-        draft.options = {}; // those of another kind mean nothing to this one
+        draft.options = {}; // options of another kind are meaningless for this one
       }),
     setOption: (name, value) =>
       edit(trans.__('Set %1', name), draft => {

@@ -1,4 +1,4 @@
-/** The layout, beside the page's own thread. Told a `Box`, it answers with progress and then with where all stands. */
+/** Computes the layout in a worker thread. Sent a `Box`, it replies with progress messages and finally the layout. */
 
 import { Box, countBoxes, Layout, layoutOf } from './graphlayout';
 
@@ -6,7 +6,7 @@ export type LayoutAnswer = { type: 'progress'; done: number; total: number } | {
 
 const EVERY_MS = 100;
 
-/** What a dedicated worker has of the global scope; the page's own types are the only ones loaded. */
+/** The part of a dedicated worker's global scope that is used here; only the page's types are loaded. */
 interface WorkerScope {
   onmessage: ((event: MessageEvent<Box>) => void) | null;
   postMessage(answer: LayoutAnswer): void;

@@ -4,9 +4,9 @@ import React from 'react';
 import { formatBytes } from '../../../model/format';
 import type { LayerTree } from '../../../model/layergraph';
 import type { Layout, Point } from './graphlayout';
-import type { DrawnEdge } from './graphpicture';
+import type { DrawnEdge } from './graphappearance';
 
-// Where an edge into a frame says its bytes: in the gap between its source and the frame.
+// Where the label of an edge into a frame is placed: in the gap between its source and the frame.
 const BELOW_SOURCE_PX = 11;
 const SIDEWAYS = 0.1;
 
@@ -21,7 +21,7 @@ const CUT_ARROW = {
   height: 22
 };
 
-/** An edge that leads around what is between its ends. */
+/** An edge routed around the nodes between its ends. */
 const RoutedEdgeView = React.memo(function RoutedEdgeView(props: EdgeProps<RoutedEdge>) {
   const { data, sourceX, sourceY, targetX, targetY, label, style, markerEnd } = props;
   const inner = data!.points.slice(1, -1);
@@ -39,7 +39,9 @@ const RoutedEdgeView = React.memo(function RoutedEdgeView(props: EdgeProps<Route
   );
 });
 
-/** An edge that leads into a frame: its middle is on the frame's title, so what it says stands below its source. */
+/**
+ * An edge that leads into a frame: its midpoint would be on the frame's title, so its label is placed below its source.
+ */
 const EnteringEdgeView = React.memo(function EnteringEdgeView(props: EdgeProps) {
   const { sourceX, sourceY, targetX, label, style, markerEnd } = props;
   const [path] = getBezierPath(props);
@@ -57,7 +59,7 @@ const EnteringEdgeView = React.memo(function EnteringEdgeView(props: EdgeProps) 
 
 export const EDGE_TYPES = { default: BezierEdge, entering: EnteringEdgeView, routed: RoutedEdgeView };
 
-/** How many frames a node is in. */
+/** The number of frames that enclose a node. */
 function depthOf(id: string, tree: LayerTree): number {
   let depth = 0;
   for (let node = tree.nodes.get(id)?.parent; node; node = node.parent) {
@@ -66,7 +68,7 @@ function depthOf(id: string, tree: LayerTree): number {
   return depth;
 }
 
-/** The edges as the graph editor takes them; those that cross between devices thick, with their bytes. */
+/** The edges in React Flow's format; those that cross between devices are thick and labelled with their bytes. */
 export function flowEdges(edges: readonly DrawnEdge[], tree: LayerTree, layout: Layout): Edge[] {
   const drawn = edges.filter(({ source, target }) => layout.places[source] && layout.places[target]);
   return drawn.map(({ id, source, target, cut }) => {
@@ -103,7 +105,7 @@ function absolute(points: readonly Point[], box: string, tree: LayerTree, layout
   return points.map(point => ({ x: point.x + x, y: point.y + y }));
 }
 
-/** A smooth line near points: it goes through the middles between them, each point pulling it. */
+/** A smooth path near points: quadratic curves between the midpoints, with the points as control points. */
 function curve(points: readonly Point[]): string {
   const [first, ...rest] = points;
   const parts = rest.slice(0, -1).map((point, index) => {

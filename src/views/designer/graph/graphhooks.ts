@@ -3,15 +3,15 @@ import React from 'react';
 import type { LayerTree } from '../../../model/layergraph';
 import type { Layout } from './graphlayout';
 import { Layouter } from './graphlayouter';
-import { boxOf } from './graphpicture';
+import { boxOf } from './graphappearance';
 
-/** How far a layout is. */
+/** The state of a layout. */
 export interface LayoutState {
-  /** null before the first has come. */
+  /** null until the first one is ready. */
   layout: Layout | null;
-  /** The nodes that were open in what `layout` holds. */
+  /** The nodes that are open in `layout`. */
   shownOpen: ReadonlySet<string>;
-  /** 0 to 1 while a layout goes on for long enough to be told of, else null. */
+  /** 0 to 1 while a layout takes long enough to show its progress, otherwise null. */
   progress: number | null;
   problem: string;
   cancel: () => void;
@@ -19,7 +19,7 @@ export interface LayoutState {
 
 const TOLD_AFTER_MS = 300;
 
-/** Lay out a tree in the background whenever it, or what is open in it, changes. Until then the older one stays. */
+/** Lay out a tree in the background whenever it or its open nodes change. The previous layout remains until then. */
 export function useLayout(tree: LayerTree, open: ReadonlySet<string>): LayoutState {
   const [layouter] = React.useState(() => new Layouter());
   const [state, setState] = React.useState<Omit<LayoutState, 'cancel'>>({

@@ -9,7 +9,7 @@ export type InputNodeData = {
   node: InputNode;
   current: boolean;
   base: string;
-  /** The same function for as long as the graph is shown. */
+  /** Must be the same function for as long as the graph is shown. */
   onPick: (node: string) => void;
   trans: TranslationBundle;
 };
@@ -18,7 +18,7 @@ export type InputFlowNode = Node<InputNodeData, 'modelInput'>;
 
 const MOST_NAMES = 8;
 
-/** What goes into the model: seen and reached by the keyboard, but never selected, as it cannot be placed. */
+/** An input of the model: visible and reachable by keyboard, but never selected, since it cannot be placed. */
 export const InputNodeView = React.memo(function InputNodeView({ data }: NodeProps<InputFlowNode>) {
   const { node, current, base, onPick, trans } = data;
   const { name, detail } = inputTexts(node);
@@ -33,7 +33,7 @@ export const InputNodeView = React.memo(function InputNodeView({ data }: NodePro
         .join(', ')}
       title={describeInput(node, trans)}
       onClick={event => {
-        event.stopPropagation(); // of the graph editor's own choice
+        event.stopPropagation(); // prevents React Flow's own selection
         onPick(node.id);
       }}
     >
@@ -44,7 +44,7 @@ export const InputNodeView = React.memo(function InputNodeView({ data }: NodePro
   );
 });
 
-/** The tooltip: each input in full, and where it goes. */
+/** The tooltip: each input in full, and the layers that use it. */
 export function describeInput(node: InputNode, trans: TranslationBundle): string {
   const lines = node.inputs.map(input => {
     const { name, detail } = inputTexts({ ...node, inputs: [input] });

@@ -3,25 +3,26 @@ import type React from 'react';
 import { inputNodes } from '../../../model/graphinputs';
 import { LayerTree, shownNodes } from '../../../model/layergraph';
 
-/** What the keys of the graph work on. */
+/** What the graph's keyboard commands act on. */
 export interface KeyTarget {
   tree: LayerTree;
   open: ReadonlySet<string>;
   onOpen: (open: ReadonlySet<string>) => void;
-  /** Ids of nodes of the tree. */
+  /** Ids of the tree's nodes. */
   selected: ReadonlySet<string>;
   onSelected: (selected: ReadonlySet<string>) => void;
-  /** The node or input that the keyboard is at, null before it has been anywhere. */
+  /** The node or input with the keyboard cursor; null before the first move. */
   current: string | null;
   onCurrent: (id: string) => void;
-  /** The person wants to choose a device for what is selected, from the keyboard. */
+  /** The user wants to choose a device for the selection with the keyboard. */
   onChooseDevice: () => void;
   onFind: () => void;
 }
 
 /**
- * The keys of a tree, as screen readers know them: arrows move, unfold and fold, Enter folds and unfolds, Space selects,
- * Shift with an arrow extends; and of this view: Ctrl+A everything, `d` a device, Ctrl+F find, Escape nothing.
+ * The keys of the ARIA tree pattern: arrow keys move, unfold and fold, Enter folds and unfolds, Space selects, Shift
+ * with an arrow key extends the selection; and those of this view: Ctrl+A selects everything, `d` chooses a device,
+ * Ctrl+F searches, Escape clears the selection.
  */
 export function moveIn(event: React.KeyboardEvent, target: KeyTarget): void {
   const act = actionOf(event, target);

@@ -1,19 +1,19 @@
-/** Where the boxes of a folded graph stand: each opened block is laid out by itself, from the inside out. Pure. */
+/** The layout of a folded graph: each open block is laid out separately, from the inside out. Pure. */
 
 import { Graph, layout } from '@dagrejs/dagre';
 
-/** What is to be drawn: a box with a size of its own, or one that is as large as what is in it. */
+/** A box to be drawn, either with a size of its own, or as large as its children require. */
 export interface Box {
   id: string;
-  /** px; of a box with children they are found. */
+  /** px; computed for a box with children. */
   width: number;
   height: number;
   children: Box[];
-  /** Between children, by their indices, from source to target. */
+  /** Between children, from source index to target index. */
   edges: [number, number][];
 }
 
-/** px, relative to the box around it. */
+/** px, relative to the enclosing box. */
 export interface Place {
   x: number;
   y: number;
@@ -26,15 +26,15 @@ export interface Point {
   y: number;
 }
 
-/** Where everything stands. */
+/** The positions of all boxes. */
 export interface Layout {
-  /** By the id of the box. */
+  /** By box id. */
   places: Record<string, Place>;
-  /** The ways of edges that lead around others, by `edgeId`; relative to the box that both ends are in. */
+  /** The routes of edges around other boxes, by `edgeId`; relative to the box that contains both ends. */
   routes: Record<string, { box: string; points: Point[] }>;
 }
 
-/** The id of the edge between two nodes that are shown. */
+/** The id of the edge between two visible nodes. */
 export function edgeId(source: string, target: string): string {
   return `${source} → ${target}`;
 }
@@ -44,14 +44,14 @@ const PADDING = 14;
 const BESIDE = 28;
 const BETWEEN = 34;
 const COLUMN_GAP = 60;
-/** An edge from one rank to the next has these: its ends and one between. */
+/** An edge from one rank to the next has this many points: its ends and one between them. */
 const NEAR_POINTS = 3;
-/** Lower levels stay in one column, px. */
+/** Levels up to this height stay in one column, px. */
 const HIGH = 700;
-/** Screens are wider than high. */
+/** Screens are wider than they are high. */
 const WIDER = 1.3;
 
-/** Lay out a box and all in it. `onBox` is told after each box how many are done. */
+/** Lay out a box and its contents. `onBox` is called after each box with the number of boxes done. */
 export function layoutOf(root: Box, onBox: (done: number) => void = () => undefined): Layout {
   const { places, routes }: Layout = { places: {}, routes: {} };
   let done = 0;
@@ -85,12 +85,12 @@ export function layoutOf(root: Box, onBox: (done: number) => void = () => undefi
   return { places, routes };
 }
 
-/** How many boxes there are to lay out. */
+/** The number of boxes to lay out. */
 export function countBoxes(box: Box): number {
   return box.children.length === 0 ? 0 : box.children.reduce((sum, child) => sum + countBoxes(child), 1);
 }
 
-/** Boxes in ranks from top to bottom, such that edges go down; and the ways of edges that pass by other boxes. */
+/** Arrange boxes in ranks from top to bottom, so that edges point down, and route edges around other boxes. */
 function level(
   sizes: readonly { width: number; height: number }[],
   edges: readonly [number, number][]
@@ -112,7 +112,7 @@ function level(
   return { places, routes: routes.filter(({ points }) => points.length > NEAR_POINTS) };
 }
 
-/** The same with what is long and thin broken into columns, to be read one after the other; null where it is not. */
+/** Break a long and thin layout into columns, to be read one after the other; null if it is neither. */
 function columns(places: readonly Place[]): Place[] | null {
   const width = Math.max(...places.map(place => place.x + place.width));
   const height = Math.max(...places.map(place => place.y + place.height));

@@ -1,11 +1,14 @@
 import type { LayoutAnswer } from './graph.worker';
 import type { Box, Layout } from './graphlayout';
 
-/** Lays graphs out in a worker, one at a time. A newer request ends the older one, which then never answers. */
+/**
+ * Lays out graphs in a worker, one at a time. A newer request cancels the previous one, whose callbacks are then never
+ * called.
+ */
 export class Layouter {
   constructor(private readonly _make: () => Worker = makeWorker) {}
 
-  /** `onLayout` is called when it is done, `onProgress` (0 to 1) now and then before. */
+  /** `onLayout` is called with the result, `onProgress` (0 to 1) from time to time before that. */
   run(
     box: Box,
     onLayout: (layout: Layout) => void,
@@ -32,7 +35,7 @@ export class Layouter {
     worker.postMessage(box);
   }
 
-  /** End what is going on. */
+  /** Cancel the current request. */
   cancel(): void {
     this._worker?.terminate();
     this._worker = null;

@@ -4,18 +4,18 @@ import React from 'react';
 
 import type { Layer } from '../../../api/schema';
 import { formatBytes, formatNumber } from '../../../model/format';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 import { timesOf, TreeNode } from '../../../model/layergraph';
-import type { Look, Share } from './graphpicture';
+import type { Look, Share } from './graphappearance';
 
-/** What a node calls, the same function for as long as the graph is shown. */
+/** The callbacks of a node; they must be the same functions for as long as the graph is shown. */
 export interface NodeActions {
-  /** The node's name and what it holds were clicked. */
+  /** Select a node, and with it its layers, after a click. */
   pick(node: TreeNode, extend: boolean): void;
   fold(node: TreeNode): void;
-  /** What cannot be selected was clicked: the keyboard goes on from there. */
+  /** Move the keyboard cursor, after a click on something that cannot be selected. */
   go(id: string): void;
-  /** The pointer went down on it, and may drag it to a device. */
+  /** The pointer was pressed on a node, and may drag it to a device. */
   press(node: TreeNode, event: React.PointerEvent<HTMLElement>): void;
 }
 
@@ -26,7 +26,7 @@ export type LayerNodeData = {
   open: boolean;
   current: boolean;
   level: number;
-  /** The first part of the ids of elements, unique to the view. */
+  /** The prefix of element ids, unique to the view. */
   base: string;
   actions: NodeActions;
   trans: TranslationBundle;
@@ -34,7 +34,7 @@ export type LayerNodeData = {
 
 export type LayerFlowNode = Node<LayerNodeData>;
 
-/** A layer, or a block that is folded. */
+/** A layer, or a folded block. */
 export const LayerNodeView = React.memo(function LayerNodeView({ data, selected }: NodeProps<LayerFlowNode>) {
   const { node, layer, look, trans } = data;
   return (
@@ -63,7 +63,7 @@ export const LayerNodeView = React.memo(function LayerNodeView({ data, selected 
   );
 });
 
-/** A block that is unfolded: a frame around what is in it. */
+/** An unfolded block: a frame around its contents. */
 export const FrameView = React.memo(function FrameView({ data, selected }: NodeProps<LayerFlowNode>) {
   const { node, look, trans } = data;
   return (
@@ -103,7 +103,7 @@ function Item(props: {
       data-selected={selected}
       data-placed={look.shares.every(share => share.device !== null)}
       onClick={event => {
-        event.stopPropagation(); // of the graph editor's own choice
+        event.stopPropagation(); // prevents React Flow's own selection
         actions.pick(node, event.shiftKey || event.ctrlKey || event.metaKey);
       }}
       onDoubleClick={event => {
@@ -117,12 +117,12 @@ function Item(props: {
   );
 }
 
-/** The id of the element of a node. Names of layers may hold spaces, which part a list of ids. */
+/** The id of a node's element. Layer names may contain spaces, which would separate a list of ids. */
 export function itemId(base: string, node: string): string {
   return `${base}-${encodeURIComponent(node)}`;
 }
 
-/** A node in words: `encoder, 4 times, block of 12 layers, worker:0 CPU:0`. */
+/** A node's description: `encoder, 4 times, block of 12 layers, worker:0 CPU:0`. */
 export function describeNode({ node, layer, look, trans }: LayerNodeData): string {
   const what = layer ? layer.kind : trans._n('block of %1 layer', 'block of %1 layers', node.layers.length);
   const times = timesOf(node) > 1 ? [trans.__('%1 times', timesOf(node))] : [];
@@ -136,7 +136,7 @@ function Fold({ data }: { data: LayerNodeData }): React.ReactElement {
     <button
       type="button"
       className="jp-dtf-fold"
-      tabIndex={-1} // from the keyboard it is Enter on the node
+      tabIndex={-1} // with the keyboard: Enter on the node
       aria-hidden="true"
       title={open ? trans.__('Fold') : trans.__('Unfold')}
       onPointerDown={event => event.stopPropagation()}
@@ -151,7 +151,7 @@ function Fold({ data }: { data: LayerNodeData }): React.ReactElement {
   );
 }
 
-/** At the left edge: which devices its layers are on, in proportion. */
+/** A bar at the left edge: the devices of its layers, in proportion. */
 function Shares({ shares }: { shares: readonly Share[] }): React.ReactElement {
   return (
     <div className="jp-dtf-shares" aria-hidden="true">

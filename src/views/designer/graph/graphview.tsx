@@ -22,14 +22,14 @@ import { useLayout } from './graphhooks';
 import { InputFlowNode, InputNodeView } from './graphinput';
 import { KeyTarget, moveIn } from './graphkeys';
 import { FrameView, itemId, LayerFlowNode, LayerNodeView, NodeActions } from './graphnode';
-import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphpicture';
+import { DrawnEdge, Look, NODE_HEIGHT, NODE_WIDTH } from './graphappearance';
 import { EDGE_TYPES, flowEdges } from './graphedge';
 import type { Layout } from './graphlayout';
 
 type GraphNode = LayerFlowNode | InputFlowNode;
 
 const NODE_TYPES = { layer: LayerNodeView, frame: FrameView, modelInput: InputNodeView };
-/** The elements around the tree's items say nothing of themselves. */
+/** React Flow's wrappers around the tree's items must not announce themselves. */
 const PLAIN = { 'aria-roledescription': undefined } as unknown as NonNullable<LayerFlowNode['domAttributes']>;
 const FAR_ZOOM = 0.45;
 const MIN_ZOOM = 0.05;
@@ -38,14 +38,14 @@ const MAX_ZOOM = 2;
 export interface GraphProps extends KeyTarget {
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
-  /** The pointer drags nodes: `true` while it does. */
+  /** The user drags nodes; calls back with `true` while they do. */
   onDrag: (nodes: ReadonlySet<string>, event: React.PointerEvent<HTMLElement>) => void;
-  /** Bring this node into view; another object each time. */
+  /** Bring this node into view; a new object for each request. */
   goTo: { node: string } | null;
   trans: TranslationBundle;
 }
 
-/** A model's layers as a graph, with blocks that fold. */
+/** A model's layers as a graph with foldable blocks. */
 export function LayerGraphView(props: GraphProps): React.ReactElement {
   return (
     <ReactFlowProvider>
@@ -155,7 +155,7 @@ function miniColour({ type, data }: GraphNode): string {
   return data.look.shares[0]?.colour ?? 'var(--jp-border-color1)';
 }
 
-/** What is written in small is left out from far away. */
+/** Small text is omitted when zoomed out. */
 function Zoomed({ host }: { host: React.RefObject<HTMLElement> }): null {
   const far = useStore(state => state.transform[2] < FAR_ZOOM);
   React.useEffect(() => {
@@ -164,7 +164,10 @@ function Zoomed({ host }: { host: React.RefObject<HTMLElement> }): null {
   return null;
 }
 
-/** The nodes' functions: the same objects as long as the view lives, so that no node is drawn again for them. */
+/**
+ * The callbacks of the nodes: the same objects for as long as the view exists, so that nodes are not re-rendered
+ * because of them.
+ */
 function useActions(props: GraphProps, host: React.RefObject<HTMLElement>): NodeActions {
   const latest = React.useRef(props);
   React.useEffect(() => {
@@ -202,7 +205,7 @@ function useActions(props: GraphProps, host: React.RefObject<HTMLElement>): Node
   );
 }
 
-/** `open` with a node folded or unfolded; what is in it stays as it was. */
+/** `open` with a node folded or unfolded; the state of its contents is kept. */
 export function toggled(open: ReadonlySet<string>, node: TreeNode): Set<string> {
   const next = new Set(open);
   if (!next.delete(node.id) && node.children.length > 0) {
@@ -223,7 +226,7 @@ function flowNodes(
   return shownNodes(tree, open).flatMap(node => {
     const [place, look] = [places[node.id], looks.get(node.id)];
     if (!place || !look) {
-      return []; // it is being laid out
+      return []; // the layout is not ready
     }
     const level = levels.get(node.parent!)! + 1;
     levels.set(node, level);
@@ -270,11 +273,11 @@ function inputFlowNodes(
           domAttributes: PLAIN,
           style: { pointerEvents: 'all' as const }
         }
-      : []; // it is being laid out
+      : []; // the layout is not ready
   });
 }
 
-/** Show all of a graph when it comes first, and again when its room changes, unless the person has touched it since. */
+/** Fit the whole graph into the view at first and whenever the view is resized, until the user interacts with it. */
 function useFit(flow: ReactFlowInstance<GraphNode>, layout: Layout | null): { moved: () => void; fitted: () => void } {
   const moved = React.useRef(false);
   const room = useStore(state => `${state.width} ${state.height}`);
@@ -289,7 +292,7 @@ function useFit(flow: ReactFlowInstance<GraphNode>, layout: Layout | null): { mo
   return React.useMemo(() => ({ moved: () => (moved.current = true), fitted: () => (moved.current = false) }), []);
 }
 
-/** Bring a node into view when `request` is another, once it is laid out. */
+/** Bring a node into view for each new `request`, once it is laid out. */
 function useGoTo(
   flow: ReactFlowInstance<GraphNode>,
   request: { node: string } | null,
@@ -311,7 +314,7 @@ function useGoTo(
   }, [flow, request, layout, moved]);
 }
 
-/** Move the picture, and do not zoom, when what the keyboard is at is outside of it. */
+/** Pan, without zooming, if the keyboard cursor is outside the view. */
 function useKeepInView(flow: ReactFlowInstance<GraphNode>, current: string | null): void {
   const store = useStoreApi();
   React.useEffect(() => {

@@ -6,15 +6,18 @@ import { comparableRuns } from '../../../model/comparison';
 import { formatClock } from '../../../model/format';
 import { findIn, Found } from '../../../model/graphinputs';
 import type { LayerTree } from '../../../model/layergraph';
-import { SmallButton } from '../../basics';
-import { stateText } from '../../words';
-import type { ColourBy } from '../graph/graphpicture';
+import { SmallButton } from '../../controls';
+import { stateText } from '../../localizedtext';
+import type { ColourBy } from '../graph/graphappearance';
 import { BarControl, OverflowBar } from '../overflowbar';
 import type { Work } from './placementhooks';
 import type { PlacementServices } from './placementservices';
 import { readModel, sourceText } from './placementsource';
 
-/** The placement's own toolbar: the model, how it is drawn, and what places, measures and runs it; what is used most stays in it longest. */
+/**
+ * The placement's toolbar: the model, how it is drawn, and the actions that place, profile and run it. Controls that
+ * are used most often leave it last.
+ */
 export function PlacementBar(props: {
   source: ModelSource;
   editable: boolean;
@@ -78,7 +81,7 @@ export function PlacementBar(props: {
         <SmallButton
           disabled={!editable}
           busy={busy}
-          hint={trans.__('Put the layers that are not pinned where a step takes least')}
+          hint={trans.__('Place all layers that are not pinned so that a step takes the least time')}
           onClick={() =>
             work.start(trans.__('Placing'), async signal => props.onPlaced(await services.place(design, signal)))
           }
@@ -155,7 +158,7 @@ function Profile(props: {
   editable: boolean;
   busy: boolean;
   clusters: readonly string[];
-  /** The cluster that was chosen here; empty: the design's own, if it runs. */
+  /** The cluster that was chosen here; empty: the design's own, if it is running. */
   measuredOn: string;
   onMeasuredOn: (cluster: string) => void;
   work: Work;
@@ -197,7 +200,7 @@ function Profile(props: {
   );
 }
 
-/** Lay over what a run did. */
+/** Choose a run to overlay. */
 function RunChoice(props: {
   runs: ReturnType<typeof comparableRuns>;
   run: string;
@@ -231,13 +234,13 @@ function RunChoice(props: {
   );
 }
 
-/** Runs of one model have one name: it is when they began, and how they went, that tells them apart. */
+/** Runs of one model share a name: their start times and results tell them apart. */
 function runText({ name, created, state }: RunInfo, trans: TranslationBundle): string {
   const text = `${name}, ${formatClock(created)}`;
   return state === 'succeeded' ? text : `${text}, ${stateText(state, trans)}`;
 }
 
-/** Find layers and inputs by name or class; Enter goes from one to the next, with Shift back. */
+/** Find layers and inputs by name or class; Enter goes to the next match, Shift+Enter to the previous one. */
 function Find(props: {
   tree: LayerTree;
   onFound: (found: Found) => void;

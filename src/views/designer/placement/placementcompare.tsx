@@ -2,11 +2,11 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { ComparedLayer, Comparison } from '../../../model/comparison';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 
 const MOST_ROWS = 200;
 
-/** Where each layer was to be, where it was in a run, and where the drawing has it, as a table. */
+/** A table of each layer's planned place, its actual place in a run, and its place in the drawing. */
 export function Compare(props: {
   compared: Comparison;
   onShow: (layer: string) => void;
@@ -72,7 +72,7 @@ export function Compare(props: {
   );
 }
 
-/** What the comparison comes to. That all ran as planned says nothing good of a drawing of another model. */
+/** A summary of the comparison. That everything ran as planned means nothing if the drawing is of another model. */
 function verdicts(compared: Comparison, trans: TranslationBundle): string[] {
   const { layers, elsewhere, otherwise, common, drawn, sameModel } = compared;
   const ran =
@@ -86,8 +86,8 @@ function verdicts(compared: Comparison, trans: TranslationBundle): string[] {
     drawn
   );
   const planned = trans._n(
-    'This run was planned otherwise than the drawing: %1 layer',
-    'This run was planned otherwise than the drawing: %1 layers',
+    'The plan of this run differs from the drawing: %1 layer',
+    'The plan of this run differs from the drawing: %1 layers',
     otherwise
   );
   return [

@@ -4,20 +4,20 @@ import React from 'react';
 import type { DeviceLoad } from '../../../api/schema';
 import { type DeviceRange, foldedDevices } from '../../../model/devicegroups';
 import { formatBytes, formatBytesOf, formatPercent } from '../../../model/format';
-import type { DeviceChoice } from '../../../model/places';
-import { Bar } from '../../basics';
+import type { DeviceChoice } from '../../../model/layerplacement';
+import { Bar } from '../../controls';
 
 export interface DeviceStripProps {
   devices: readonly DeviceChoice[];
   loads: ReadonlyMap<string, DeviceLoad>;
-  /** How many layers are on each device, by the drawing. */
+  /** The number of layers on each device in the drawing. */
   counts: ReadonlyMap<string, number>;
   colours: ReadonlyMap<string, string>;
-  /** Whether a device is being chosen for what is selected, from the keyboard. */
+  /** Whether a device is being chosen for the selection with the keyboard. */
   choosing: boolean;
-  /** How many layers are selected. */
+  /** The number of selected layers. */
   selected: number;
-  /** Put what is selected there; with nothing selected, select what is there. */
+  /** Place the selection on a device; without a selection, select the layers placed there. */
   onChoose: (device: string) => void;
   onLeave: () => void;
   trans: TranslationBundle;
@@ -26,7 +26,7 @@ export interface DeviceStripProps {
 /** A card of the strip: a device, or a range of them. */
 type Item = { choice: DeviceChoice } | { range: DeviceRange };
 
-/** The devices, to drop layers on and to read what each will hold. Very many are in ranges, which unfold. */
+/** The devices, as drop targets for layers, with what each will hold. Many devices are folded into ranges. */
 export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
   const { devices, loads, counts, choosing, onLeave, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);

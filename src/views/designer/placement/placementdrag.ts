@@ -1,11 +1,11 @@
-/** Dragging what is selected onto a device: the pointer's way from a node to a card of the strip. */
+/** How far the pointer must move for a press to become a drag from a node to a device of the strip. */
 
 const BEGIN_PX = 5;
 const TARGET = '[data-device]';
 
 /**
- * Follow the pointer from where it went down. After some pixels a chip with `label` goes along, and the device under it
- * has the class `jp-mod-target`. `onDrop` is called with the device that it is let go over; Escape ends it.
+ * Follow the pointer after a press. Once it has moved a few pixels, a chip with `label` follows it, and the device
+ * under it has the class `jp-mod-target`. `onDrop` is called with the device on which it is released; Escape cancels.
  */
 export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (device: string) => void): void {
   if (event.button !== 0 || event.shiftKey) {
@@ -13,7 +13,7 @@ export function dragToDevice(event: React.PointerEvent, label: string, onDrop: (
   }
   const pressed = event.target as Element;
   if (pressed.hasPointerCapture(event.pointerId)) {
-    pressed.releasePointerCapture(event.pointerId); // a finger's events would all go to where it began
+    pressed.releasePointerCapture(event.pointerId); // otherwise touch events would go to where they began
   }
   const from = { x: event.clientX, y: event.clientY };
   let chip: HTMLElement | null = null;

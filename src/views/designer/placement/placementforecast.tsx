@@ -5,16 +5,16 @@ import type { Prediction, RunPlacement } from '../../../api/schema';
 import { formatPercent, formatValue } from '../../../model/format';
 import { Gantt, ganttHeight } from './placementgantt';
 
-/** What a step will take, in words and as a picture; above what it took in the run that is laid over. */
+/** The predicted step, as text and as a Gantt chart; above that of the overlaid run. */
 export function Forecast(props: {
   prediction: Prediction | null;
   measured: RunPlacement | null;
-  /** That of the drawing. */
+  /** The batch size of the drawing. */
   batchSize: number;
-  /** How many devices there are: room is kept for them, so that nothing jumps when the prediction comes. */
+  /** The number of devices: their space is reserved, so that nothing jumps when the prediction arrives. */
   devices: number;
   colours: ReadonlyMap<string, string>;
-  /** What the step depends on, to be changed beside what it takes. */
+  /** The settings that a step depends on, shown next to its duration. */
   children?: React.ReactNode;
   trans: TranslationBundle;
 }): React.ReactElement {
@@ -51,7 +51,10 @@ function words(prediction: Prediction, trans: TranslationBundle): string[] {
   ];
 }
 
-/** What the run's own steps took, which of them are counted, and the one that was traced, which took longer for it. */
+/**
+ * The duration of the run's own steps, which of them are counted, and that of the traced step, which is longer because
+ * of the tracing.
+ */
 function measuredText(measured: RunPlacement, batchSize: number, trans: TranslationBundle): string {
   const { steps, step_seconds: traced } = measured;
   const seconds = (value: number) => formatValue(value, 'seconds');

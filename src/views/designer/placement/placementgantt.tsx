@@ -4,7 +4,7 @@ import React from 'react';
 import type { Slot } from '../../../api/schema';
 import { busyRows } from '../../../model/devicegroups';
 import { formatPercent, formatTicks, formatValue } from '../../../model/format';
-import { deviceName } from '../../../model/places';
+import { deviceName } from '../../../model/layerplacement';
 import { MANY } from '../../../model/spread';
 import { taskOf, ticksOf } from '../../../model/trace';
 import { useWidth } from '../../hooks';
@@ -13,7 +13,7 @@ const ROW_PX = 16;
 const AXIS_PX = 16;
 const LABEL_PX = 96;
 const WIDTH = 1000;
-/** Room for a label of the axis and what parts it from the next, and as many as are of use. */
+/** Space for an axis label with its margin, and the maximum number of ticks. */
 const TICK_PX = 90;
 const LAST_PX = 50;
 const MOST_TICKS = 8;
@@ -22,18 +22,18 @@ const MOST_PX = 220;
 /** Of very many devices, in how many parts of a step is told how busy they are. */
 const COLUMNS = 120;
 
-/** One step as a picture: a row for each device, a box for each microbatch; of very many devices, when they are busy. */
+/** A step as a Gantt chart: one row for each device, one box for each microbatch; of many devices, when they are busy. */
 export interface GanttPart {
   title: string;
   slots: readonly Slot[];
 }
 
-/** How high a step of so many devices is, px. */
+/** The height of the chart for this many devices, px. */
 export function ganttHeight(devices: number): number {
   return Math.min(MOST_PX, TITLE_PX + Math.min(devices, MANY) * ROW_PX + AXIS_PX);
 }
 
-/** One step over its own time axis. */
+/** A step over a time axis of its own. */
 export function Gantt(props: {
   part: GanttPart;
   colours: ReadonlyMap<string, string>;
@@ -53,7 +53,7 @@ export function Gantt(props: {
   );
 }
 
-/** As many times as there is room for, from the step's beginning. */
+/** A time axis with as many labels as fit, starting at the beginning of the step. */
 function Axis({ end }: { end: number }): React.ReactElement {
   const host = React.useRef<HTMLDivElement>(null);
   const width = useWidth(host);

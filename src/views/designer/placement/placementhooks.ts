@@ -3,21 +3,21 @@ import React from 'react';
 
 import type { LayerGraph, RunPlacement } from '../../../api/schema';
 import type { DesignModel } from '../../../model/design';
-import { openIn, withFolds } from '../../../model/folds';
+import { openIn, withFolds } from '../../../model/foldedblocks';
 import { LayerTree, treeOf } from '../../../model/layergraph';
 import type { PlacementServices } from './placementservices';
 
-/** Something that takes a while, one at a time. */
+/** Long-running work, one task at a time. */
 export interface Work {
-  /** What is going on, empty when nothing is. */
+  /** What is running; empty if nothing is. */
   title: string;
-  /** Why the last one failed. */
+  /** Why the last task failed. */
   problem: string;
   start: (title: string, work: (signal: AbortSignal) => Promise<void>) => void;
   cancel: () => void;
 }
 
-/** Do long work with its progress told, until it is done, cancelled, or the view is gone. */
+/** Run long tasks and report their progress, until they finish or are cancelled, or the view is closed. */
 export function useWork(): Work {
   const [state, setState] = React.useState({ title: '', problem: '' });
   const running = React.useRef<AbortController | null>(null);
@@ -44,24 +44,24 @@ export function useWork(): Work {
   return { ...state, start, cancel };
 }
 
-/** The tree of a design's model, the same for as long as its graph says the same, and what is open in it. */
+/** The tree of a design's model, the same object until its graph changes, and its open nodes. */
 export interface OpenTree {
   tree: LayerTree;
   open: ReadonlySet<string>;
-  /** Fold and unfold, which the design keeps. */
+  /** Fold and unfold, and save that in the design. */
   fold: (open: ReadonlySet<string>) => void;
-  /** Unfold to show something, which it does not. */
+  /** Unfold to show something, without saving it. */
   show: (open: ReadonlySet<string>) => void;
 }
 
 /**
- * What is open is each view's own while it lives: it begins as the document has it, and others who fold theirs do not
- * fold this one.
+ * Each view has its own open nodes: it begins with those of the document, and folding in another user's view does not
+ * affect it.
  */
 export function useTree(model: DesignModel, graph: LayerGraph): OpenTree {
   const [kept, setKept] = React.useState(graph);
   if (kept !== graph && !JSONExt.deepEqual(kept as never, graph as never)) {
-    setKept(graph); // every change of the document reads all of it again
+    setKept(graph); // every change of the document parses it again
   }
   const tree = React.useMemo(() => treeOf(kept), [kept]);
   const [opened, setOpened] = React.useState<{ tree: LayerTree; open: ReadonlySet<string> }>(() => ({
@@ -69,7 +69,7 @@ export function useTree(model: DesignModel, graph: LayerGraph): OpenTree {
     open: openIn(tree, model.design.drawing)
   }));
   if (opened.tree !== tree) {
-    // What was open and is still there stays open.
+    // Nodes that were open and still exist stay open.
     const still = [...opened.open].filter(id => tree.nodes.has(id));
     setOpened({ tree, open: new Set([...openIn(tree, model.design.drawing), ...still]) });
   }
@@ -86,7 +86,7 @@ export function useTree(model: DesignModel, graph: LayerGraph): OpenTree {
   return { tree, open: opened.open, fold, show };
 }
 
-/** Where the layers of a run were, and why that is not known. */
+/** The placement of the layers of a run, or why it is not known. */
 export function useRunPlacement(
   services: PlacementServices,
   run: string

@@ -1,11 +1,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import type { DeviceChoice } from '../../../model/places';
+import type { DeviceChoice } from '../../../model/layerplacement';
 import { MANY, rangesOf } from '../../../model/spread';
-import type { ColourBy } from '../graph/graphpicture';
+import type { ColourBy } from '../graph/graphappearance';
 
-/** What the colours of the graph mean. */
+/** The legend of the graph's colours. */
 export function Legend(props: {
   colourBy: ColourBy;
   devices: readonly DeviceChoice[];

@@ -3,23 +3,23 @@ import React from 'react';
 
 import type { Design, Layer } from '../../../api/schema';
 import { formatBytes, formatNumber, formatValue } from '../../../model/format';
-import { canSplit, DeviceChoice, deviceName, memoryOf, placesOf, timesOfLayers } from '../../../model/places';
-import { SmallButton } from '../../basics';
+import { canSplit, DeviceChoice, deviceName, memoryOf, placesOf, timesOfLayers } from '../../../model/layerplacement';
+import { SmallButton } from '../../controls';
 
 const MOST_NAMES = 8;
 
-/** What a person can do with what is selected. */
+/** Actions on the selection. */
 export interface LayerActions {
   unplace: () => void;
   pin: (pinned: boolean) => void;
   split: (over: readonly string[]) => void;
   unsplit: () => void;
-  /** Select all on the way between the two that are selected; null where that means nothing. */
+  /** Select everything on the paths between the two selected layers; null if that does not apply. */
   path: (() => void) | null;
   chooseDevice: () => void;
 }
 
-/** The layers that are selected: what they are, what they need, where they are. */
+/** The selected layers: their kind, their requirements, their placement. */
 export function Properties(props: {
   layers: readonly Layer[];
   design: Design;
@@ -111,7 +111,7 @@ export function Properties(props: {
   );
 }
 
-/** The columns of a layer's weights, over the devices that are ticked. */
+/** Split a layer's weights by columns across the ticked devices. */
 function Split(props: {
   devices: readonly DeviceChoice[];
   initial: readonly string[];
@@ -124,7 +124,7 @@ function Split(props: {
   const [over, setOver] = React.useState<readonly string[]>(initial);
   const [shown, setShown] = React.useState(initial);
   if (shown.join(' ') !== initial.join(' ')) {
-    setShown(initial); // the layer was put elsewhere
+    setShown(initial); // the layer was placed elsewhere
     setOver(initial);
   }
   return (

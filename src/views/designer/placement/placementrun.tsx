@@ -2,9 +2,12 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
 import type { DesignProblem, RunSettings } from '../../../api/schema';
-import { CommitField } from '../fields';
+import { CommitField } from '../commitfield';
 
-/** The numbers that a step and its prediction depend on, and the epochs; what the server says of one stands at it. */
+/**
+ * The settings that a step and its prediction depend on, and the epochs; problems appear at the field that they
+ * concern.
+ */
 export function RunFields(props: {
   run: Readonly<RunSettings>;
   problems: readonly DesignProblem[];

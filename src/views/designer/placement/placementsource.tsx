@@ -3,11 +3,11 @@ import React from 'react';
 
 import type { ModelDesign, ModelSource } from '../../../api/schema';
 import type { KernelVariable } from '../../../model/kernels';
-import { SmallButton } from '../../basics';
+import { SmallButton } from '../../controls';
 import { Work } from './placementhooks';
 import type { PlacementServices } from './placementservices';
 
-/** Where a model came from, in words. */
+/** The origin of a model, as text. */
 export function sourceText(source: ModelSource, trans: TranslationBundle): string {
   switch (source.kind) {
     case 'kernel':
@@ -19,7 +19,7 @@ export function sourceText(source: ModelSource, trans: TranslationBundle): strin
   }
 }
 
-/** Read a model from where it comes from: `chosen` by a person just now, or again. */
+/** Read a model from its source; `chosen`: the user chose it just now, rather than reading it again. */
 export async function readModel(
   source: ModelSource,
   services: PlacementServices,
@@ -33,7 +33,7 @@ export async function readModel(
   return { source, graph };
 }
 
-/** Choose the model: a variable of a kernel that runs, or a file. */
+/** Choose the model: a variable of a running kernel, or a file. */
 export function SourcePicker(props: {
   services: PlacementServices;
   source: ModelSource | null;

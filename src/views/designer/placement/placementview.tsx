@@ -6,10 +6,10 @@ import { compare } from '../../../model/comparison';
 import type { DesignModel } from '../../../model/design';
 import { inputNode } from '../../../model/graphinputs';
 import { openAll, pathBetween, revealed } from '../../../model/layergraph';
-import * as places from '../../../model/places';
+import * as places from '../../../model/layerplacement';
 import { useSignals } from '../../hooks';
 import { LayerGraphView } from '../graph/graphview';
-import type { ColourBy } from '../graph/graphpicture';
+import type { ColourBy } from '../graph/graphappearance';
 import { PlacementBar } from './placementbar';
 import { Compare } from './placementcompare';
 import { DeviceStrip } from './placementdevices';
@@ -17,13 +17,13 @@ import { dragToDevice } from './placementdrag';
 import { Forecast } from './placementforecast';
 import { useRunPlacement, useTree, useWork, Work } from './placementhooks';
 import { Legend } from './placementlegend';
-import { usePicture } from './placementpicture';
+import { usePicture } from './placementappearance';
 import { Properties } from './placementproperties';
 import { RunFields } from './placementrun';
 import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
 
-/** More than these are not drawn at once, whatever is asked for. */
+/** Maximum number of nodes drawn at once. */
 const MOST_SHOWN = 500;
 const NOTHING: ReadonlySet<string> = new Set();
 
@@ -33,7 +33,7 @@ export interface PlacementProps {
   trans: TranslationBundle;
 }
 
-/** The placement half of the designer: a model's layers, drawn over the devices they are put on. */
+/** The placement half of the designer: a model's layers as a graph, and the devices on which they are placed. */
 export function PlacementView(props: PlacementProps): React.ReactElement {
   const { model, services, trans } = props;
   useSignals(model.changed, model.reportChanged, services.clustersChanged, services.runsChanged);
@@ -326,7 +326,7 @@ function Placing(
   );
 }
 
-/** What `fit` would refuse of the model as it is drawn; what a number is to blame for stands at its field. */
+/** Why `fit` would reject the model as it is drawn; problems of a setting are shown at its field instead. */
 function refusalsOf(report: DesignReport | null): string[] {
   const said = (report?.problems ?? []).filter(
     ({ level, field }) => level === 'warning' && (field === 'model' || field.startsWith('placement.splits'))
@@ -334,7 +334,7 @@ function refusalsOf(report: DesignReport | null): string[] {
   return [...new Set(said.map(({ message }) => message))];
 }
 
-/** Long work: what it is, and a way to end it; or why it failed. */
+/** Long-running work with a button to cancel it, or why it failed. */
 function WorkStatus({ work, trans }: { work: Work; trans: TranslationBundle }): React.ReactElement | null {
   if (work.problem !== '') {
     return (

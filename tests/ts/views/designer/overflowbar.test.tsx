@@ -3,7 +3,7 @@ import { act, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { SmallButton } from '../../../../src/views/basics';
+import { SmallButton } from '../../../../src/views/controls';
 import { OverflowBar } from '../../../../src/views/designer/overflowbar';
 
 const trans = nullTranslator.load('jupyter_dtf');

@@ -7,7 +7,7 @@ import { describe, expect, it, vi } from 'vitest';
 
 import { DesignsModel } from '../../../../src/model/designs';
 import { DesignError, OlderDesign } from '../../../../src/model/designtext';
-import { BrokenDesign } from '../../../../src/views/designer/broken';
+import { BrokenDesign } from '../../../../src/views/designer/brokendesign';
 import { Designs } from '../../../../src/views/designlist';
 
 const trans = nullTranslator.load('jupyter_dtf');

@@ -185,7 +185,7 @@ describe('Efficiency', () => {
       findings: ['Straggler: worker:1 takes 6.1 ms']
     };
     render(<Efficiency report={report} trans={trans} />);
-    expect(screen.getByText(/Efficiency 93 % of tasks that wait for nobody/)).toBeTruthy();
+    expect(screen.getByText(/Efficiency: 93 % of the speed of tasks that never wait for each other/)).toBeTruthy();
     expect(screen.getByRole('row', { name: /whole step 5(\.0)? ms 6(\.0)? ms \+1(\.0)? ms/ })).toBeTruthy();
     expect(screen.getByRole('row', { name: /input .* – not measured/ })).toBeTruthy();
     expect(screen.getByText('Straggler: worker:1 takes 6.1 ms')).toBeTruthy();

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { openAtFirst, treeOf } from '../../../../../src/model/layergraph';
 import { flowEdges } from '../../../../../src/views/designer/graph/graphedge';
 import { layoutOf } from '../../../../../src/views/designer/graph/graphlayout';
-import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphpicture';
+import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphappearance';
 import { chain, layer } from '../../../graphs';
 
 it('says its bytes beside its source where it leads into a frame, whose title is in its middle', () => {

@@ -7,7 +7,7 @@ import { openAtFirst, treeOf } from '../../../../../src/model/layergraph';
 import { describeInput } from '../../../../../src/views/designer/graph/graphinput';
 import { KeyTarget, moveIn } from '../../../../../src/views/designer/graph/graphkeys';
 import { layoutOf } from '../../../../../src/views/designer/graph/graphlayout';
-import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphpicture';
+import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphappearance';
 import { blocks, chain, layer } from '../../../graphs';
 
 const trans = nullTranslator.load('jupyter_dtf');

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { openAtFirst, treeOf } from '../../../../../src/model/layergraph';
 import { countBoxes, edgeId, Layout, layoutOf, Place } from '../../../../../src/views/designer/graph/graphlayout';
 import { Layouter } from '../../../../../src/views/designer/graph/graphlayouter';
-import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphpicture';
+import { boxOf, drawnEdges } from '../../../../../src/views/designer/graph/graphappearance';
 import { blocks, chain, layer } from '../../../graphs';
 
 const apart = (a: Place, b: Place) =>

@@ -1,0 +1,58 @@
+import type { ISignal } from '@lumino/signaling';
+
+import type { ShownAxis } from '../model/shownaxis';
+import type { Line, ReplacedLine } from '../model/series';
+import type { Stretch, Tick } from './axismarks';
+import type { Arrangement } from './plotarrangement';
+import type { Plot } from './metricplots';
+
+/** A point in time to mark on a plot. One without a task is a problem. `label` may have several lines. */
+export interface SourceMark {
+  x: number | null;
+  label: string;
+  task: string;
+}
+
+/** The data source of a grid of plots. */
+export interface PlotSource {
+  /** Signals that there may be something new to draw. */
+  readonly changed: readonly ISignal<unknown, unknown>[];
+  /** The x of the lines: everything is redrawn when it changes. */
+  readonly x: ShownAxis;
+  /** The axis's label. */
+  readonly axis: ShownAxis;
+  /** The origin of x. */
+  readonly origin: number;
+  /** Axis units per unit of the lines' x; 1 by default. */
+  readonly scale?: number;
+  /** The names of all series, drawn or not. */
+  readonly names: readonly string[];
+  readonly tasks: readonly string[];
+  /** The plots of these series, in order. */
+  plots(): Plot[];
+  /** The visible plots, grouped under headings. */
+  arrange(plots: readonly Plot[], pinned: readonly string[]): Arrangement;
+  lines(name: string): Line[];
+  /** Earlier values of repeated steps. */
+  replaced(name: string): ReplacedLine[];
+  /** The smallest and largest x of these series; null until any data have arrived. */
+  xExtent(names: Iterable<string>): [number, number] | null;
+  /** Declare that `viewer` shows exactly these series. */
+  want(viewer: object, names: readonly string[]): void;
+  /**
+   * Set the visible range of the axis for these series, which may then be available at a finer resolution; null: the
+   * whole range.
+   */
+  look?(limits: readonly [number, number] | null, names: readonly string[]): void;
+  /** Report the width of a plot in pixels. */
+  needWidth(pixels: number): void;
+  /** The colours of a plot's lines, by task. */
+  colours(plot: Plot): ReadonlyMap<string, string>;
+  /** Tasks that the others wait for in every step, with a sentence on each. */
+  readonly slow?: Readonly<Record<string, string>>;
+  marks(plot: Plot): SourceMark[];
+  /** Ticks at the axis of each plot, sorted by x. */
+  ticks(): Tick[];
+  /** Highlighted intervals in the background of each plot. */
+  stretches(): Stretch[];
+}
