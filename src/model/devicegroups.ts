@@ -1,7 +1,7 @@
 /** Very many devices in few places: those that stand out, the others in ranges, and when ranges are busy. Pure. */
 
 import type { DeviceLoad, Slot } from '../api/schema';
-import type { DeviceChoice } from './places';
+import type { DeviceChoice } from './layerplacement';
 import { MANY, type Member, rangesOf, type Spread, spreadOf } from './spread';
 import { taskOf } from './trace';
 

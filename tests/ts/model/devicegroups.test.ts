@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { DeviceLoad, Slot } from '../../../src/api/schema';
 import { busyRows, foldedDevices } from '../../../src/model/devicegroups';
-import type { DeviceChoice } from '../../../src/model/places';
+import type { DeviceChoice } from '../../../src/model/layerplacement';
 
 function devices(jobs: Record<string, number>): DeviceChoice[] {
   return Object.entries(jobs).flatMap(([job, count]) =>

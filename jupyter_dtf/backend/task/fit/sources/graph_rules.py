@@ -34,8 +34,8 @@ def check_spec(spec: Any, field: str) -> None:
             shapes.append(tuple(leaf.shape))
     if () in shapes or len({shape[0] for shape in shapes} - {None}) > 1:
         raise InvalidInput(
-            f"`{field}`: the dataset must be batched: each tensor of an element must have the same first dimension, the "
-            f"examples, got elements of shapes {', '.join(map(str, shapes))}; call `.batch(n)`",
+            f"`{field}`: the dataset must be batched: each tensor of an element must have the same first dimension, "
+            f"the examples, got elements of shapes {', '.join(map(str, shapes))}; call `.batch(n)`",
             field=field,
         )
 
