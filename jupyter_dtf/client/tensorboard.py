@@ -11,17 +11,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import Unavailable
+from ..errors import NotFound, Unavailable
 from .tensorboard_process import TensorBoard
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..schema.run import RunInfo
-    from .run import Run
 
 EVENT_FILE = "events.out.tfevents."
 """How the names of event files begin."""
@@ -29,6 +29,19 @@ _AGAIN_S = 5.0
 """TensorBoard itself looks every 5 s."""
 _SHARE = 10
 """Writing takes at most one part in so many of the time."""
+
+
+class Written(Protocol):
+    """What is asked of a run."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def info(self) -> RunInfo: ...
+
+    @property
+    def metrics(self) -> pd.DataFrame: ...
 
 
 class LogDirectory:
@@ -77,7 +90,7 @@ class LogDirectory:
 class Follower:
     """Writes runs into log directories: at once what there is of them, and in a thread what they go on to report."""
 
-    def __init__(self, runs: Callable[[], Iterable[tuple[Run, Path]]]) -> None:
+    def __init__(self, runs: Callable[[], Iterable[tuple[Written, Path]]]) -> None:
         """``runs``: each run with its directory; asked again and again, for more may come."""
         self._runs = runs
         self._open: dict[str, LogDirectory | None] = {}
@@ -104,8 +117,11 @@ class Follower:
             if run.id not in self._open:
                 self._open[run.id] = LogDirectory(directory)
             if (own := self._open[run.id]) is not None:
-                has_ended = run.info.state.is_final  # before its points are read, of which none comes then
-                own.add(run.metrics)
+                try:
+                    has_ended = run.info.state.is_final  # before its points are read, of which none comes then
+                    own.add(run.metrics)
+                except NotFound:  # it was deleted
+                    has_ended = True
                 if has_ended:
                     own.close()
                     self._open[run.id] = None
@@ -113,16 +129,17 @@ class Follower:
 
     def _go_on(self) -> None:
         while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
-            self._took_s = self._write()
+            with suppress(OSError):  # a full disk: what is missing is written when there is room
+                self._took_s = self._write()
 
 
-def open_tensorboard(run: Run, directory: str | os.PathLike[str] | None) -> TensorBoard:
+def open_tensorboard(run: Written, directory: str | os.PathLike[str] | None) -> TensorBoard:
     """TensorBoard on a run, whose event files are in its own directory if no other is given."""
     own = Path(run.info.run_dir) / "tensorboard" if run.info.run_dir else None
     return _opened(lambda root: lambda: [(run, root)], directory or own)
 
 
-def open_with_runs(runs: Callable[[], Iterable[Run]], directory: str | os.PathLike[str] | None) -> TensorBoard:
+def open_with_runs(runs: Callable[[], Iterable[Written]], directory: str | os.PathLike[str] | None) -> TensorBoard:
     """TensorBoard on several runs, each in a directory of its own name: those of ``runs()``, now and later."""
     return _opened(lambda root: lambda: [(run, root / folder_of(run.info)) for run in runs()], directory)
 
@@ -134,7 +151,7 @@ def folder_of(info: RunInfo) -> str:
 
 
 def _opened(
-    runs: Callable[[Path], Callable[[], Iterable[tuple[Run, Path]]]], directory: str | os.PathLike[str] | None
+    runs: Callable[[Path], Callable[[], Iterable[tuple[Written, Path]]]], directory: str | os.PathLike[str] | None
 ) -> TensorBoard:
     needed()
     temporary = None if directory else tempfile.mkdtemp(prefix="dtf-runs-")
