@@ -12,7 +12,7 @@ import time
 import psutil
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.machine import family
+from jupyter_dtf.backend.machine import cluster_processes
 from jupyter_dtf.backend.viewer import connections
 
 from . import digits
@@ -70,7 +70,7 @@ class _Most:
     def _look(self) -> None:
         while not self._over.wait(2.0):
             total = 0
-            for pid in family.members(self._token):
+            for pid in cluster_processes.members(self._token):
                 try:
                     total += psutil.Process(pid).memory_full_info().pss
                 except psutil.Error:

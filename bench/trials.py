@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.cluster.room import Room
+from jupyter_dtf.backend.cluster.run_queue import Room
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
-from jupyter_dtf.backend.planning.take_places import places_of
-from jupyter_dtf.client.search.asked import AskedTrials
+from jupyter_dtf.backend.planning.trial_places import places_of
+from jupyter_dtf.client.search.optuna_trials import AskedTrials
 from jupyter_dtf.client.search.space import as_space
 from jupyter_dtf.client.search.study import as_pruner, as_sampler, open_study
 from jupyter_dtf.client.search.trial_runs import Ended

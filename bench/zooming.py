@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from jupyter_dtf.backend.records.hub import Hub
-from jupyter_dtf.backend.records.zoomed import zoomed_frames
+from jupyter_dtf.backend.records.zoomed_lines import zoomed_frames
 from jupyter_dtf.schema.base import encode_json
 from jupyter_dtf.schema.events import Point, Points, encode_event
 from jupyter_dtf.schema.run import RunInfo

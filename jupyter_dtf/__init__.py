@@ -1,8 +1,8 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
 Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
-before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``quiet``), but never its
-errors.
+before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``tensorflow_chatter``),
+but never its errors.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import quiet
+from . import tensorflow_chatter
 from ._version import __version__
-from .client import surroundings
+from .client import display_hooks
 
-quiet.hush()
+tensorflow_chatter.hush()
 
 
-def _surroundings() -> surroundings.Surroundings:
+def _surroundings() -> display_hooks.Surroundings:
     from .notebook.shown_here import here
 
     return here()
 
 
-surroundings.find = _surroundings
+display_hooks.find = _surroundings
 
 if TYPE_CHECKING:
     from .backend.task.collectives.ops import (
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
         size,
         traced,
     )
-    from .client.known import clusters, connect, run, runs
     from .client.launch import launch
+    from .client.lookup import clusters, connect, run, runs
     from .client.model_placement import calibrate, describe, place, predict
     from .client.run import Run
     from .client.search.population import PopulationBased

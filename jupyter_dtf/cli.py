@@ -274,7 +274,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _scale(arguments: argparse.Namespace) -> int:
     from .client import wording
-    from .client.known import connect
+    from .client.lookup import connect
     from .commands import arguments as reading
 
     jobs = reading.parse_jobs(arguments.jobs)
@@ -390,7 +390,7 @@ def _logs(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from .client import script_run as scripts
     from .client.cluster import Cluster
-    from .client.known import connect
+    from .client.lookup import connect
     from .commands import arguments as reading
 
     given = arguments.arguments[1:] if arguments.arguments[:1] == ["--"] else arguments.arguments

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import AllReduce
-from . import holding
+from . import held_resources
 from .answer_run import AnswerRun
+from .argument_errors import names_arguments
 from .cluster_handle import ClusterHandle
-from .named import names_arguments
 from .submitting import request_of, submit, training_jobs
 from .waiting import show_until_end, show_until_sent
 
@@ -175,7 +175,7 @@ class Answering(ClusterHandle):
         held = prepared.hold(lambda: self.client)
         program = self._with_modules(modules, prepared.program)
         run = submit(self._name, request, program, lambda run_id: AnswerRun(run_id, prepared))
-        holding.keep(run, held)
+        held_resources.keep(run, held)
         try:
             if not wait:
                 show_until_sent(run)
@@ -183,4 +183,4 @@ class Answering(ClusterHandle):
             show_until_end(run)
             return run.result()
         finally:
-            holding.let_go()
+            held_resources.let_go()

@@ -18,7 +18,7 @@ from ..errors import InvalidInput
 from .fit import check_count, keras_settings
 from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code
 from .held_generator import held_batches, is_read_once
-from .holding import Held
+from .held_resources import Held
 from .sources.dask_collections import DaskCollections
 
 

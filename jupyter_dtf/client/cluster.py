@@ -26,19 +26,19 @@ from ..schema.printable import shown_path
 from ..schema.restart import Restart
 from ..schema.run_options import RunOptions
 from ..schema.strategy import Strategy
-from . import holding, own_modules
+from . import held_resources, own_modules
 from .answering import Answering
+from .argument_errors import names_arguments
 from .feeding import fed
 from .fit_run import FitRun, name_of, seen_through
 from .found_origin import code_of, shown_arguments, source_of
-from .named import names_arguments
+from .notifications import told
 from .run import Run
 from .search.on_cluster import Searching
 from .secrets_left_out import words_without_secrets
 from .servers import Servers, address_towards
 from .session import session
 from .submitting import request_of, submit, training_jobs
-from .told import told
 from .waiting import show_until_end, show_until_sent
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class Cluster(Searching, Answering):
             raise InvalidInput(f"`main_fun` must be a function main_fun(args, ctx), got {main_fun!r:.200}")
         options.name = options.name or self._run_name(getattr(main_fun, "__name__", "program"))
         program: tuple[Any, ...] = (main_fun, (args,), {})
-        held: list[holding.Held] = []
+        held: list[held_resources.Held] = []
         feeds: list[Any] = []
         if feed is not None:
             from ..backend.task.fit.sources.stream import StreamSource
@@ -270,11 +270,11 @@ class Cluster(Searching, Answering):
             program = (run_fed, (data, main_fun, args), {})
         request = request_of(options, parameters=shown_arguments(args), code=code_of(main_fun, own=args))
         run = told(fed(feeds, lambda: submit(self._name, request, self._with_modules(modules, program), Run)), options)
-        holding.keep(run, held)
+        held_resources.keep(run, held)
         try:
             return _shown(run, wait)
         finally:
-            holding.let_go()
+            held_resources.let_go()
 
     @names_arguments
     def run_script(
@@ -511,11 +511,11 @@ class Cluster(Searching, Answering):
             )
 
         run = told(fed(job.feeds, begin), options)
-        holding.keep(run, held)
+        held_resources.keep(run, held)
         try:
             return seen_through(run, wait)
         finally:
-            holding.let_go()
+            held_resources.let_go()
 
     @names_arguments
     def servers(

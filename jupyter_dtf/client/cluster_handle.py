@@ -18,7 +18,7 @@ from ..schema import run_names
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
-from . import chosen, dask_client, own_modules, surroundings, wording
+from . import dask_client, display_hooks, notebook_cluster, own_modules, wording
 from .dashboard import dashboard_url
 from .runs_frame import Runs
 from .session import Session
@@ -216,7 +216,7 @@ class ClusterHandle:
             Unavailable: If its runs cannot be saved anywhere (a second call closes the cluster nevertheless), or it has
                 not ended after ``timeout_s`` seconds.
         """
-        chosen.forget(self._name)
+        notebook_cluster.forget(self._name)
         self._end(timeout_s)
 
     def _end(self, timeout_s: float = 30.0) -> None:
@@ -243,7 +243,7 @@ class ClusterHandle:
         atexit.register(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        if surroundings.here().returns(self._name):
+        if display_hooks.here().returns(self._name):
             return
         with contextlib.suppress(DtfError, TimeoutError):
             if self.status != ClusterState.LOST.value:  # a lost cluster stays listed until somebody has seen that
@@ -277,11 +277,11 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if chosen.name() != self._name:  # this notebook's own cluster stays for the cells below
+        if notebook_cluster.name() != self._name:  # this notebook's own cluster stays for the cells below
             self.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return surroundings.here().cluster_bundle(self)
+        return display_hooks.here().cluster_bundle(self)
 
     def __repr__(self) -> str:
         try:

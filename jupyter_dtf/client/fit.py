@@ -38,7 +38,7 @@ from . import pipeline_placement
 from .fit_data import check_batch_size, data_of, held_by, runs_own_code, split_off, validation_of
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
-from .holding import Held
+from .held_resources import Held
 
 if TYPE_CHECKING:
     from .feeding import Feed

@@ -13,7 +13,7 @@ from ..backend.task.fed_program import FIELD, Fed
 from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..errors import InvalidInput
-from .holding import Held
+from .held_resources import Held
 from .sources import SOURCES
 from .sources.dask_collections import DaskCollections
 from .sources.large_arrays import stored_array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..backend.records import submitted
+from ..backend.records import submission_files
 from ..backend.task import own_modules
 from ..backend.task.fit.job import FitJob
 from ..backend.viewer.resuming import check_goes_on
@@ -19,8 +19,8 @@ def job_of(info: RunInfo) -> PreparedFit:
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:
-        submitted.read(run_dir)  # which checks who owns it
-        function, args, _ = payload.load(submitted.program_file(run_dir))
+        submission_files.read(run_dir)  # which checks who owns it
+        function, args, _ = payload.load(submission_files.program_file(run_dir))
         if function is own_modules.run:
             _, args, _ = args[1].open()
         (job,) = args

@@ -14,7 +14,7 @@ from ..schema.restart import Restart
 from ..schema.run import RunState
 from ..schema.run_options import RunOptions
 from ..schema.search_trial import TrialInfo
-from .named import names_arguments
+from .argument_errors import names_arguments
 from .run import Run
 from .search.trial_runs import Ended, Next, Places, TrialRuns, new_id
 

@@ -25,7 +25,7 @@ from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from ..schema.trace import PROFILE_STEPS
-from . import run_profile, surroundings, wording
+from . import display_hooks, run_profile, wording
 from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .session import Session, session
@@ -506,7 +506,7 @@ class Run(NamedRun):
 
     def show(self) -> None:
         """Show the run: live plots in a notebook (a static picture where the extension is missing), else one line."""
-        surroundings.here().show(self)
+        display_hooks.here().show(self)
 
     def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
         """Open TensorBoard on this run, which may be over or go on.
@@ -539,11 +539,11 @@ class Run(NamedRun):
         Returns:
             A ``dtf.RunWidget``.
         """
-        widget: ipywidgets.VBox = surroundings.here().widget(self)
+        widget: ipywidgets.VBox = display_hooks.here().widget(self)
         return widget
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return surroundings.here().run_bundle(self)
+        return display_hooks.here().run_bundle(self)
 
     def __repr__(self) -> str:
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..backend.records import chrome_trace
 from ..errors import InvalidInput
 from ..schema.trace import MAX_STEPS, TraceData, merge, task_of
-from . import surroundings
+from . import display_hooks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ class Trace:
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        return surroundings.here().trace_bundle(self)
+        return display_hooks.here().trace_bundle(self)
 
     def __repr__(self) -> str:
         data = self.data

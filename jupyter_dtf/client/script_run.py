@@ -10,7 +10,7 @@ from pathlib import Path
 from ..backend.task.script_program import Script, is_place_flag
 from ..errors import InvalidInput, NotFound
 from ..schema.events import Note
-from . import surroundings
+from . import display_hooks
 from .following import Follower
 from .progress import note_line
 from .run import Run
@@ -48,7 +48,7 @@ def run_in_foreground(run: Run) -> None:
 
     interrupted = False
     warnings = Follower(run, warn, _REFRESH_S)
-    with surroundings.here().output_shown(run), warnings:
+    with display_hooks.here().output_shown(run), warnings:
         try:
             run.wait()
         except KeyboardInterrupt:

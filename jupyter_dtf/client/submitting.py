@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from ..backend.records import submitted
+from ..backend.records import submission_files
 from ..backend.viewer.background import off_loop
 from ..errors import DtfError, InvalidInput
 from ..schema import payload
@@ -67,7 +67,7 @@ def submit(
     data = _packed(program)
     view = session()
     view.call(lambda fleet: fleet.ready(cluster))
-    too_large = request.goes_on and data.size > submitted.MOST_BYTES and without_data is not None
+    too_large = request.goes_on and data.size > submission_files.MOST_BYTES and without_data is not None
     rest = payload.packed(without_data()) if too_large and without_data is not None else None
     run = begun(lambda fleet, opened: fleet.submit(cluster, request, data, opened), make)
     if request.goes_on:
@@ -119,7 +119,7 @@ async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payl
     """Save what a run was submitted with, once it has been sent."""
     assert sent is not None
     info = await asyncio.wrap_future(sent)
-    await off_loop(lambda: submitted.keep(Path(info.run_dir), request, program, rest))
+    await off_loop(lambda: submission_files.keep(Path(info.run_dir), request, program, rest))
 
 
 def training_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:

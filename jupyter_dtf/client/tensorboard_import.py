@@ -16,7 +16,7 @@ from ..errors import InvalidInput
 from ..schema.events import AnyEvent, Point, Points, RunChanged, encode_event, encode_points
 from ..schema.printable import printable
 from ..schema.run import RunInfo, RunState
-from .known import run as held_run
+from .lookup import run as held_run
 from .run import Run
 from .tensorboard import EVENT_FILE, needed
 

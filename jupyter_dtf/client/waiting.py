@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import wait
 
 from ..schema.events import Note
-from . import surroundings, terminal
+from . import display_hooks, terminal
 from .following import Follower
 from .progress import note_line
 from .run import Run
@@ -30,7 +30,7 @@ class Detached(KeyboardInterrupt):
 
 def show_until_end(run: Run) -> None:
     """Show the run and wait until it has ended, successful or not. Raises KeyboardInterrupt if interrupted."""
-    with surroundings.here().followed(run) as tell:
+    with display_hooks.here().followed(run) as tell:
         wait_in_foreground(run, tell)
     if run.told is not None:
         run.told.join(LAST_WORD_S)
@@ -47,7 +47,7 @@ def show_until_sent(run: Run) -> None:
     try:
         wait([run.sent], _MOMENT_S)
         if not run.sent.done():
-            with surroundings.here().sending_shown(run):
+            with display_hooks.here().sending_shown(run):
                 wait([run.sent])
     except KeyboardInterrupt:
         raise _stopped_while_sent(run, say) from None

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from .. import quiet
+from .. import tensorflow_chatter
 from ..backend.task.ports import gate
 from ..backend.task.ports.closed_ports import ClosedPorts
 from ..errors import InvalidInput, Unavailable
@@ -54,7 +54,7 @@ def serve(
         )
     place = None if cluster_spec == LOCAL else find_task(cluster_spec, job_name, task_index)
     if verbose:
-        quiet.speak()
+        tensorflow_chatter.speak()
     try:
         import tensorflow as tf
     except ImportError as error:

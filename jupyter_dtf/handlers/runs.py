@@ -113,7 +113,7 @@ class SeriesHandler(Handler):
         width: Annotated[int, "The width of the plot in pixels"] = 600,
         x: Annotated[str, "step or time"] = "step",
     ) -> SeriesMessage:
-        from ..backend.records.zoomed import zoomed_frames
+        from ..backend.records.zoomed_lines import zoomed_frames
 
         names: list[str] = decode_json(metrics.encode(), list[str])
         hub = await self.services.hub()

@@ -276,7 +276,7 @@ class Services:
 
     def _open_store(self) -> Store | None:
         from ..backend.machine import paths
-        from ..backend.records import submitted
+        from ..backend.records import submission_files
         from ..backend.records.output_files import remove_output
         from ..backend.records.store import Store
 
@@ -288,7 +288,7 @@ class Services:
                 days = self._keep_days * 86_400 if self._keep_days else None
                 runs = self._keep_runs or None
                 for run_id in store.prune(max_age_s=days, max_runs=runs, deleted_s=DELETED_KEPT_S):
-                    submitted.remove(paths.runs_dir() / run_id)
+                    submission_files.remove(paths.runs_dir() / run_id)
                     remove_output(paths.runs_dir() / run_id)
         except Unavailable as error:  # live runs can be shown without the store
             _log.warning("Past runs cannot be shown: %s", error)

@@ -75,7 +75,7 @@ def calibrate(
 
     ``call`` is as in ``describe``. Raises InvalidInput, NotFound and RunFailed.
     """
-    from ..client.known import connect
+    from ..client.lookup import connect
     from ..client.model_placement import calibration_of, start_profile
 
     run = start_profile(_model(name, namespace, call), connect(cluster), batch_size, microbatches)

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from ..client import chosen
+from ..client import notebook_cluster
 
 OWNED_VARIABLE = "JUPYTER_DTF_CLUSTER_OWNED"
 """Set by the page along with ``chosen.VARIABLE``: to the same name if the notebook's own code started the cluster."""
@@ -37,7 +37,7 @@ def is_inherited(cluster: str) -> bool:
 
 def outlives_kernel(cluster: str) -> bool:
     """Whether the kernel is only being restarted, and the page will pass the cluster on to the next one."""
-    return _restarting and OWNED_VARIABLE in os.environ and chosen.name() == cluster
+    return _restarting and OWNED_VARIABLE in os.environ and notebook_cluster.name() == cluster
 
 
 def kernel() -> Any:

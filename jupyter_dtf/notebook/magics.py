@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
 from ..backend.kinds import registry
-from ..client import surroundings
+from ..client import display_hooks
 from ..client.cluster import Cluster
 from ..client.fit_run import held
 from ..client.run import Results, Run
@@ -142,7 +142,7 @@ class DtfMagics(Magics):
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
         if not parsed.stream:
             wait_in_foreground(run, say)
-        with surroundings.here().output_shown(run):  # at the end it shows all output
+        with display_hooks.here().output_shown(run):  # at the end it shows all output
             if parsed.stream:
                 wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}

@@ -1,4 +1,4 @@
-"""How the Python API displays things in a notebook and in a terminal (implements ``client/surroundings.py``)."""
+"""How the Python API displays things in a notebook and in a terminal (implements ``client/display_hooks.py``)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..client import chosen, wording
+from ..client import notebook_cluster, wording
 from ..client.cluster import Cluster
 from ..client.session import session
 from ..client.waiting import say
@@ -78,7 +78,7 @@ def cluster(
                 "scale it, or choose another one in the toolbar."
             )
         return found
-    before = chosen.name()
+    before = notebook_cluster.name()
     made = Cluster(jobs, backend=backend, design=design, keep=keep, grace_s=grace_s, **options)
     started = use(made, owned=not keep)
     if before not in ("", started.name):
@@ -88,7 +88,7 @@ def cluster(
 
 def current() -> Cluster | None:
     """This notebook's cluster if it has one that is running or starting. Raises the same as ``dtf.connect``."""
-    name = chosen.name()
+    name = notebook_cluster.name()
     try:
         state = session().do(lambda fleet: fleet.cluster(name)).state if name else ClusterState.STOPPED
     except NotFound:
@@ -100,7 +100,7 @@ def use(cluster: Cluster, *, owned: bool = False) -> Cluster:
     """Make this the notebook's cluster. ``owned``: it was started here and ends with the kernel."""
     global _held
     _held = cluster
-    chosen.choose(cluster.name, owned=owned)
+    notebook_cluster.choose(cluster.name, owned=owned)
     return cluster
 
 

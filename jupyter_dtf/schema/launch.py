@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from . import private
+from . import private_files
 from .base import PeerStruct
 from .checkpoint import Checkpoint
 from .printable import printable
@@ -149,12 +149,12 @@ class Quiet(PeerStruct):
 
 def leave_next(spec: TaskSpec) -> None:
     """Write the specification of the next attempt into the directory of a running task. Raises OSError."""
-    private.write_file(Path(spec.task_dir) / _NEXT, msgspec.json.encode(spec))
+    private_files.write_file(Path(spec.task_dir) / _NEXT, msgspec.json.encode(spec))
 
 
 def read_next(task_dir: Path) -> TaskSpec:
     """Read what ``leave_next`` wrote last. Raises OSError."""
-    return msgspec.json.decode(private.read_file(task_dir / _NEXT), type=TaskSpec)
+    return msgspec.json.decode(private_files.read_file(task_dir / _NEXT), type=TaskSpec)
 
 
 class ProfileOrder(PeerStruct):
@@ -169,22 +169,22 @@ class ProfileOrder(PeerStruct):
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
     """Write a profile order into the directory of a running task. Raises OSError."""
-    private.write_file(task_dir / _PROFILE, msgspec.json.encode(order))
+    private_files.write_file(task_dir / _PROFILE, msgspec.json.encode(order))
 
 
 def read_profile(task_dir: Path) -> ProfileOrder:
     """Read what ``leave_profile`` wrote last. Raises OSError."""
-    return msgspec.json.decode(private.read_file(task_dir / _PROFILE), type=ProfileOrder)
+    return msgspec.json.decode(private_files.read_file(task_dir / _PROFILE), type=ProfileOrder)
 
 
 def leave_without(task_dir: Path, tasks: list[str]) -> None:
     """Write into the directory of a task that lives which lost tasks there is no room for. Raises OSError."""
-    private.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
+    private_files.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
 
 
 def read_without(task_dir: Path) -> frozenset[str]:
     """What ``leave_without`` has written last. Raises OSError."""
-    return msgspec.json.decode(private.read_file(task_dir / _WITHOUT), type=frozenset[str])
+    return msgspec.json.decode(private_files.read_file(task_dir / _WITHOUT), type=frozenset[str])
 
 
 class Pace(PeerStruct):
@@ -204,7 +204,7 @@ def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
     """Write a task's outcome into its directory, atomically."""
     for field in ("message", "traceback", "error"):
         setattr(outcome, field, printable(getattr(outcome, field), MOST_TOLD))
-    private.write_file(task_dir / _OUTCOME, msgspec.msgpack.encode(outcome))
+    private_files.write_file(task_dir / _OUTCOME, msgspec.msgpack.encode(outcome))
 
 
 def read_outcome(task_dir: Path) -> Outcome | None:

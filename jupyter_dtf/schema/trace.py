@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InvalidInput
-from . import private
+from . import private_files
 from .base import PeerStruct
 
 MAX_STEPS = 100
@@ -88,8 +88,8 @@ def leave_placement(run_dir: Path, data: PeerStruct) -> None:
 
 
 def _leave(path: Path, data: PeerStruct) -> None:
-    private.make_dir(path.parent)
-    private.write_file(path, msgspec.json.encode(data))
+    private_files.make_dir(path.parent)
+    private_files.write_file(path, msgspec.json.encode(data))
 
 
 def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:

@@ -22,7 +22,7 @@ import pytest
 
 import jupyter_dtf as dtf
 
-from .. import installed
+from .. import entry_points
 from ..backend.kinds import registry
 from ..backend.kinds.base import Kind
 from ..client.session import session
@@ -55,7 +55,7 @@ class KindContract:
 
     @pytest.fixture
     def made(self) -> Kind:
-        installed.points.cache_clear()
+        entry_points.points.cache_clear()
         found = registry.kinds()
         assert self.kind in found, f"no entry point {self.kind!r} in {registry.GROUP}: install the package"
         return found[self.kind]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dtf import installed
+from jupyter_dtf import entry_points
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jupyter_dtf"
@@ -104,11 +104,14 @@ NAMED = {
     ("jupyter_dtf/compat/tensorflow_on_spark/__init__.py", "import_module"): "as Horovod's",
     ("jupyter_dtf/compat/tensorflow_on_spark/install.py", "import_module"): "from a table of its own modules",
     # Sent as text to a Dask worker, which may lack the package.
-    ("jupyter_dtf/backend/host/visitor.py", "import_module"): "the package, where it is",
-    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf._version"): "which one that is",
-    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf.backend.host.host"): "the host",
-    ("jupyter_dtf/backend/host/visitor.py", "jupyter_dtf.quiet"): "undone",
-    ("jupyter_dtf/backend/cluster/guest.py", "jupyter_dtf.client.cluster"): "whether a person has imported it there",
+    ("jupyter_dtf/backend/host/external_worker.py", "import_module"): "the package, where it is",
+    ("jupyter_dtf/backend/host/external_worker.py", "jupyter_dtf._version"): "which one that is",
+    ("jupyter_dtf/backend/host/external_worker.py", "jupyter_dtf.backend.host.host"): "the host",
+    ("jupyter_dtf/backend/host/external_worker.py", "jupyter_dtf.tensorflow_chatter"): "undone",
+    (
+        "jupyter_dtf/backend/cluster/external_scheduler.py",
+        "jupyter_dtf.client.cluster",
+    ): "whether a person has imported it there",
     # Other processes, which share no import with the one that starts them.
     ("jupyter_dtf/backend/viewer/starting.py", "jupyter_dtf.backend.cluster.cluster_process"): "the cluster process",
     ("jupyter_dtf/backend/host/warm_client.py", "jupyter_dtf.backend.task.warm"): "the warm process",
@@ -125,7 +128,7 @@ NAMED = {
 }  # fmt: skip
 """Who may import or start something by a string, what, and why: no contract sees it.
 
-What stands above a room, or outside of the project, is found by its entry point (``jupyter_dtf/installed.py``)."""
+What stands above a room, or outside of the project, is found by its entry point (``jupyter_dtf/entry_points.py``)."""
 
 BY_STRING = {"import_module", "__import__", "run_module", "run_path", "load_source", "spec_from_file_location"}
 
@@ -150,7 +153,7 @@ def named_by_strings(source: str) -> Iterator[str]:
 def test_nothing_is_imported_or_started_by_a_string() -> None:
     found = {(name, what) for name, path in FILES.items() for what in named_by_strings(path.read_text())}
     unexplained = sorted(found - set(NAMED))
-    assert not unexplained, f"import it, or find it by an entry point (jupyter_dtf/installed.py): {unexplained}"
+    assert not unexplained, f"import it, or find it by an entry point (jupyter_dtf/entry_points.py): {unexplained}"
     assert not sorted(set(NAMED) - found), "an exception that nobody needs any more"
 
 
@@ -178,8 +181,8 @@ def test_every_entry_point_leads_somewhere() -> None:
     for group, offered in groups.items():
         for name, value in offered.items():
             assert value.partition(":")[0] in MODULES, name
-            installed.points.cache_clear()
-            assert installed.point(group, name).value == value, installed.reinstall()
+            entry_points.points.cache_clear()
+            assert entry_points.point(group, name).value == value, entry_points.reinstall()
 
 
 def calls_itself_pure(name: str) -> bool:

@@ -26,9 +26,9 @@ from ...schema.cluster_request import ClusterRequest
 from ...schema.run import RunDescriptor
 from ..host.warm_client import start_warm
 from ..kinds import registry
-from ..kinds.resting import rest_of
-from ..machine import family, paths
-from ..machine.mark import Mark
+from ..kinds.idle_release import rest_of
+from ..machine import cluster_processes, paths
+from ..machine.visibility_mark import Mark
 from ..viewer import connections
 
 logger = logging.getLogger(__name__)
@@ -80,8 +80,8 @@ class ClusterProcess:
         # This comes first because it takes longest and is independent of Dask's start. On other machines, the hosts
         # start their own.
         shared = paths.shared_memory_dir(self._token)
-        claims = [family.claim(directory) for directory in (self._directory, shared)]
-        sweeping = asyncio.create_task(asyncio.to_thread(family.sweep))
+        claims = [cluster_processes.claim(directory) for directory in (self._directory, shared)]
+        sweeping = asyncio.create_task(asyncio.to_thread(cluster_processes.sweep))
         warm = start_warm(self._directory, shared) if self._kind.is_here else None
         try:
             await asyncio.to_thread(paths.close_to_others)
@@ -91,23 +91,24 @@ class ClusterProcess:
             if warm is not None:
                 warm.kill()  # all hosts are gone; it would exit by itself, but only after importing TensorFlow
                 await asyncio.to_thread(warm.wait)
-            await asyncio.to_thread(family.end, self._token, but=_helpers())  # whatever did not end when asked to
-            family.remove([self._directory, shared])
+            # Whatever did not end when asked to:
+            await asyncio.to_thread(cluster_processes.end, self._token, but=_helpers())
+            cluster_processes.remove([self._directory, shared])
             for claim in claims:
                 os.close(claim)
 
     async def _serve(self) -> None:
         import dask.config
 
-        from ..records import submitted
+        from ..records import submission_files
         from ..records.archive import Archive
         from ..records.store import Store
         from .certificates import temporary_security
-        from .coming import ComingTold
-        from .held_link import HeldLink
-        from .output_elsewhere import OutputElsewhere
+        from .reconnecting_link import HeldLink
+        from .remote_output import OutputElsewhere
         from .saving import Saving
         from .sizing import Sizing
+        from .starting_hosts import ComingTold
 
         # There is no other way to set the scheduler's directory, which would otherwise be shared with everybody.
         dask.config.set({**QUIET_DASK, "temporary-directory": str(self._directory)})
@@ -129,7 +130,7 @@ class ClusterProcess:
             link = await HeldLink.open(self._connection, on_message, lost.set, why_gone)
             saving = Saving(archive, link, self._connection)
             archive.on_change = saving.look
-            archive.on_end = submitted.forget_if_useless
+            archive.on_end = submission_files.forget_if_useless
             await archive.open()
             coming = ComingTold(cluster, link)
             if sizing is not None:
@@ -176,7 +177,7 @@ class ClusterProcess:
             self._write_connection()
 
     async def _install_controller(self, cluster: Any) -> None:
-        from ..kinds.elsewhere import register
+        from ..kinds.remote_scheduler import register
         from .controller import Controller
         from .settings import ControllerSettings
 

@@ -34,22 +34,22 @@ from ..machine import paths
 from ..machine.versions import read_versions
 from ..records.ring import Machines
 from ..viewer.background import Background
-from .awake import stay_awake
-from .checkups import Checkups
+from .cluster_checks import Checkups
 from .cluster_runs import Runs
-from .coming import ComingHosts
 from .driver import Driver
-from .guest import Guest
-from .held_up import HeldUp
+from .external_scheduler import Guest
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .idle import Countdown
 from .installation import NAME, Installation
-from .left_alone import LeftAlone
+from .keep_alive import stay_awake
 from .open_ports import open_ports
 from .preemption import Preemption
+from .self_shutdown import LeftAlone
 from .settings import ControllerSettings
+from .slow_tasks import HeldUp
 from .standing_warnings import StandingWarnings
+from .starting_hosts import ComingHosts
 from .streams import Viewers
 from .submission import Submission
 from .task_assignment import RESTING, TaskAssignment

@@ -18,18 +18,18 @@ from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask, crowding, without_gpu
 from ..viewer.background import Background
 from .active_run import Run, predicate
-from .checkups import Checkups
+from .cluster_checks import Checkups
 from .gang import ask_hosts, places, task_specs
-from .grace import is_spent
-from .growing import Growing
+from .grace_period import is_spent
 from .host_versions import HostVersions
 from .host_watch import HostWatch
-from .parcel import Parcel, hosts_of
 from .pausing import Pausing
 from .profiling import Profiling
+from .program_transfer import Parcel, hosts_of
+from .regrowth import Growing
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Ready, Restarts, not_started
-from .room import Room
+from .run_queue import Room
 from .task_assignment import RESTING, TaskAssignment
 
 logger = logging.getLogger(__name__)

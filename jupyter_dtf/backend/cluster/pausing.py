@@ -9,8 +9,8 @@ from ...errors import Conflict, Unavailable
 from ...schema.run import RunState
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
-from .grace import is_spent
-from .parcel import Parcel
+from .grace_period import is_spent
+from .program_transfer import Parcel
 
 GRACE_S = 60.0
 """How long tasks may take to reach the end of a step before they are killed. If they are, the work since the last

@@ -24,7 +24,7 @@ from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .gang import ask_hosts, link_of, places
 from .host_watch import HostWatch
-from .parcel import Parcel
+from .program_transfer import Parcel
 from .restarts import AGAIN_S
 from .task_assignment import TaskAssignment
 

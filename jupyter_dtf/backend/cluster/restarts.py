@@ -17,8 +17,8 @@ from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask, ranked
 from .active_run import Run, predicate
 from .host_watch import HostWatch
-from .parcel import Parcel
-from .room import Room, check_fits
+from .program_transfer import Parcel
+from .run_queue import Room, check_fits
 from .task_assignment import TaskAssignment
 
 KILL_GRACE_S = 3.0

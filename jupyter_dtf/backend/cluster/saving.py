@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ClusterLost, DtfError, Unavailable
-from ...schema import private
+from ...schema import private_files
 from ...schema.base import convert
 from ...schema.run import RunDescriptor
 from ..machine import paths
 from ..records.archive import Archive
 from ..viewer.connections import Connection
 from ..viewer.link import Link
-from .held_link import HeldLink
+from .reconnecting_link import HeldLink
 from .streams import ARCHIVE
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Saving:
         for parent in (Path(tempfile.gettempdir()), Path.home()):
             directory = parent / f"jupyter_dtf-{os.getuid()}-saved-{self._connection.name}-{stamp}"
             try:
-                private.own_dir(directory)
+                private_files.own_dir(directory)
                 await self._archive.save_to(directory / paths.store_path().name, logs, submitted)
             except (Unavailable, OSError) as error:
                 refusals.append(str(error))

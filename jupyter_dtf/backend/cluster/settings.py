@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ...schema.cluster_request import ClusterRequest
-from ..machine.mark import Mark
+from ..machine.visibility_mark import Mark
 from ..planning.launch_plan import HostLayout
 from ..planning.task_defaults import TaskDefaults
 

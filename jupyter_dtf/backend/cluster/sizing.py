@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import DtfError
-from ..kinds.resting import Rest
+from ..kinds.idle_release import Rest
 from ..viewer.background import Background
-from .coming import ComingTold
-from .held_link import HeldLink
+from .reconnecting_link import HeldLink
+from .starting_hosts import ComingTold
 
 logger = logging.getLogger(__name__)
 

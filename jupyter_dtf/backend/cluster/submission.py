@@ -22,8 +22,8 @@ from ..machine import paths
 from ..planning.check_design import drawn
 from .active_run import Run
 from .cluster_runs import Runs
-from .parcel import Parcel
-from .room import check_fits
+from .program_transfer import Parcel
+from .run_queue import check_fits
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
 from .task_assignment import TaskAssignment

@@ -25,8 +25,8 @@ from ..planning.launch_plan import (
     slots,
     without_gpu,
 )
-from ..planning.take_places import places_of
 from ..planning.task_defaults import TaskDefaults
+from ..planning.trial_places import places_of
 from .active_run import Run
 from .gang import ask_hosts, by_job
 

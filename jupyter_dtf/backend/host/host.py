@@ -19,31 +19,31 @@ from distributed import Worker
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from ...errors import Unavailable
-from ...schema import private, protocol
+from ...schema import private_files, protocol
 from ...schema.base import to_plain
+from ...schema.disk_space import refusal
 from ...schema.hosts import host_name
 from ...schema.launch import ProfileOrder, TaskSpec, of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import scoped
-from ...schema.room import refusal
 from ..kinds.base import NOTICE, SLOTS
 from ..kinds.dask_http import silence
-from ..machine import family, paths
+from ..machine import cluster_processes, paths
 from ..machine.figures import Figures
 from ..machine.gpu_sensors import GpuSensors
 from ..machine.gpus import read_gpus
-from ..machine.mark import Mark
-from ..machine.meeting_place import answer, read_word
 from ..machine.oom import OomWatch
 from ..machine.processes import stat_of
+from ..machine.shared_directory import answer, read_word
 from ..machine.versions import read_versions
+from ..machine.visibility_mark import Mark
 from ..planning.host_findings import worse
 from .feeding import Feeding
 from .host_checks import HostChecks
 from .host_load import HostLoad
 from .host_run import ADVICE, HostRun
 from .host_task import HostTask
-from .notice import Notice
+from .preemption_notice import Notice
 from .task_exits import TaskExits
 from .task_watch import LOOK_S, Gaps
 from .warm_keeper import WarmKeeper
@@ -89,7 +89,7 @@ class Host(WorkerPlugin):
         self._is_gone = False
         self._directory = paths.machine_dir(self._token)
         self._shared = paths.shared_memory_dir(self._token)
-        self._claims = [family.claim(directory) for directory in (self._directory, self._shared)]
+        self._claims = [cluster_processes.claim(directory) for directory in (self._directory, self._shared)]
         self._sees_runs = self._mark.is_seen
         self._runs: dict[str, HostRun] = {}
         self._oom = OomWatch()
@@ -158,7 +158,7 @@ class Host(WorkerPlugin):
             os.close(claim)
         if self._scope:  # nobody else cleans up on this machine
             for directory in (self._directory, self._shared):
-                await asyncio.to_thread(family.sweep_one, directory)
+                await asyncio.to_thread(cluster_processes.sweep_one, directory)
 
     def _on_warm(self, message: dict[str, Any]) -> None:
         task = self._task(message["id"]) if "id" in message else None
@@ -252,12 +252,12 @@ class Host(WorkerPlugin):
             raise Unavailable(_GIVEN_UP)
         path = Path(program) if program else run.directory / "payload"
         try:
-            private.make_dir(run.directory)
+            private_files.make_dir(run.directory)
             if payload:
-                await asyncio.to_thread(private.write_file, path, payload)
+                await asyncio.to_thread(private_files.write_file, path, payload)
             if self._runs.get(run_id) is not run:
                 raise Unavailable(_GIVEN_UP)
-            shared = private.own_dir(run.shared)
+            shared = private_files.own_dir(run.shared)
             for data in specs:
                 spec = msgspec.json.decode(data, type=TaskSpec)
                 if spec.joins and (task := run.tasks.get(spec.task)) is not None:
@@ -296,8 +296,8 @@ class Host(WorkerPlugin):
         name = spec.task.replace(":", "-")
         # If the task had another process before, that one's directory may hold its outcome.
         spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
-        spec_path = private.make_dir(Path(spec.task_dir)) / "spec.json"
-        private.write_file(spec_path, msgspec.json.encode(spec))
+        spec_path = private_files.make_dir(Path(spec.task_dir)) / "spec.json"
+        private_files.write_file(spec_path, msgspec.json.encode(spec))
         tell = partial(self._tell_event, spec.run_id)
         task = HostTask(spec, spec.id, tell, keeps_output=self._sees_runs)
         run.tasks[spec.task] = task

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import Unavailable
-from ...schema import private
-from ...schema.room import refusal
-from ..machine import meeting_place
-from ..machine.meeting_place import MeetingPlace
+from ...schema import private_files
+from ...schema.disk_space import refusal
+from ..machine import shared_directory
+from ..machine.shared_directory import MeetingPlace
 from .host_task import HostTask
 
 ADVICE = "set TMPDIR before the cluster is started"
@@ -62,8 +62,8 @@ class HostRun:
         """
         try:
             if self._received is None:
-                self._received = MeetingPlace(private.make_dir(self.directory))
-                os.close(meeting_place.create(self._received.directory))
+                self._received = MeetingPlace(private_files.make_dir(self.directory))
+                os.close(shared_directory.create(self._received.directory))
             _append(self._received.program, at, data)
         except OSError as error:
             raise Unavailable(refusal(self.directory, "The program", error, advice=ADVICE)) from None
@@ -90,6 +90,6 @@ def _append(path: Path, at: int, data: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.lseek(descriptor, at, os.SEEK_SET)
-        meeting_place.write(descriptor, data)
+        shared_directory.write(descriptor, data)
     finally:
         os.close(descriptor)

@@ -3,10 +3,10 @@
 Whether a task that sends heartbeats but does nothing is stalled depends on the others
 (``backend/cluster/stalls.py``).
 
-A thread of each task sends heartbeats (``backend/task/pulse.py``). A task too busy to send them uses CPU time, and one
-held by a debugger is traced, so neither counts as frozen. Time in which nobody looked, because this process itself was
-delayed, does not count, but earlier observations do: otherwise nothing would ever be detected on an overloaded machine.
-After the machine slept, everything starts over.
+A thread of each task sends heartbeats (``backend/task/heartbeat.py``). A task too busy to send them uses CPU time, and
+one held by a debugger is traced, so neither counts as frozen. Time in which nobody looked, because this process itself
+was delayed, does not count, but earlier observations do: otherwise nothing would ever be detected on an overloaded
+machine. After the machine slept, everything starts over.
 """
 
 from __future__ import annotations

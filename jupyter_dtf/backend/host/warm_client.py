@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...schema import private
+from ...schema import private_files
 from ...schema.launch import remove_runs_of
-from ..machine import children, family
+from ..machine import children, cluster_processes
 from ..machine.processes import stat_of
 
 logger = logging.getLogger(__name__)
@@ -47,19 +47,19 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """
     path = directory / SOCKET
     token = directory.name
-    with private.open_file(directory / "warm.lock") as lock:
+    with private_files.open_file(directory / "warm.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _answers(path):
             return None
         path.unlink(missing_ok=True)
-        family.end(token, warm_only=True)
+        cluster_processes.end(token, warm_only=True)
         _remove_runs_of_the_dead(directory, shared)
         claims: list[int] = []
         try:
-            claims += [family.claim(directory), family.claim(shared)]
+            claims += [cluster_processes.claim(directory), cluster_processes.claim(shared)]
             with (
                 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
-                private.open_file(directory / LOG, os.O_APPEND) as log,
+                private_files.open_file(directory / LOG, os.O_APPEND) as log,
             ):
                 listener.bind(str(path))
                 path.chmod(0o600)
@@ -77,9 +77,9 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
                     stderr=log,
                     pass_fds=[listener.fileno(), *claims],
                     start_new_session=True,
-                    env=family.environment(token, warm=True),
+                    env=cluster_processes.environment(token, warm=True),
                 )
-            private.write_file(directory / PID, str(process.pid).encode())
+            private_files.write_file(directory / PID, str(process.pid).encode())
             return process
         finally:
             for claim in claims:  # the warm process has them now

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ...errors import InvalidInput
 from ...schema.api import FieldInfo
 from ...schema.hosts import HostDesign
-from . import resting
+from . import idle_release
 from .base import Kind
 from .gateway_fields import BASIC, FIELDS
 
@@ -35,7 +35,7 @@ class GatewayKind(Kind):
         return ""
 
     def fields(self) -> list[FieldInfo]:
-        return [*FIELDS, *resting.fields()]
+        return [*FIELDS, *idle_release.fields()]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return -(-sum(jobs.values()) // int(options["tasks_per_worker"]))

@@ -20,8 +20,8 @@ from ...errors import DtfError, Unavailable
 from ...schema.machines import ComingHost
 from . import gateway_client, registry
 from .base import ENDED, Kind
-from .elsewhere import ElsewhereCluster
 from .relay import Relay, Streams
+from .remote_scheduler import ElsewhereCluster
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 
-from ..machine import family
+from ..machine import cluster_processes
 from . import ssh_keeper, ssh_nanny
 from .base import NOTICES
 
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
         "patience_s": asked.death_timeout,
     }
     token = settings["token"]
-    environment = {family.VARIABLE: token, ssh_keeper.KEEPER: mine}
+    environment = {cluster_processes.VARIABLE: token, ssh_keeper.KEEPER: mine}
     nanny = ssh_keeper.start({"module": ssh_nanny.__name__, "settings": settings, "environment": environment})
 
     started.append(nanny)

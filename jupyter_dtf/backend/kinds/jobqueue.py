@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import InvalidInput
 from ...schema.api import FieldInfo
 from ...schema.hosts import HostDesign
-from . import resting
+from . import idle_release
 from .base import Kind
 
 GIB = 1 << 30
@@ -110,7 +110,7 @@ class JobQueueKind(Kind):
                 help="Seen here and by the nodes at the same path: the certificates and the jobs' output are put "
                 "there, for as long as the cluster lives. Empty: where runs are kept.",
             ),
-            *resting.fields(),
+            *idle_release.fields(),
         ]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:

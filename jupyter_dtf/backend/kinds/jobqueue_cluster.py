@@ -25,7 +25,7 @@ from distributed.utils import get_ip, get_ip_interface
 
 from ...errors import InvalidInput, Unavailable
 from ...schema.machines import ComingHost
-from ..machine import family, paths
+from ..machine import cluster_processes, paths
 from . import jobqueue_jobs
 from .base import ENDED
 from .dask_http import SilentScheduler
@@ -135,7 +135,9 @@ class WatchedJob(ProcessInterface):
 
 async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
     """Run a command and return its status and output. The job must not inherit the cluster's family variable."""
-    environment = {name: value for name, value in os.environ.items() if name not in (family.VARIABLE, paths.MACHINE)}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in (cluster_processes.VARIABLE, paths.MACHINE)
+    }
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
@@ -325,9 +327,9 @@ def _prepare(options: Mapping[str, Any], security: Any, token: str) -> tuple[Pat
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in parent.iterdir():
             with contextlib.suppress(OSError):
-                family.sweep_one(left)
+                cluster_processes.sweep_one(left)
         shared = parent / token
-        claim = family.claim(shared)
+        claim = cluster_processes.claim(shared)
         (shared / LOGS).mkdir()
         settings = shared / SETTINGS
         settings.touch(mode=0o600)

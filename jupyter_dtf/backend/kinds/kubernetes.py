@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import InvalidInput
 from ...schema.api import FieldInfo
 from ...schema.hosts import HostDesign
-from . import resting
+from . import idle_release
 from .base import Kind
 
 PORT_FORWARD, SERVICE, LOAD_BALANCER = "port-forward", "service", "load-balancer"
@@ -75,7 +75,7 @@ class KubernetesKind(Kind):
             ),
             text("kubeconfig", "Kubeconfig", "Empty: KUBECONFIG, else ~/.kube/config, else that of a pod."),
             text("context", "Context", "Of the kubeconfig. Empty: its current one."),
-            *resting.fields(),
+            *idle_release.fields(),
         ]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:

@@ -15,9 +15,9 @@ from kr8s.asyncio.objects import Pod
 from ...errors import DtfError, InvalidInput, NotFound, Unavailable
 from ...schema.machines import ComingHost
 from . import kubernetes_api, kubernetes_pods, kubernetes_spec, pod_health
-from .elsewhere import ElsewhereCluster
 from .kubernetes_api import APPS, CORE, DASK, KubernetesApi
 from .node_settings import node_settings
+from .remote_scheduler import ElsewhereCluster
 
 logger = logging.getLogger(__name__)
 

@@ -66,7 +66,7 @@ class LocalKind(Kind):
 
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
         from .dask_http import SilentNanny, SilentScheduler
-        from .kept_cluster import KeptCluster
+        from .durable_cluster import KeptCluster
 
         hosts = options["hosts"]
         cores = len(os.sched_getaffinity(0))

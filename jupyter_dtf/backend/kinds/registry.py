@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from ... import installed
+from ... import entry_points
 from ...errors import InvalidInput, NotFound, Unavailable
 from ...schema.api import FieldInfo, KindInfo
 from ...schema.cluster import USUAL_JOBS
@@ -41,7 +41,7 @@ class _Unusable(Kind):
 
 def kinds() -> dict[str, Kind]:
     """Return all installed kinds by name. Never raises: an unusable kind reports the problem with ``lacks``."""
-    return {name: _made(point) for name, point in installed.points(GROUP).items()}
+    return {name: _made(point) for name, point in entry_points.points(GROUP).items()}
 
 
 def _made(point: EntryPoint) -> Kind:
@@ -54,8 +54,8 @@ def _made(point: EntryPoint) -> Kind:
         check_name(f"{kind.kind}-1")  # the default name of its clusters
         return kind
     except Exception as error:  # third-party code may raise anything
-        if installed.is_ours(point):
-            return _Unusable(point.name, f"{point.value} is not there ({error}). {installed.reinstall()}")
+        if entry_points.is_ours(point):
+            return _Unusable(point.name, f"{point.value} is not there ({error}). {entry_points.reinstall()}")
         package = point.dist.name if point.dist is not None else "its package"
         return _Unusable(point.name, f"{package} offers it and cannot be used: {type(error).__name__}: {error}")
 
@@ -74,10 +74,10 @@ def find_kind(name: str) -> Kind:
     """Return a kind. Raises NotFound if it is not installed, Unavailable if it cannot be used here."""
     found = kinds()
     if name not in found:  # it may have just been installed
-        installed.points.cache_clear()
+        entry_points.points.cache_clear()
         found = kinds()
     if not found:
-        raise Unavailable(f"No kind of cluster is installed. {installed.reinstall()}")
+        raise Unavailable(f"No kind of cluster is installed. {entry_points.reinstall()}")
     if name not in found:
         raise NotFound(f"The kind of a cluster must be one of {', '.join(found)}, got {name!r}")
     if lacking := found[name].lacks():

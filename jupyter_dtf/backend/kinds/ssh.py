@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import InvalidInput
 from ...schema.api import FieldInfo
 from ...schema.hosts import HostDesign
-from . import resting, ssh_entries
+from . import idle_release, ssh_entries
 from .base import Kind
 
 STRICT, ACCEPT_NEW = "strict", "accept-new"
@@ -107,7 +107,7 @@ class SshKind(Kind):
                 minimum=0,
                 help="Dask's limit for its own data. 0: the host's memory.",
             ),
-            *resting.fields(),
+            *idle_release.fields(),
         ]
 
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:

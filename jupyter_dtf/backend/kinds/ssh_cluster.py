@@ -20,7 +20,7 @@ from distributed.utils import get_ip_interface
 
 from ...errors import InvalidInput, Unavailable
 from ...schema.machines import ComingHost
-from ..machine import family, paths
+from ..machine import cluster_processes, paths
 from . import ssh_entries, ssh_keeper
 from .dask_http import SilentScheduler
 from .ssh_connection import HostProblem, Keeper
@@ -157,7 +157,7 @@ class SshWorker(ProcessInterface):
             "patience_s": PATIENCE_S,
         }
         environment = {
-            family.VARIABLE: setting.token,
+            cluster_processes.VARIABLE: setting.token,
             ssh_keeper.KEEPER: secrets.token_hex(8),
             paths.MACHINE: setting.machine_of(keeper),
         }

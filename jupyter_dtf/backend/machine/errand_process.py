@@ -14,7 +14,7 @@ import os
 import signal
 from typing import Any, TypeVar
 
-from ... import errors, installed
+from ... import entry_points, errors
 from ...errors import DtfError, InvalidInput, Unavailable
 from ...schema.api import ErrorInfo
 from ...schema.base import decode_json, encode_json
@@ -49,7 +49,7 @@ async def send(errand: str, argument: Any, answer: type[T], *words: str) -> T:
         Unavailable: If the subprocess died (with its last line of output), or the errand is not installed.
         DtfError: Whatever the errand itself raised.
     """
-    module = installed.point(GROUP, errand).value
+    module = entry_points.point(GROUP, errand).value
     process = await asyncio.create_subprocess_exec(
         *children.command(module, *words),
         stdin=asyncio.subprocess.PIPE,

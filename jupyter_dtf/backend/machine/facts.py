@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from ...schema.checkup import Room
-from ...schema.room import nearest
+from ...schema.disk_space import nearest
 from . import paths
 from .versions import TENSORFLOW, installed_version
 

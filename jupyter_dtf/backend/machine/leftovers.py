@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from ...schema.base import PeerStruct
-from . import family, paths
+from . import cluster_processes, paths
 from .processes import stat_of
 
 _TOKEN = re.compile("[0-9a-f]{12}")
@@ -49,11 +49,11 @@ def find(alive: Collection[str] = ()) -> list[LeftOver]:
     found: dict[str, LeftOver] = {}
     living = set(alive)
     for directory in _directories():
-        if family.is_claimed(directory) or _is_young(directory):
+        if cluster_processes.is_claimed(directory) or _is_young(directory):
             living.add(directory.name)
         else:
             found.setdefault(directory.name, LeftOver(token=directory.name)).directories.append(str(directory))
-    for token, pids in family.all_members().items():
+    for token, pids in cluster_processes.all_members().items():
         if any(_is_head(pid) or _age_s(pid) < _YOUNG_S for pid in pids):
             living.add(token)
         else:
@@ -65,9 +65,9 @@ def remove(left: Iterable[LeftOver]) -> list[LeftOver]:
     """Remove leftovers. Returns what could not be removed."""
     stays = []
     for each in left:
-        there = family.end(each.token) if each.processes else []
+        there = cluster_processes.end(each.token) if each.processes else []
         for directory in each.directories:
-            if not family.sweep_one(Path(directory)):  # it has never been claimed
+            if not cluster_processes.sweep_one(Path(directory)):  # it has never been claimed
                 shutil.rmtree(directory, ignore_errors=True)
         directories = [directory for directory in each.directories if Path(directory).exists()]
         if there or directories:
@@ -85,7 +85,7 @@ def _directories() -> list[Path]:
 
 def _is_young(directory: Path) -> bool:
     try:
-        return time.time() - directory.stat().st_mtime < _YOUNG_S and not (directory / family.LOCK).exists()
+        return time.time() - directory.stat().st_mtime < _YOUNG_S and not (directory / cluster_processes.LOCK).exists()
     except OSError:
         return True
 

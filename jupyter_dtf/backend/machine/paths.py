@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import Unavailable
-from ...schema import private
-from ...schema.room import FULL, refusal
+from ...schema import private_files
+from ...schema.disk_space import FULL, refusal
 
 _OURS = ("jobs", "runs", "templates")
 """Prefixes of the names of our files in ``data_dir()``."""
@@ -92,16 +92,16 @@ def close_to_others() -> None:
     data = data_dir()
     ours = [path for path in _inside(data) if path.name.startswith(_OURS)]
     if "JUPYTER_DTF_DATA_DIR" not in os.environ or len(ours) == len(list(_inside(data))):
-        private.close(data)
+        private_files.close(data)
     for path in (*ours, *_inside(connections_dir())):
-        private.close(path)
+        private_files.close(path)
     for path in _inside(runs_dir()):
-        if private.close(path):
-            private.close_tree(path)
+        if private_files.close(path):
+            private_files.close_tree(path)
     for root in family_parents():
-        private.close(root)
+        private_files.close(root)
         for path in _inside(root):
-            private.close(path)
+            private_files.close(path)
 
 
 def _inside(directory: Path) -> Iterator[Path]:
@@ -141,7 +141,7 @@ def check_writable() -> None:
 def _own_dir(path: Path) -> Path:
     """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to somebody else."""
     try:
-        return private.own_dir(path)
+        return private_files.own_dir(path)
     except OSError as error:
         raise Unavailable(refusal(path, "A directory of jupyter_dtf", error, advice=_advice(path))) from error
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schema.graph import LayerGraph
+from ...schema.one_f_one_b import Turns
 from ...schema.placement import Link, Placement
-from ...schema.turns import Turns
 from .costs import Floats, ordered
 from .networks import Fabric
+from .placed_layers import OF_INPUTS
 from .prediction import copying_s
 from .schedule import UPDATE, Segment, play
-from .spread import OF_INPUTS
 from .workload import Workload
 
 _MOST_PLAYED = 2_000

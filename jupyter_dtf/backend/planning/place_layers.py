@@ -1,9 +1,9 @@
 """Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
 
 The layers are sorted topologically and cut into stages (``stages.py``), once counting transfers as work and once not.
-Other candidates are the obvious simple placements (``simple_ways.py``) and the existing one. The
+Other candidates are the obvious simple placements (``baseline_placements.py``) and the existing one. The
 candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
-(``judging.py``). Layers larger than any device are split; pinned layers stay where they are.
+(``placement_search.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ...errors import InvalidInput
 from ...schema.graph import LayerGraph
 from ...schema.placement import SPLITTABLE, Calibration, Device, Link, Placement
 from ...schema.sizes import bytes_
+from .baseline_placements import simple_ways
 from .costs import Costs, check_places, costs, measured
-from .judging import Judge
-from .simple_ways import simple_ways
-from .spread import largest_source
+from .placed_layers import largest_source
+from .placement_search import Judge
 from .stages import ways
 from .unused_devices import MOST_LAYERS, ways_with
 

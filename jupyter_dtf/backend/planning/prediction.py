@@ -1,7 +1,8 @@
 """Predicts the time, memory and traffic of a step of a placed model. Pure.
 
 Any placement can be predicted: stages, layers that go back and forth, layers with split columns, replicas. What a
-device computes without waiting for others is merged (``spread.py``), and the step is simulated (``schedule.py``).
+device computes without waiting for others is merged (``placed_layers.py``), and the step is simulated
+(``schedule.py``).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ...schema.graph import LayerGraph
 from ...schema.placement import Calibration, Device, DeviceLoad, Link, Placement, Prediction, Slot
 from ...schema.sizes import bytes_
 from .costs import Costs, costs, measured
+from .placed_layers import Spread
 from .schedule import Busy, play
-from .spread import Spread
 
 COPYING_BYTES_PER_S = 2e9
 """The rate at which a core copies a tensor that it sends or receives, if the link is not the bottleneck."""

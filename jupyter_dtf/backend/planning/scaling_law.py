@@ -11,7 +11,7 @@ from ...schema.forecast import ForecastSettings
 from ...schema.graph import LayerGraph
 from ...schema.placement import Link
 from . import servers_law
-from .exchange import overlapped
+from .allreduce_time import overlapped
 from .networks import Fabric
 from .order_statistics import slowest
 from .pipeline_law import Layered, Staged

@@ -1,6 +1,6 @@
 """Simulates a step of a pipeline: which device is busy when. Pure.
 
-One forward, one backward: every device runs its passes in the order of their turns (``schema/turns.py``).
+One forward, one backward: every device runs its passes in the order of their turns (``schema/one_f_one_b.py``).
 
 Fill and drain: every segment of layers runs the forward passes of its microbatches in order, and after all those of its
 device the backward passes in the same order; then the device updates its weights. A device does one thing at a time,
@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...schema.one_f_one_b import Turns
 from ...schema.placement import Link
-from ...schema.turns import Turns
 
 FORWARD, BACKWARD, UPDATE = ("forward", "backward", "update")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...schema.placement import Link
-from .exchange import hidden
+from .allreduce_time import hidden
 from .order_statistics import expected, slowest
 from .workload import Workload
 

@@ -10,9 +10,9 @@ import msgspec
 from ...schema.graph import LayerGraph
 from ...schema.placement import Calibration, Device, Link, Placement, Prediction
 from ...schema.sizes import seconds_
+from .baseline_placements import simple_ways
 from .costs import Costs, costs, measured
-from .judging import Judge, Where
-from .simple_ways import simple_ways
+from .placement_search import Judge, Where
 
 MOST_LAYERS = 2_000
 """Larger graphs get no explanation: this is computed at every change of a design."""

@@ -17,7 +17,7 @@ from ...errors import Conflict, NotFound, Unavailable
 from ...schema.events import AnyEvent, RunChanged, UnknownEvent, decode_event
 from ...schema.run import RunDescriptor, RunInfo, RunState
 from ...schema.run_marks import RunPatch
-from . import submitted
+from . import submission_files
 from .apply_event import copy_of, newest
 from .archive import summarize
 from .kept_media import KeptMedia
@@ -249,7 +249,7 @@ class Hub:
             with contextlib.suppress(NotFound):
                 self.store.delete(run_id)
         if info.run_dir:
-            submitted.remove(Path(info.run_dir))
+            submission_files.remove(Path(info.run_dir))
             remove_output(Path(info.run_dir))
         with self._lock:
             self._records.pop(run_id, None)

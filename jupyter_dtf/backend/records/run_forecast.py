@@ -18,7 +18,7 @@ from ...schema.run import RunInfo
 from ...schema.sizes import seconds_
 from ..planning import forecast as forecasting
 from ..planning import networks, workload
-from ..planning.exchange import allreduce_s
+from ..planning.allreduce_time import allreduce_s
 from ..planning.forecast import Basis, Machines
 from .run_record import RunRecord
 from .series import Series

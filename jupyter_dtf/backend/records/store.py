@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from ...errors import NotFound, Unavailable
-from ...schema import private, room
+from ...schema import disk_space, private_files
 from ...schema.base import with_unknown
 from ...schema.events import RunChanged, encode_event
 from ...schema.metrics import headline
@@ -58,7 +58,7 @@ class Store:
         self.moved_aside: Path | None = None
         self._lock = threading.RLock()
         try:
-            private.make_dir(self.path.parent)
+            private_files.make_dir(self.path.parent)
             with _exclusive(self.path.with_name(self.path.name + ".lock")):  # one process makes or replaces the file
                 try:
                     self._db, now = open_file(self.path)
@@ -69,7 +69,7 @@ class Store:
                     _log.warning("%s is damaged (%s); it was moved to %s", self.path, error, self.moved_aside)
                     self._db, now = open_file(self.path)
         except (OSError, sqlite3.Error) as error:
-            if room.is_full(self.path.parent):
+            if disk_space.is_full(self.path.parent):
                 raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
             raise Unavailable(
                 f"The store of runs must be a file that can be read and written, got {self.path}: {error}"
@@ -274,10 +274,10 @@ class Store:
 
     def _refusal(self, error: Exception) -> str:
         """Why the file cannot be used and, if the disk is full, how much is free and what to do."""
-        full = "full" in str(error) or (isinstance(error, OSError) and error.errno in room.FULL)
-        if full or ("I/O" in str(error) and room.is_full(self.path.parent)):
+        full = "full" in str(error) or (isinstance(error, OSError) and error.errno in disk_space.FULL)
+        if full or ("I/O" in str(error) and disk_space.is_full(self.path.parent)):
             refused = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return room.refusal(self.path.parent, "The store of runs", refused)
+            return disk_space.refusal(self.path.parent, "The store of runs", refused)
         return f"The store of runs at {self.path} cannot be used: {error}"
 
     @staticmethod

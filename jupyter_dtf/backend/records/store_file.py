@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ..._version import __version__
 from ...errors import Unavailable
-from ...schema import private
+from ...schema import private_files
 from . import marks_table
 
 SCHEMA_VERSION = 3
@@ -107,9 +107,9 @@ def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
     one that is damaged or not ours, and sqlite3.OperationalError if it cannot be used now.
     """
     if not path.exists():
-        private.open_file(path, 0).close()  # before SQLite makes it readable to others
+        private_files.open_file(path, 0).close()  # before SQLite makes it readable to others
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        private.close(path.with_name(name))
+        private_files.close(path.with_name(name))
     db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
     try:
         now = standing(db)
@@ -191,7 +191,7 @@ def _copy(db: sqlite3.Connection, path: Path, schema: int) -> Path:
     """Copy the file beside itself, completely or not at all."""
     copy = path.with_name(f"{path.name}.schema-{schema}-{time.strftime('%Y%m%d-%H%M%S')}")
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}.new")
-    private.open_file(unfinished, 0).close()
+    private_files.open_file(unfinished, 0).close()
     try:
         target = sqlite3.connect(unfinished)
         try:

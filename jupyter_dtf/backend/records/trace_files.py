@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from ...errors import NotFound, Unavailable
-from ...schema import private
+from ...schema import private_files
 from ...schema.design import RunPlacement
 from ...schema.trace import TraceData, TracedOp, merge, placement_file, trace_file
 
@@ -50,7 +50,7 @@ def read_placement(run_dir: Path) -> RunPlacement:
 def _decoded(file: Path, type_: type[T]) -> T:
     """Decode a file that a task left. Raises Unavailable if no task can have written it."""
     try:
-        return msgspec.json.decode(private.read_file(file), type=type_)
+        return msgspec.json.decode(private_files.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Unavailable(
             f"The file {file.name} of the run must be as its task wrote it, got a different one: {error!s:.200}"

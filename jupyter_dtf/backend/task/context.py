@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidInput
-from ...schema import private
+from ...schema import private_files
 from ...schema.checkpoint import Checkpoint, CheckpointInfo
 from ...schema.cluster import ClusterSpec
+from ...schema.disk_space import refusal
 from ...schema.events import (
     LEVELS,
     CheckpointSaved,
@@ -32,12 +33,11 @@ from ...schema.events import (
 )
 from ...schema.launch import TaskSpec
 from ...schema.printable import printable
-from ...schema.room import refusal
 from ...schema.run import Progress, TaskState
 from ...schema.text import MAX_WHOLE
 from . import media, trace
 from .checkpoint.trees import Restored, TreeCheckpoints
-from .going_over import GoingOver
+from .handover import GoingOver
 from .pinned_gpus import gpu_options
 from .recorder import MOST_OF_A_NAME, Recorder, number
 
@@ -457,7 +457,7 @@ def _count(value: Any, name: str) -> int:
 
 def _made(path: Path) -> Path:
     try:
-        private.close(private.make_dir(path))
+        private_files.close(private_files.make_dir(path))
     except OSError as error:
         raise OSError(error.errno, refusal(path, "The run's directory", error)) from error
     return path

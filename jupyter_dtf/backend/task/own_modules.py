@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
-from ...schema import private
+from ...schema import private_files
 from ...schema.modules import Module, Packed
 from .context import Context
 
@@ -28,12 +28,12 @@ def run(modules: Iterable[Module], program: Packed, ctx: Context) -> Any:
     On the path they come before the user's other entries, which may be older on this machine, but after everything that
     is installed.
     """
-    directory = private.make_dir(ctx.task_dir / _DIRECTORY)
+    directory = private_files.make_dir(ctx.task_dir / _DIRECTORY)
     for module in modules:
         for name, data in module.files.items():
             path = directory.joinpath(*PurePosixPath(name).parts)
-            private.make_dir(path.parent)
-            private.write_file(path, data)
+            private_files.make_dir(path.parent)
+            private_files.write_file(path, data)
     sys.path.insert(_begin if _begin >= 0 else len(sys.path), str(directory))
     importlib.invalidate_caches()
     function, args, kwargs = program.open()

@@ -17,13 +17,13 @@ from typing import Any
 import cloudpickle
 import msgspec
 
-from ...schema import payload, private
+from ...schema import payload, private_files
 from ...schema.cluster import ClusterSpec
+from ...schema.disk_space import refusal
 from ...schema.events import TaskChanged
 from ...schema.launch import Outcome, TaskSpec, leave_outcome, read_next, read_profile, read_without
-from ...schema.room import refusal
 from ...schema.run import TaskState
-from . import context, own_modules, pinned_gpus, pulse
+from . import context, heartbeat, own_modules, pinned_gpus
 from .recorder import Recorder
 from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
@@ -40,7 +40,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
     recorder = Recorder(events_fd, spec.task, spec.attempt)
     ctx = context.Context(spec, recorder)
     context.set_current(ctx)
-    pulse.begin(recorder)
+    heartbeat.begin(recorder)
     pinned_gpus.limit_memory(spec, ctx.note)
     servers = TaskServers(ctx, recorder)
     servers.watch()
@@ -190,7 +190,7 @@ def _wait_for_threads() -> None:
 def _finish(recorder: Recorder, run_dir: Path) -> None:
     """Run exit functions, close the recorder, and flush the streams."""
     atexit._run_exitfuncs()
-    private.close_tree(run_dir)  # TensorFlow and Keras have written there with the program's umask
+    private_files.close_tree(run_dir)  # TensorFlow and Keras have written there with the program's umask
     recorder.close()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -23,7 +23,7 @@ from ...schema.events import AnyEvent, Note, Point, TaskEvent, encode_event
 from ...schema.frames import ABLE, ATTEMPT, BEAT, EVENT, HEADER, POINT, WORD
 from ...schema.metrics import in_words, without_form
 from ...schema.printable import printable
-from . import own_time
+from . import time_accounts
 
 MOST_OF_A_NAME = 1_000
 """The maximum length of a metric's name in characters."""
@@ -84,7 +84,7 @@ class Recorder:
             raise InvalidInput(f"`step` must be a finite number, got {step!r:.100}", field="step")
         self._step = at
         self.reported += 1
-        self.pace = at, time.monotonic(), own_time.waited_s
+        self.pace = at, time.monotonic(), time_accounts.waited_s
         self._send(POINT, body)
         if not math.isfinite(sum(point.values.values())):  # a quick check; the sum of large values may overflow too
             self._warn(point)

@@ -8,7 +8,7 @@ import sys
 import types
 from collections.abc import Iterable
 
-from ... import installed
+from ... import entry_points
 from ...schema.base import Struct
 from ...schema.cluster import ClusterSpec
 from .context import Context
@@ -42,8 +42,8 @@ def run(script: Script, ctx: Context) -> None:
     try:
         exec(compile(script.source, script.path, "exec"), main.__dict__)  # noqa: S102 - the person's own program
     except ModuleNotFoundError:
-        if not installed.points(COMPAT):
-            print(f"No stand-ins for other libraries are installed. {installed.reinstall()}", file=sys.stderr)
+        if not entry_points.points(COMPAT):
+            print(f"No stand-ins for other libraries are installed. {entry_points.reinstall()}", file=sys.stderr)
         raise
 
 
@@ -67,7 +67,7 @@ def offer_stand_ins() -> None:
     The stand-ins, which may be from other packages too, are functions found through entry points. Each makes its names
     importable, but imports nothing before they are used.
     """
-    for name, point in installed.points(COMPAT).items():
+    for name, point in entry_points.points(COMPAT).items():
         try:
             point.load()()
         except Exception as error:  # most programs do not need it

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DtfError
-from ...schema import payload, private
-from ...schema.room import refusal
+from ...schema import payload, private_files
+from ...schema.disk_space import refusal
 
 FILE = "model.payload"
 """The file in the run's directory with the model that ``fit`` trained last, packed by ``keras_io``."""
@@ -21,7 +21,7 @@ def keep_model(ctx: Any, model: Any) -> None:
 
     path = Path(ctx.run_dir) / FILE
     try:
-        private.write_file(path, payload.pack(keras_io.pack(model, compiled=False)))
+        private_files.write_file(path, payload.pack(keras_io.pack(model, compiled=False)))
     except DtfError as error:
         ctx.note("warning", "The model is not kept", str(error))
     except OSError as error:

@@ -45,11 +45,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ... import installed
+from ... import entry_points
 from . import autograph_files
-from .left_behind import Estate, adopt_orphans, die_with_parent, end_orphans
+from .orphan_cleanup import Estate, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
-from .spares import Spares
+from .rehearsed_forks import Spares
 
 MAX_MESSAGE = 65_536
 _MAX_WORDS = 8_000
@@ -111,7 +111,7 @@ class Warm:
             from .script_program import COMPAT
 
             autograph_files.keep_in(self._directory)
-            installed.points(COMPAT)  # looked up once for all forks
+            entry_points.points(COMPAT)  # looked up once for all forks
             process.learn_to_read()
         except Exception as error:
             self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}

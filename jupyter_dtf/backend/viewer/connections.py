@@ -19,12 +19,12 @@ import msgspec
 import psutil
 
 from ...errors import Conflict, NotFound, Unavailable
-from ...schema import private, protocol
+from ...schema import private_files, protocol
 from ...schema.api import ClusterState
 from ...schema.base import PeerStruct, with_unknown
 from ...schema.cluster_request import check_name
+from ...schema.disk_space import FULL
 from ...schema.protocol import Speech
-from ...schema.room import FULL
 from ..machine import paths
 from ..machine.processes import stat_of
 
@@ -54,7 +54,7 @@ class Connection(PeerStruct):
     scope: str = ""
     """The suffix of its operations' names on that scheduler (``schema.operations``)."""
     token: str = ""
-    """The token that identifies its processes and names its directories (``family``)."""
+    """The token that identifies its processes and names its directories (``cluster_processes``)."""
     directories: list[str] = []
     """Its directories on the machine of the cluster process."""
     speech: Speech = msgspec.field(default_factory=protocol.ours)
@@ -104,7 +104,7 @@ def read(name: str) -> Connection:
 
 def _raw(path: Path) -> dict[str, Any]:
     """Decode the file. Raises OSError, ValueError, RecursionError or msgspec.MsgspecError if it cannot be read."""
-    return msgspec.json.decode(private.read_file(path), type=dict[str, Any])
+    return msgspec.json.decode(private_files.read_file(path), type=dict[str, Any])
 
 
 def _as_connection(raw: dict[str, Any]) -> Connection:
@@ -148,7 +148,7 @@ def write(connection: Connection) -> None:
     aside = path.with_suffix(f".{os.getpid()}.new")
     data = msgspec.json.encode(with_unknown(_of_same_cluster(path, connection), connection))
     try:
-        with private.open_file(aside) as file:
+        with private_files.open_file(aside) as file:
             file.write(data)
         aside.replace(path)
     except OSError as error:
@@ -174,7 +174,7 @@ def reserve(connection: Connection) -> None:
     path = path_of(connection.name)
     while True:
         try:
-            with private.open_file(path, os.O_EXCL) as file:
+            with private_files.open_file(path, os.O_EXCL) as file:
                 file.write(msgspec.json.encode(connection))
             return
         except FileExistsError:

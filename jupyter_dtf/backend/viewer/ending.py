@@ -8,7 +8,7 @@ import os
 import signal
 
 from ...schema.api import ClusterState
-from ..machine import family
+from ..machine import cluster_processes
 from ..machine.processes import Handle
 from . import connections
 from .connections import Connection
@@ -30,17 +30,17 @@ def end_directly(connection: Connection) -> None:
             connections.write(now)
     _kill(connection)
     if connection.token:
-        if left := family.end(connection.token, wait_s=WAIT_S):
+        if left := cluster_processes.end(connection.token, wait_s=WAIT_S):
             logger.error("Processes of the cluster %s cannot be ended: %s", connection.name, left)
         else:
-            family.remove(connection.directories)
+            cluster_processes.remove(connection.directories)
 
 
 def end_rest(connection: Connection) -> None:
     """Kill what a dead cluster process has left behind. Most of that exits by itself."""
     if connection.token and not connection.is_alive:
-        family.end(connection.token, wait_s=WAIT_S)
-        family.remove(connection.directories)
+        cluster_processes.end(connection.token, wait_s=WAIT_S)
+        cluster_processes.remove(connection.directories)
 
 
 def _kill(connection: Connection) -> None:

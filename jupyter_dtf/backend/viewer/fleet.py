@@ -22,7 +22,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState
 from ...schema.search_trial import SearchRequest
 from ...schema.trace import check_count
 from ..kinds import registry
-from ..machine import family, paths
+from ..machine import cluster_processes, paths
 from ..records.hub import Hub
 from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
@@ -79,7 +79,7 @@ class Fleet:
                 member.look(patience_s=0.0)  # it had enough time: from now on, report it as not responding
         there = {name: member.connection for name, member in members.items()}
         await off_loop(lambda: lost_runs.mark_orphans(self.hub, there))
-        self._background.begin(off_loop(family.sweep))
+        self._background.begin(off_loop(cluster_processes.sweep))
 
     async def stop(self) -> None:
         """Disconnect from all clusters without stopping them."""

@@ -17,7 +17,7 @@ from ...schema.events import checkpoints_of
 from ...schema.payload import Packed
 from ...schema.run import RunInfo, RunRequest
 from ...schema.sizes import bytes_
-from ..records import submitted
+from ..records import submission_files
 from ..records.hub import Hub
 
 CHECKPOINTS = "checkpoints"
@@ -32,12 +32,12 @@ class Resumption:
     """The run to continue."""
     request: RunRequest
     program: Packed
-    submission: submitted.Submission
+    submission: submission_files.Submission
     """What the run to continue was submitted with."""
 
     def keep_for(self, new: RunInfo) -> None:
         """Save what was submitted for the new run too, so that it can be continued in turn."""
-        submitted.keep_again(self.submission, Path(self.was.run_dir), Path(new.run_dir), self.request)
+        submission_files.keep_again(self.submission, Path(self.was.run_dir), Path(new.run_dir), self.request)
 
 
 def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
@@ -64,7 +64,7 @@ def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
     return Resumption(was, request, program, submission)
 
 
-def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submitted.Submission, Packed, str]:
+def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submission_files.Submission, Packed, str]:
     """Return what a run was submitted with, its program, and the path of the checkpoint.
 
     Args:
@@ -79,13 +79,13 @@ def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submitted.Su
     check_goes_on(was)
     path = checkpoint_path(hub, was, step)
     try:
-        found, program = submitted.read(Path(was.run_dir))
+        found, program = submission_files.read(Path(was.run_dir))
     except (NotFound, InvalidInput) as error:
         raise Conflict(f"The model and the data of the run {was.id} are not kept: {error}. {_else(was)}") from None
     if found.left_out_bytes:
         raise Conflict(
             f"Of the run {was.id} the model is kept, and not the data: with them it is {bytes_(found.left_out_bytes)}, "
-            f"and {bytes_(submitted.MOST_BYTES)} are kept at most. {_else(was)}"
+            f"and {bytes_(submission_files.MOST_BYTES)} are kept at most. {_else(was)}"
         )
     return found, program, path
 

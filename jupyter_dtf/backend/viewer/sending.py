@@ -1,4 +1,4 @@
-"""The viewer's side of ``parcel``: sends a large program to a cluster by the shortest available route."""
+"""The viewer's side of ``program_transfer``: sends a large program to a cluster by the shortest available route."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ... import errors
 from ...errors import ClusterLost, DtfError
 from ...schema.operations import scoped
 from ...schema.payload import Packed
-from ..machine import meeting_place
+from ..machine import shared_directory
 from .connections import Connection
 from .link import CONNECT_TIMEOUT_S, arguments_of
 
@@ -73,10 +73,10 @@ class Sending:
     async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
         """Write it to a directory that the cluster sees. Returns False if there is none with enough space."""
         for index, directory in enumerate(self._places):
-            if not (word := await asyncio.to_thread(meeting_place.read_word, directory)):
+            if not (word := await asyncio.to_thread(shared_directory.read_word, directory)):
                 continue
             try:
-                descriptor = meeting_place.create(directory)
+                descriptor = shared_directory.create(directory)
             except OSError:
                 continue
             done = 0
@@ -84,7 +84,7 @@ class Sending:
                 for chunk in self._program.chunks(_WRITTEN_BYTES):
                     if is_over():
                         return True
-                    await asyncio.to_thread(meeting_place.write, descriptor, chunk)
+                    await asyncio.to_thread(shared_directory.write, descriptor, chunk)
                     done += len(chunk)
                     await comm.write({"done": done})
             except OSError as error:
@@ -93,7 +93,7 @@ class Sending:
                 logger.debug("The program could not be written to %s: %s", directory, error)
                 with contextlib.suppress(OSError):
                     os.ftruncate(descriptor, 0)  # a removed file takes room until it is closed
-                meeting_place.discard(directory)
+                shared_directory.discard(directory)
                 continue
             finally:
                 os.close(descriptor)

@@ -10,14 +10,14 @@ import time
 from dataclasses import dataclass
 
 from ...errors import DtfError, GangIncomplete, InvalidInput, Unavailable
-from ...schema import private
+from ...schema import private_files
 from ...schema.api import ClusterState, FieldInfo, Preview, Problem
 from ...schema.base import encode_json
 from ...schema.cluster_request import ClusterRequest
 from ...schema.hosts import HostDesign
 from ..kinds import registry
 from ..kinds.base import Kind
-from ..machine import children, family, paths
+from ..machine import children, cluster_processes, paths
 from ..machine.processes import signal_name, signal_words
 from ..planning.launch_plan import HostLayout, crowding, plan, promised_slots, tf_configs
 from . import connections
@@ -57,7 +57,7 @@ def start(request: ClusterRequest) -> StartedCluster:
     connections.reserve(connection)
     ready_read, ready_write = os.pipe()
     try:
-        with private.open_file(connections.log_of(connection.name)) as log:
+        with private_files.open_file(connections.log_of(connection.name)) as log:
             process = subprocess.Popen(
                 children.command("jupyter_dtf.backend.cluster.cluster_process", connection.name, str(ready_write)),
                 stdin=subprocess.PIPE,
@@ -65,7 +65,7 @@ def start(request: ClusterRequest) -> StartedCluster:
                 stderr=log,
                 pass_fds=[ready_write],
                 start_new_session=True,
-                env=family.environment(token),
+                env=cluster_processes.environment(token),
             )
     except OSError as error:
         connections.forget(connection.name)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...errors import InvalidInput, NotFound, Unavailable
-from ...schema import private
+from ...schema import private_files
 from ...schema.api import Template
 from ...schema.base import decode_json, encode_json
 from ..machine import paths
@@ -44,7 +44,7 @@ class Templates:
 
     def _read(self) -> dict[str, Template]:
         try:
-            data = private.read_file(self.path)
+            data = private_files.read_file(self.path)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -60,7 +60,7 @@ class Templates:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Template]]:
         try:
-            private.make_dir(self.path.parent)
+            private_files.make_dir(self.path.parent)
             lock = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
             raise Unavailable(f"The file of templates cannot be written: {error}") from error
@@ -68,7 +68,7 @@ class Templates:
             fcntl.flock(lock, fcntl.LOCK_EX)
             templates = self._read()
             yield templates
-            private.write_file(self.path, encode_json(list(templates.values())))
+            private_files.write_file(self.path, encode_json(list(templates.values())))
         except OSError as error:
             raise Unavailable(f"The file of templates cannot be written: {error}") from error
         finally:

@@ -12,9 +12,9 @@ from ...schema.context import Context
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
-from ..named import names_arguments
-from .asked import AskedTrials
+from ..argument_errors import names_arguments
 from .kept_models import check_keep_models
+from .optuna_trials import AskedTrials
 from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...backend.machine import paths
 from ...errors import Conflict
-from ...schema import private
+from ...schema import private_files
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -24,7 +24,7 @@ class Driving:
     """
 
     def __init__(self, study: Study, search_id: str) -> None:
-        directory = private.own_dir(paths.connections_dir() / "searches")
+        directory = private_files.own_dir(paths.connections_dir() / "searches")
         self._path: Path = directory / f"{search_id}.lock"
         self._file = self._open(study.study_name)
         while not os.fstat(self._file).st_nlink:  # whoever held it has removed it meanwhile

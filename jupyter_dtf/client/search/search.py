@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput, NotFound, RunFailed
 from ...schema.sizes import number as shown_number
-from .. import surroundings
+from .. import display_hooks
 from . import listing
-from .asked import AskedTrials
 from .kept_models import ensemble_of
 from .one_driver import Driving
+from .optuna_trials import AskedTrials
 from .study import INDEPENDENT
 from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import HOW_KEPT, Trial, all_trials, table
@@ -275,7 +275,7 @@ class Search:
 
     def show(self) -> None:
         """Show the search: a live view in a notebook, otherwise a summary and its best trials."""
-        surroundings.here().show_search(self)
+        display_hooks.here().show_search(self)
 
     def text(self, most: int = 10) -> str:
         """The search as text.

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...backend.planning.take_places import place_jobs
+from ...backend.planning.trial_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
 from ...schema.run import MOST_SHARES, RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions

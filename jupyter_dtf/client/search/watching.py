@@ -7,7 +7,7 @@ import sys
 import time
 
 from ...errors import NotFound
-from .. import surroundings, terminal
+from .. import display_hooks, terminal
 from ..waiting import SECOND_INTERRUPT_S, Detached, say
 from .search import Search
 
@@ -25,7 +25,7 @@ def watch(search: Search) -> None:
     Raises KeyboardInterrupt after either.
     """
     try:
-        surroundings.here().follow_search(search)
+        display_hooks.here().follow_search(search)
     except KeyboardInterrupt:
         say(f"Interrupted: interrupt again within {SECOND_INTERRUPT_S:g} s to stop the search.")
     else:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...schema import private
+from ...schema import private_files
 
 INPUT = "input"
 OUTPUT = "output"
@@ -44,14 +44,14 @@ def consumed(queue: str) -> str:
 
 def leave(inlet: Path, standing: Standing, queue: str = "") -> None:
     """Write the state of the node, or of one queue, next to the inlet, before that starts to refuse data."""
-    private.write_file(_path(inlet, queue), json.dumps(standing._asdict()).encode())
+    private_files.write_file(_path(inlet, queue), json.dumps(standing._asdict()).encode())
 
 
 def left(inlet: Path, queue: str = "") -> Standing | None:
     """Return the state that was written: that of the node, else that of the queue, else None."""
     for path in [_path(inlet), *([_path(inlet, queue)] if queue else [])]:
         with suppress(OSError):
-            return Standing(**json.loads(private.read_file(path)))
+            return Standing(**json.loads(private_files.read_file(path)))
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...backend.viewer.connections import Connection
 from ...backend.viewer.link import security_of
 from ...client.cluster import Cluster
-from ...client.known import clusters
+from ...client.lookup import clusters
 from ...client.session import session
 from ...errors import InvalidInput
 from .node_program import MASTERS

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from jupyter_dtf.backend.planning.baseline_placements import simple_ways
 from jupyter_dtf.backend.planning.costs import costs
 from jupyter_dtf.backend.planning.place_layers import place
 from jupyter_dtf.backend.planning.prediction import predict
-from jupyter_dtf.backend.planning.simple_ways import simple_ways
 from jupyter_dtf.backend.planning.unused_devices import why_unused
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
 from jupyter_dtf.schema.placement import Device, Link, Placement

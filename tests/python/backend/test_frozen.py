@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.machine import family, paths
+from jupyter_dtf.backend.machine import cluster_processes, paths
 from jupyter_dtf.backend.machine.processes import Stat, stat_of
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.client.session import session
@@ -70,7 +70,7 @@ def processes(cluster: str) -> dict[str, int]:
     """The processes of a cluster by what they are; of several that are alike, one."""
     connection = connections.read(cluster)
     found = {"cluster": connection.pid}
-    for pid in family.members(connection.token):
+    for pid in cluster_processes.members(connection.token):
         words = " ".join(psutil.Process(pid).cmdline())
         stat = stat_of(pid)
         assert stat is not None

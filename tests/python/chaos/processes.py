@@ -10,7 +10,7 @@ import psutil
 
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.host.warm_client import PID
-from jupyter_dtf.backend.machine import family
+from jupyter_dtf.backend.machine import cluster_processes
 from jupyter_dtf.backend.machine.processes import Stat, stat_of
 from jupyter_dtf.backend.viewer import connections
 
@@ -66,5 +66,5 @@ def living(pids: set[int]) -> dict[int, Stat]:
 
 def left_of(token: str, where: tuple[Path, Path]) -> list[str]:
     """What is left of a cluster that has ended: processes and directories."""
-    pids = [f"process {pid}: {stat}" for pid, stat in living(set(family.members(token))).items()]
+    pids = [f"process {pid}: {stat}" for pid, stat in living(set(cluster_processes.members(token))).items()]
     return [*pids, *(str(path) for path in where if path.exists())]

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 
 import jupyter_dtf as dtf
 from jupyter_dtf import cli
-from jupyter_dtf.backend.records import submitted
+from jupyter_dtf.backend.records import submission_files
 from jupyter_dtf.client.run import Run
 from jupyter_dtf.client.session import session
 
@@ -98,7 +98,7 @@ def test_another_process_goes_on_with_a_run_and_exports_it(run: Any, tmp_path: P
         for ours, theirs in zip(run.model.get_weights(), found.values(), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
     assert steps_in(tmp_path / "seven.keras") == 7
-    files = [submitted.program_file(Path(each.info.run_dir)) for each in (run, again)]
+    files = [submission_files.program_file(Path(each.info.run_dir)) for each in (run, again)]
     assert files[0].samefile(files[1])  # and has taken no more room
 
 
@@ -131,14 +131,14 @@ def test_a_run_that_goes_on_is_gone_on_with_in_its_turn(run: Any) -> None:
 def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     run: Any, cluster: dtf.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submitted, "MOST_BYTES", 64 << 10)  # less than the data, and more than the model
+    monkeypatch.setattr(submission_files, "MOST_BYTES", 64 << 10)  # less than the data, and more than the model
     fit = cluster.fit(run.model, X, Y, batch_size=30, epochs=1)
     large = dtf.run(fit.id)
     with pytest.raises(dtf.Conflict, match=rf"the model is kept, and not the data.*resume='{large.id}'\)"):
         large.resume()
     assert steps_in(large.export(tmp_path / "large.keras")) == 30
     assert fit.resume().info.resumed_from == fit.id  # here both are at hand
-    kept = submitted.program_file(Path(fit.info.run_dir))
+    kept = submission_files.program_file(Path(fit.info.run_dir))
     assert kept.exists()
     session().hub.delete(fit.id)
     assert not kept.parent.exists()
@@ -146,7 +146,7 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     with pytest.raises(dtf.Conflict, match="A run must be a training, .* a program: start it again"):
         dtf.run(program.id).resume()
     none = cluster.fit(run.model, X, Y, batch_size=30, epochs=1, checkpoint=False)
-    assert not (Path(none.info.run_dir) / submitted.DIRECTORY).exists()
+    assert not (Path(none.info.run_dir) / submission_files.DIRECTORY).exists()
     with pytest.raises(dtf.Conflict, match="must write checkpoints to be resumed, .* with checkpoint=False"):
         Run(none.id).resume()
 

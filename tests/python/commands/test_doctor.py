@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_dtf import cli
-from jupyter_dtf.backend.machine import family, paths
+from jupyter_dtf.backend.machine import cluster_processes, paths
 from jupyter_dtf.backend.task.ports import guarded_port
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.backend.viewer.connections import Connection
@@ -44,7 +44,7 @@ def crashed(tmp_path: Path) -> Connection:
         token=TOKEN,
     )
     connections.reserve(connection)
-    os.close(family.claim(tmp_path / "machine" / TOKEN))
+    os.close(cluster_processes.claim(tmp_path / "machine" / TOKEN))
     return connection
 
 
@@ -75,7 +75,7 @@ def test_what_a_crash_has_left_is_listed_and_then_removed(
 
 
 def test_a_cluster_that_lives_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    claim = family.claim(tmp_path / "shared" / TOKEN)
+    claim = cluster_processes.claim(tmp_path / "shared" / TOKEN)
     cli.main(["doctor", "--clean"])
     assert "left over   nothing" in capsys.readouterr().out
     assert (tmp_path / "shared" / TOKEN).exists()

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.client import chosen
+from jupyter_dtf.client import notebook_cluster
 from jupyter_dtf.client.session import session
 
 from ..notebook.kernel import Notebook
@@ -52,7 +52,7 @@ def test_notebooks_are_kept_without_outputs(path: Path) -> None:
 def cluster() -> Iterator[dtf.Cluster]:
     """The cluster that `dtf.cluster()` is in all of them."""
     with dtf.Cluster(jobs={"worker": 2}, name="gallery") as shared, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(chosen.VARIABLE, shared.name)
+        patch.setenv(notebook_cluster.VARIABLE, shared.name)
         yield shared
     session().close()
 

@@ -13,7 +13,7 @@ import keras
 import psutil
 import pytest
 
-from jupyter_dtf import installed
+from jupyter_dtf import entry_points
 from jupyter_dtf.backend.task.describe.layer_graph import describe
 from jupyter_dtf.errands.describe_file import describe_file
 from jupyter_dtf.errors import InvalidInput
@@ -170,7 +170,7 @@ async def test_nothing_goes_on_for_a_client_that_has_gone(
     """The process that works for a request ends when the request is given up."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the process finds this errand
     endless = EntryPoint(errand.PLACE, "tests.python.handlers.endless", errand.GROUP)
-    monkeypatch.setitem(installed.points(errand.GROUP), errand.PLACE, endless)
+    monkeypatch.setitem(entry_points.points(errand.GROUP), errand.PLACE, endless)
     before = set(psutil.Process().children())
     _, connection = await post("designs/place", FULL)
     (child,) = await until(lambda: set(psutil.Process().children()) - before)

@@ -14,7 +14,7 @@ import cloudpickle
 import numpy as np
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.machine import family
+from jupyter_dtf.backend.machine import cluster_processes
 from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.handlers.services import Services
 from jupyter_dtf.schema import payload
@@ -152,5 +152,5 @@ async def test_a_frozen_cluster_is_shown_as_such_and_shut_down(
     assert "`jupyter dtf stop ice`" in refused["message"]
     await api("DELETE", "clusters", "ice")
     await watch.until(lambda: "ice" not in watch.clusters)
-    assert list(family.members(connection.token)) == []
+    assert list(cluster_processes.members(connection.token)) == []
     assert not any(map(os.path.exists, connection.directories))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.client import surroundings
+from jupyter_dtf.client import display_hooks
 from jupyter_dtf.errors import NotFound
 from jupyter_dtf.notebook import display
 from jupyter_dtf.notebook.display import CLUSTER_MIME, RUN_CARD_MIME, RUN_MIME, Shown, cluster_bundle, sparkline
@@ -40,7 +40,7 @@ class Output:
 def output(monkeypatch: pytest.MonkeyPatch) -> Output:
     shown = Output()
     monkeypatch.setattr("IPython.display.display", shown.display)
-    monkeypatch.setattr(surroundings, "find", Notebook)
+    monkeypatch.setattr(display_hooks, "find", Notebook)
     return shown
 
 

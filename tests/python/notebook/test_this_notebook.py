@@ -12,7 +12,7 @@ import pytest
 from jupyter_core.utils import run_sync
 
 import jupyter_dtf as dtf
-from jupyter_dtf.client.chosen import VARIABLE
+from jupyter_dtf.client.notebook_cluster import VARIABLE
 from jupyter_dtf.client.session import session
 from jupyter_dtf.notebook.kernel_cluster import COMM_TARGET, OWNED_VARIABLE
 

@@ -16,7 +16,7 @@ from ....errors import InvalidInput
 from ..fit.array_shares import adapter_of, tensors
 from ..fit.dataset_options import unchanged_options
 from ..fit.job import Arrays, DataFunction
-from ..fit.one_client import OneClient
+from ..fit.single_client import OneClient
 from ..fit.sources.base import BatchSource, Reading, Share
 from .job import AnswerJob
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras.src.utils.python_utils import pythonify_logs
 
 from ..collectives import make_reducer
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from ..fit.steps import Metrics
 from .batches import TaskBatches, batches_of
 from .job import AnswerJob, Evaluated

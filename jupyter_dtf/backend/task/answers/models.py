@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from ....errors import InvalidInput
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from ..fit.models import configure_keras
 from ..model import keras_io
 from ..model.model_state import give_more, give_own, set_trainable, states_of

@@ -14,7 +14,7 @@ import tensorflow as tf
 from ....errors import InvalidInput
 from ....schema.sizes import bytes_
 from ..collectives import make_reducer
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from .batches import TaskBatches, batches_of
 from .job import AnswerJob, Part
 from .models import Watched, answering_model

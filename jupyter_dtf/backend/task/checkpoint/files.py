@@ -25,7 +25,7 @@ import cloudpickle
 import numpy as np
 
 from ....errors import DtfError, InvalidInput, NotFound
-from ....schema import private
+from ....schema import private_files
 from ....schema.base import decode_json, encode_json
 from ....schema.checkpoint import FORMAT, MANIFEST, CheckpointInfo, FileDigest, Manifest, StoredVariable
 from .shards import Contents, Owners, Sharded
@@ -79,9 +79,9 @@ def is_shared_with(owners: Owners, directory: Path) -> bool:
     copies = [aside / f"copy-{number}" for number in range(owners.count)]
     try:
         with _locked(aside):
-            private.write_file(aside / "word", word)
+            private_files.write_file(aside / "word", word)
             owners.copy(aside / "word", copies)
-            return all(copy.lstat().st_uid == os.getuid() and private.read_file(copy) == word for copy in copies)
+            return all(copy.lstat().st_uid == os.getuid() and private_files.read_file(copy) == word for copy in copies)
     except (OSError, DtfError, tf.errors.OpError):
         return False
     finally:
@@ -163,7 +163,7 @@ class Stored:
 
     def state(self) -> Any:
         """Return everything that is not an array. Unpickling can run code: only this user's checkpoints are read."""
-        data = private.read_file(self.path / STATE)
+        data = private_files.read_file(self.path / STATE)
         try:
             return pickle.loads(data)
         except Exception as error:
@@ -182,7 +182,7 @@ def read_manifest(path: Path) -> Manifest:
     """
     try:
         owner = (path / MANIFEST).lstat().st_uid
-        data = private.read_file(path / MANIFEST)
+        data = private_files.read_file(path / MANIFEST)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"A checkpoint must be a directory with a {MANIFEST}, got {path}, which has none") from None
     except OSError as error:
@@ -258,7 +258,7 @@ def newest_of(
 
 
 def _make_aside(directory: Path, name: str) -> Path:
-    private.make_dir(directory)
+    private_files.make_dir(directory)
     aside = directory / f"{_WRITING}{name}-{secrets.token_hex(4)}"
     aside.mkdir(mode=0o700)
     aside.chmod(0o700)
@@ -282,14 +282,14 @@ def _fill(aside: Path, manifest: Manifest, arrays: Contents, state: bytes) -> No
             for name, tensor in zip(arrays, tensors, strict=False)
         ]
     manifest.format = FORMAT
-    private.write_file(aside / "checkpoint", f'model_checkpoint_path: "{VARIABLES}"\n'.encode())
-    private.write_file(aside / STATE, state)
+    private_files.write_file(aside / "checkpoint", f'model_checkpoint_path: "{VARIABLES}"\n'.encode())
+    private_files.write_file(aside / STATE, state)
     manifest.files = {}
     for path in sorted(aside.iterdir()):
         path.chmod(0o600)
         manifest.files[path.name] = _digest(path)
         _sync(path)
-    private.write_file(aside / MANIFEST, encode_json(manifest))
+    private_files.write_file(aside / MANIFEST, encode_json(manifest))
     _sync(aside / MANIFEST)
     _sync(aside)
 
@@ -374,7 +374,7 @@ def _sync(path: Path) -> None:
 def _digest(path: Path) -> FileDigest:
     sha256, size = hashlib.sha256(), 0
     piece = memoryview(bytearray(_CHUNK))
-    with private.open_regular(path) as file:
+    with private_files.open_regular(path) as file:
         while count := file.readinto(piece):
             sha256.update(piece[:count])
             size += count

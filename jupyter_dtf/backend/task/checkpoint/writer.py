@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ....schema.checkpoint import Checkpoint, CheckpointInfo, Manifest, surplus
-from ....schema.room import refusal
+from ....schema.disk_space import refusal
 from . import saving
 from .places import Place, at, place_of
 from .shards import Contents

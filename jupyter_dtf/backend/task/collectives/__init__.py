@@ -1,4 +1,4 @@
-"""Collective communication between the tasks of a run: one interface (``contract``), one module per transport."""
+"""Collective communication between the tasks of a run: one interface (``primitive``), one module per transport."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import InvalidInput, Unavailable
 from ..context import stays_in_gang
-from .contract import Alone, Reducer
+from .primitive import Alone, Reducer
 
 if TYPE_CHECKING:
-    from .lookout import Board, Lookout
+    from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
 """How many reducers this process has created for each set of tasks, to give each its own memory and keys."""
@@ -73,7 +73,7 @@ def begin_anew() -> None:
 
 def _lookout(ctx: Any, by: str) -> Lookout:
     """Return this task's lookout, shared by all reducers with the same kind of wait: ``memory``, ``tcp``, ``ring``."""
-    from .lookout import Files, Keys, Lookout
+    from .deadlocks import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:
         by = ctx.between_machines  # other tasks of the run may be waiting in other sets
@@ -112,13 +112,13 @@ def _leaders(ctx: Any, ranks: list[int]) -> list[int]:
 
 
 def _by_tcp(ctx: Any, ranks: list[int], key: str, by_machine: bool) -> Reducer:
+    from .group_wait import WholeWait
     from .shared_memory import SharedMemoryReducer
     from .stall import note_stalls, stall_seconds
     from .tcp.links import links_of
     from .tcp.tcp_reducer import TcpReducer
     from .tcp.traffic import Traffic
     from .two_levels import TwoLevelReducer
-    from .whole_wait import WholeWait
 
     links = links_of(ctx)
     tasks = [ctx.tasks[r] for r in ranks]

@@ -19,10 +19,10 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .. import own_time
+from .. import time_accounts
 from .calls import described, mark, text_of
-from .contract import Array, Reducer, check_op, check_splits
 from .matching import Matching
+from .primitive import Array, Reducer, check_op, check_splits
 from .program_order import ProgramOrder, in_graph
 
 UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.multiply}
@@ -115,7 +115,7 @@ class ArrayReducer(Reducer):
         for index, array in enumerate(arrays):
             groups.setdefault(array.dtype, []).append(index)
         call = self._mark(name or op, arrays)
-        with self._lock, own_time.exchanging:
+        with self._lock, time_accounts.exchanging:
             for dtype, indices in groups.items():
                 check_op(op, tf.as_dtype(dtype))
                 flat = [np.ascontiguousarray(arrays[i]).reshape(-1) for i in indices]
@@ -147,7 +147,7 @@ class ArrayReducer(Reducer):
                 gathered.append(np.empty(shape, array.dtype))
             return [(0, as_bytes(a)) for a in gathered]
 
-        with self._lock, own_time.exchanging:
+        with self._lock, time_accounts.exchanging:
             self.exchange(as_bytes(array), call, wanted)
         return gathered
 
@@ -162,7 +162,7 @@ class ArrayReducer(Reducer):
             gathered.extend(np.empty(size, np.uint8) for size in sizes)
             return [(0, a) for a in gathered]
 
-        with self._lock, own_time.exchanging:
+        with self._lock, time_accounts.exchanging:
             self.exchange(np.frombuffer(sent, np.uint8), call, wanted)
         return [a.tobytes() for a in gathered]
 
@@ -185,7 +185,7 @@ class ArrayReducer(Reducer):
         def wanted(sizes: list[int]) -> list[tuple[int, Bytes]]:
             return [(0, received) if rank == root else nothing for rank in range(self.size)]
 
-        with self._lock, own_time.exchanging:
+        with self._lock, time_accounts.exchanging:
             self.exchange(sent, self._mark(f"{name} from {root}", arrays), wanted)
         ends = list(accumulate(b.size for b in blobs))
         return [
@@ -209,7 +209,7 @@ class ArrayReducer(Reducer):
             row = int(np.prod(array.shape[1:])) * array.itemsize
             starts = everyones[:, : self.rank].sum(1) * row
             parts = np.split(as_bytes(received), np.cumsum(rows)[:-1] * row)
-            with self._lock, own_time.exchanging:
+            with self._lock, time_accounts.exchanging:
                 self.exchange(as_bytes(array), call, lambda sizes: list(zip(starts.tolist(), parts, strict=True)))
             return [received, rows]
 

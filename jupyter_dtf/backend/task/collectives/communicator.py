@@ -13,7 +13,7 @@ from ....errors import InvalidInput
 from ..context import current
 from . import make_reducer
 from .calls import differ
-from .contract import Reducer
+from .primitive import Reducer
 from .program_order import ProgramOrder, in_graph
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .array_reducer import ArrayReducer, Bytes, Wanted
-from .contract import Array
+from .primitive import Array
 
 
 class ExchangeableReducer(ArrayReducer):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from .contract import Reducer
+from .primitive import Reducer
 from .shared_memory import SharedMemoryReducer
 
 

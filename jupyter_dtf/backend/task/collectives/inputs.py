@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .contract import TYPES
+from .primitive import TYPES
 
 
 def checked(value: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from .calls import differ
-from .contract import Array
+from .primitive import Array
 
 _AGAIN_S = 0.002
 """How long to wait for more collectives when none has been reached by all tasks."""

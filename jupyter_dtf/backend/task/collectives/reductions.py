@@ -12,8 +12,8 @@ from ....errors import InvalidInput
 from . import primitives
 from .calls import call_name
 from .communicator import Communicator, ProcessSet, communicator
-from .contract import OPS
 from .inputs import check_place, checked, checked_rows
+from .primitive import OPS
 
 _COMPRESSIONS = {"none": None, "fp16": tf.float16, "bf16": tf.bfloat16}
 

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ....schema.room import allocate
-from .. import own_time
+from ....schema.disk_space import allocate
+from .. import time_accounts
 from ..context import check_gang, peer_lost
 from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
-from .lookout import LOOK_S, Wait, Watch
+from .deadlocks import LOOK_S, Wait, Watch
 
 _LINE = 64  # bytes: each task's words are in a cache line of their own
 _ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words in that line
@@ -150,7 +150,7 @@ class Meeting:
         try:
             self._wait_for(other, target, call, begin)
         finally:
-            own_time.waited(time.perf_counter() - begin)
+            time_accounts.waited(time.perf_counter() - begin)
 
     def _wait_for(self, other: int, target: int, call: bytes, begin: float) -> None:
         end = begin + self._spin_s

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import Unavailable
-from .contract import Reducer, check_op
+from .primitive import Reducer, check_op
 
 _KEYS = 0x7FFFFFF0  # the number of instance keys: 31 bits, with room for one per dtype
 

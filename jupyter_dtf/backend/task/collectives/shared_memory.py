@@ -21,9 +21,9 @@ import numpy as np
 
 from .array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted
 from .calls import DifferentCalls, mark
-from .cells import Cells
-from .contract import Array
-from .lookout import HEARD_S, Watch
+from .deadlocks import HEARD_S, Watch
+from .divided_arrays import Cells
+from .primitive import Array
 from .rendezvous import JOINED, Meeting, mapped
 from .results import Results
 

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from ....errors import InvalidInput
 from .calls import described_tensors
-from .contract import Reducer
+from .deadlocks import LOOK_S, Lookout, Wait
 from .hierarchical import HierarchicalReducer
-from .lookout import LOOK_S, Lookout, Wait
+from .primitive import Reducer
 from .program_order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]

@@ -12,10 +12,10 @@ import numpy as np
 from ..context import peer_lost
 from .array_reducer import ArrayReducer, Bytes, Wanted, as_bytes
 from .calls import DifferentCalls, mark, text_of
-from .contract import Array
+from .group_wait import WholeWait
+from .primitive import Array
 from .shared_memory import SharedMemoryReducer
 from .tcp.tcp_reducer import TcpReducer
-from .whole_wait import WholeWait
 
 _OUTCOME = mark("what came of it between the machines")
 _TO_ALL = mark("to all of a machine")

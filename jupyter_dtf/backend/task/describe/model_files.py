@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ....errors import InvalidInput
-from ....schema import private
+from ....schema import private_files
 
 SUFFIXES = (".keras", ".h5")
 MAX_CONFIG_BYTES = 64 << 20
@@ -51,7 +51,7 @@ def read_configuration(path: Path) -> Configuration:
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading. Raises InvalidInput for anything else, such as a pipe, which would block."""
     try:
-        return private.open_regular(path)
+        return private_files.open_regular(path)
     except OSError as error:
         raise InvalidInput(
             f"`path` must be a regular file that can be read, got {path.name!r}: {error.strerror}",

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from ....schema import feed_wire as wire
-from ....schema import private
+from ....schema import private_files
 from ....schema.payload import Packed, packed, unpack
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class Inlet:
         self._connections: set[socket.socket] = set()
         self._changed = threading.Condition()
         self._is_closed = False
-        private.make_dir(path.parent)
+        private_files.make_dir(path.parent)
         path.unlink(missing_ok=True)  # left over from a dead process of this task
         self._listener = socket.socket(socket.AF_UNIX)
         os.fchmod(self._listener.fileno(), 0o600)  # on Linux the bound file gets the socket's mode, less the umask

@@ -20,7 +20,7 @@ from keras.src.trainers.data_adapters import array_slicing
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from .dataset_options import unchanged_options
 from .job import Arrays
 from .mapped_tensor import tensor_of

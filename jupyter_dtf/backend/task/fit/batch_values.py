@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from ....schema.metrics import RUNNING
-from .hooked import hooked
+from .replaced_attributes import hooked
 
 _LOOKS = 8
 """For this many steps, check that logs are the means they seem to be: a train_step may return anything."""

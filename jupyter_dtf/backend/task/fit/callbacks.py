@@ -13,9 +13,9 @@ import numpy as np
 from ....errors import InvalidInput
 from ....schema.metrics import EPOCH, SPEED, VALIDATION
 from ....schema.strategy import InGraph, ParameterServer, Pipeline
-from ..collectives.contract import Reducer
-from .agree import Weights
+from ..collectives.primitive import Reducer
 from .batch_values import BatchValues
+from .equal_weights import Weights
 from .gradient_sync import GradientSync
 from .input_time import spent_s
 from .job import FitJob, PackedCallback

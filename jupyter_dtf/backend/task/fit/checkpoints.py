@@ -24,14 +24,14 @@ from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest, StoredVariable
 from ....schema.events import GOES_ON
-from .. import own_time
+from .. import time_accounts
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
 from ..checkpoint.saving import saving
 from ..checkpoint.shards import Contents, Owners, Sharded
 from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from ..model.model_state import seed_states
 from .callbacks import Last
 from .checkpoint_state import (
@@ -293,7 +293,7 @@ class Saving(keras.callbacks.Callback):
 
     def _save(self, epoch: int, within: int, metric: float | None = None, is_last: bool = False) -> None:
         """Take a snapshot and start writing it. A collective."""
-        with saving(), own_time.saving:
+        with saving(), time_accounts.saving:
             self._take_and_write(epoch, within, metric, is_last)
 
     def _take_and_write(self, epoch: int, within: int, metric: float | None, is_last: bool) -> None:

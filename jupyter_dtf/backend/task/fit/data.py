@@ -20,7 +20,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weigh
 
 from ....errors import InvalidInput
 from ....schema.strategy import ParameterServer
-from ..collectives.contract import Alone, Reducer
+from ..collectives.primitive import Alone, Reducer
 from .array_shares import adapter_of, first_batches, next_epoch, no_batches, shares, shares_in_order
 from .class_weights import weighing
 from .dataset_options import unchanged_options

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .agree import Weights
 from .callbacks import State
+from .equal_weights import Weights
 from .job import FitJob
 
 

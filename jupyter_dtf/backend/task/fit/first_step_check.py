@@ -25,9 +25,9 @@ import tensorflow as tf
 
 from ..model.model_state import seed_states
 from .gradient_sync import optimizers_of
-from .hooked import hooked, unhooked
 from .job import FitJob
 from .models import seed_of_task
+from .replaced_attributes import hooked, unhooked
 from .steps import batch_size
 
 BUDGET_S = 0.2

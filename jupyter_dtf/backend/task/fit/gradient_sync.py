@@ -15,12 +15,12 @@ import keras
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from .accumulation import Accumulation
 from .arithmetic import Gradient, Rows, clip_by_global_norm, divided, merged, nothing_like, times
+from .assigned_weights import Outside, flattened, take_mean
 from .learning_rate import LinearScaling, scaled
 from .lookups import Lookups
-from .outside import Outside, flattened, take_mean
 from .reduction import Reduction
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 from ....errors import InvalidInput
-from .hooked import hooked
 from .job import FitJob
+from .replaced_attributes import hooked
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import tensorflow as tf
 
 from ....schema.strategy import AllReduce
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from .arithmetic import Gradient, Rows
 
 _WIRE_TYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}

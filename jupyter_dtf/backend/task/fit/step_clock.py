@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ....schema.metrics import STEP_CHECKPOINT, STEP_COMPUTE, STEP_EXCHANGE, STEP_INPUT, STEP_WAIT
-from .. import own_time
-from ..own_time import Totals
+from .. import time_accounts
+from ..time_accounts import Totals
 
 EVERY_S = 1.0
 
@@ -27,7 +27,7 @@ class StepClock:
         has_exchange: bool,
         has_waits: bool,
         input_s: Callable[[], float],
-        totals: Callable[[], Totals] = own_time.totals,
+        totals: Callable[[], Totals] = time_accounts.totals,
     ) -> None:
         self._tell = tell
         self._has_exchange = has_exchange

@@ -15,11 +15,11 @@ import tensorflow as tf
 from keras.src.utils.python_utils import pythonify_logs
 
 from ....errors import InvalidInput
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
+from .assigned_weights import Outside
 from .gradient_sync import GradientSync
 from .lookups import Lookups
 from .losses import counted_by_examples, of_global_batch
-from .outside import Outside
 
 
 class TrainStep:

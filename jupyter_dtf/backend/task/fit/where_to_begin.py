@@ -11,7 +11,7 @@ import keras
 from ....errors import InvalidInput, NotFound
 from ..checkpoint import files
 from ..checkpoint.places import Place, at, directory_of, place_of
-from ..collectives.contract import Reducer
+from ..collectives.primitive import Reducer
 from ..model import keras_io
 from .checkpoint_state import Begin, FitState, data_of, variables_of
 from .data import Skip

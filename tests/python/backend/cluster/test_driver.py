@@ -13,8 +13,8 @@ from jupyter_dtf.backend.cluster import driver as driving
 from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
-from jupyter_dtf.backend.cluster.parcel import Parcel
 from jupyter_dtf.backend.cluster.preemption import Preemption
+from jupyter_dtf.backend.cluster.program_transfer import Parcel
 from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
 from jupyter_dtf.backend.planning.launch_plan import HostLayout
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults

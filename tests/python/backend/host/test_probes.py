@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.cluster import reach
-from jupyter_dtf.backend.cluster.reach import Reach
+from jupyter_dtf.backend.cluster import reachability
+from jupyter_dtf.backend.cluster.reachability import Reach
 from jupyter_dtf.backend.host import probes
 from jupyter_dtf.backend.host.probes import Probe, dial_all, measure
 from jupyter_dtf.schema.machines import HostInfo
@@ -110,7 +110,7 @@ def test_pairs_that_do_not_reach_each_other_are_named_and_the_others_tried_once(
 
 
 def test_hosts_of_one_machine_need_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reach, "FRESH_S", 0.0)
+    monkeypatch.setattr(reachability, "FRESH_S", 0.0)
 
     async def look(_secret: str) -> None:
         hosts = Hosts(2)

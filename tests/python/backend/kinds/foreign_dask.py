@@ -15,7 +15,7 @@ from typing import Any
 import cloudpickle
 from distributed import Client, Security
 
-from jupyter_dtf import quiet
+from jupyter_dtf import tensorflow_chatter
 from jupyter_dtf.backend.cluster.certificates import temporary_security
 from tests.python import patience
 
@@ -65,7 +65,7 @@ class ForeignDask:
     def _start(self, name: str, arguments: Sequence[str], **environment: str) -> None:
         what = "scheduler" if name == "scheduler" else "worker"
         interpreter = [sys.executable, "-S"] if environment else [sys.executable]
-        somebody_elses = {key: value for key, value in os.environ.items() if key != quiet.VARIABLE}
+        somebody_elses = {key: value for key, value in os.environ.items() if key != tensorflow_chatter.VARIABLE}
         with (self._directory / f"{name}.log").open("wb") as log:
             self._processes[name] = subprocess.Popen(
                 [*interpreter, "-c", STARTER.format(what), *arguments, *WITHOUT_SERVER, *self._flags],

@@ -20,9 +20,9 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.cluster.certificates import temporary_security
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.kinds import elsewhere, gateway_cluster, registry
+from jupyter_dtf.backend.kinds import gateway_cluster, registry, remote_scheduler
 from jupyter_dtf.backend.machine import paths
-from jupyter_dtf.backend.machine.mark import Mark
+from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import DtfError
 from jupyter_dtf.schema.api import FieldInfo, Problem
@@ -236,7 +236,7 @@ class TestACluster:
             request = ClusterRequest(name="lost", kind="gateway")
             runs = Mark.of(paths.runs_dir())
             settings = ControllerSettings(request, "lost", runs, time.time(), abandon=cluster.abandon, alone_s=0.1)
-            await elsewhere.register(cluster, Controller(settings))
+            await remote_scheduler.register(cluster, Controller(settings))
             while server.running():
                 await asyncio.sleep(0.05)
             assert "it is STOP" in await cluster.last_words()

@@ -16,9 +16,9 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.cluster.certificates import temporary_security
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.kinds import elsewhere, kubernetes_cluster, kubernetes_pods, registry
+from jupyter_dtf.backend.kinds import kubernetes_cluster, kubernetes_pods, registry, remote_scheduler
 from jupyter_dtf.backend.machine import paths
-from jupyter_dtf.backend.machine.mark import Mark
+from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import DtfError
 from jupyter_dtf.schema.cluster_request import ClusterRequest
@@ -95,7 +95,7 @@ class TestACluster:
             assert not standin.do(pod.ask(8786, "/")), "Dask's port is for who has the certificate"
             request, runs = ClusterRequest(name="lost", kind="kubernetes"), Mark.of(paths.runs_dir())
             settings = ControllerSettings(request, "lost", runs, time.time(), abandon=cluster.abandon, alone_s=0.1)
-            await elsewhere.register(cluster, Controller(settings))
+            await remote_scheduler.register(cluster, Controller(settings))
             while standin.left:
                 await asyncio.sleep(0.05)
             assert "its pod is no more" in await cluster.last_words()

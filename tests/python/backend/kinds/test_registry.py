@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf import installed
+from jupyter_dtf import entry_points
 from jupyter_dtf.backend.kinds import registry
 from jupyter_dtf.backend.kinds.registry import check_options
 from jupyter_dtf.backend.machine import paths
@@ -30,9 +30,9 @@ def nannies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another package with a kind of its own is installed, here and for all processes that are started."""
     monkeypatch.syspath_prepend(str(ELSEWHERE))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ELSEWHERE), os.environ.get("PYTHONPATH", "")])))
-    installed.points.cache_clear()
+    entry_points.points.cache_clear()
     yield
-    installed.points.cache_clear()
+    entry_points.points.cache_clear()
     sys.modules.pop("dask_nannies", None)
 
 
@@ -70,19 +70,19 @@ class TestKindsThatCannotBeUsed:
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry points of a checkout are those of its last installation."""
     gone = EntryPoint("local", "jupyter_dtf.backend.gone:LocalKind", registry.GROUP)
-    distribution = installed.points(registry.GROUP)["local"].dist
-    monkeypatch.setitem(installed.points(registry.GROUP), "local", gone._for(distribution))  # type: ignore[attr-defined]
+    distribution = entry_points.points(registry.GROUP)["local"].dist
+    monkeypatch.setitem(entry_points.points(registry.GROUP), "local", gone._for(distribution))  # type: ignore[attr-defined]
     with pytest.raises(Unavailable, match=r"gone:LocalKind is not there .* Reinstall the package: pip install"):
         registry.find_kind("local")
-    monkeypatch.setattr(installed, "entry_points", lambda group: [])
-    installed.points.cache_clear()
+    monkeypatch.setattr(entry_points, "entry_points", lambda group: [])
+    entry_points.points.cache_clear()
     try:
         with pytest.raises(Unavailable, match="No kind of cluster is installed. Reinstall the package: pip install"):
             registry.find_kind("local")
         with pytest.raises(Unavailable, match="has no 'place_design' in jupyter_dtf.errands. Reinstall the package"):
-            installed.point(errand.GROUP, errand.PLACE)
+            entry_points.point(errand.GROUP, errand.PLACE)
     finally:
-        installed.points.cache_clear()
+        entry_points.points.cache_clear()
 
 
 def test_a_kind_that_was_installed_just_now_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_a_kind_that_was_installed_just_now_is_found(monkeypatch: pytest.MonkeyP
     try:
         assert registry.find_kind("nannies").title == "Dask workers by their command line"
     finally:
-        installed.points.cache_clear()
+        entry_points.points.cache_clear()
         sys.modules.pop("dask_nannies", None)
 
 

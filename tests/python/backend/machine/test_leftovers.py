@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dtf.backend.machine import family, leftovers, paths
+from jupyter_dtf.backend.machine import cluster_processes, leftovers, paths
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def of(token: str) -> list[leftovers.LeftOver]:
 
 def test_directories_of_which_nobody_lives(parents: list[Path], token: str) -> None:
     there = [made(parent / token) for parent in parents]
-    claim = family.claim(there[0])
+    claim = cluster_processes.claim(there[0])
     assert of(token) == []
     os.close(claim)
     (left,) = of(token)

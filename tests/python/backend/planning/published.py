@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_dtf.backend.planning import servers_law, workload
+from jupyter_dtf.backend.planning.allreduce_time import overlapped
 from jupyter_dtf.backend.planning.devices_table import DEVICES
-from jupyter_dtf.backend.planning.exchange import overlapped
 from jupyter_dtf.backend.planning.forecast import STRAGGLING
 from jupyter_dtf.backend.planning.networks import NETWORKS, Fabric, link
 from jupyter_dtf.backend.planning.order_statistics import slowest

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jupyter_dtf.backend.planning import order_statistics, servers_law, workload
-from jupyter_dtf.backend.planning.exchange import allreduce_s, overlapped, ring_s, tree_s
+from jupyter_dtf.backend.planning.allreduce_time import allreduce_s, overlapped, ring_s, tree_s
 from jupyter_dtf.backend.planning.forecast import Machines, forecast
 from jupyter_dtf.backend.planning.networks import Fabric
 from jupyter_dtf.backend.planning.pipeline_law import Layered, Staged

@@ -17,7 +17,7 @@ import cloudpickle
 import psutil
 import pytest
 
-from jupyter_dtf.backend.machine import family, paths
+from jupyter_dtf.backend.machine import cluster_processes, paths
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.records.store import Store
 from jupyter_dtf.backend.viewer import connections, starting
@@ -195,9 +195,9 @@ def test_a_death_that_nobody_saw_is_noticed_by_the_next_viewer() -> None:
             while submitted.id not in [info.id for info in store.runs()]:  # the archive writes a few times a second
                 await asyncio.sleep(0.02)
             connection = fleet.connection("unseen")
-        for pid in family.members(connection.token):  # all at once: nobody is left to clear up
+        for pid in cluster_processes.members(connection.token):  # all at once: nobody is left to clear up
             os.kill(pid, signal.SIGSTOP)
-        ended = await asyncio.to_thread(family.end, connection.token)
+        ended = await asyncio.to_thread(cluster_processes.end, connection.token)
         assert ended == []
         async with viewer() as later:
             await until(later, submitted.id, {RunState.LOST})

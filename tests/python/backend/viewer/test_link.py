@@ -11,7 +11,7 @@ from distributed import Scheduler, Security
 
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
-from jupyter_dtf.backend.machine.mark import Mark
+from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer.connections import Connection
 from jupyter_dtf.backend.viewer.link import SILENT_S, Link
 from jupyter_dtf.schema.api import ClusterState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_dtf.backend.records import submitted
+from jupyter_dtf.backend.records import submission_files
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.viewer import resuming
 from jupyter_dtf.errors import Conflict, NotFound
@@ -25,7 +25,7 @@ def hub(tmp_path: Path) -> Hub:
     for seq, step in enumerate((7, 14)):
         info = CheckpointInfo(step=step, epoch=0, path=str(tmp_path / "checkpoints" / str(step)))
         hub.apply("r", seq, encode_event(CheckpointSaved(time=1.0, checkpoint=info)))
-    submitted.keep(tmp_path, RunRequest(name="mlp", kind="fit", goes_on=True), payload.packed("program"))
+    submission_files.keep(tmp_path, RunRequest(name="mlp", kind="fit", goes_on=True), payload.packed("program"))
     return hub
 
 
@@ -57,12 +57,12 @@ def test_why_one_cannot_go_on_is_said(hub: Hub, tmp_path: Path, monkeypatch: pyt
         resuming.prepared(hub, "a", None)
     with pytest.raises(NotFound, match="The run n has no checkpoint"):
         resuming.prepared(hub, "n", None)
-    submitted.remove(tmp_path)
+    submission_files.remove(tmp_path)
     with pytest.raises(Conflict, match=r"The model and the data of the run r are not kept: .*resume='r'\)"):
         resuming.prepared(hub, "r", None)
-    monkeypatch.setattr(submitted, "MOST_BYTES", 100)
+    monkeypatch.setattr(submission_files, "MOST_BYTES", 100)
     small = payload.packed(1)
-    submitted.keep(tmp_path, RunRequest(kind="fit"), payload.packed(bytes(2 << 20)), small)
+    submission_files.keep(tmp_path, RunRequest(kind="fit"), payload.packed(bytes(2 << 20)), small)
     with pytest.raises(Conflict, match=r"the model is kept, and not the data: with them it is 2.0 MiB, and 100 B are"):
         resuming.prepared(hub, "r", None)
 

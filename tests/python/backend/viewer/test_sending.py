@@ -15,19 +15,19 @@ import pytest
 from distributed import Scheduler, Security
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.cluster import parcel
+from jupyter_dtf.backend.cluster import program_transfer
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.controller import Controller
-from jupyter_dtf.backend.cluster.parcel import Parcel
+from jupyter_dtf.backend.cluster.program_transfer import Parcel
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
 from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
-from jupyter_dtf.backend.machine import meeting_place, paths
-from jupyter_dtf.backend.machine.mark import Mark
-from jupyter_dtf.backend.machine.meeting_place import MeetingPlace, answer, read_word
+from jupyter_dtf.backend.machine import paths, shared_directory
+from jupyter_dtf.backend.machine.shared_directory import MeetingPlace, answer, read_word
+from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.backend.viewer.sending import SENT_APART_BYTES, Sending
 from jupyter_dtf.errors import Unavailable
-from jupyter_dtf.schema import payload, private
+from jupyter_dtf.schema import payload, private_files
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.events import Progressed, decode_event
 from jupyter_dtf.schema.run import RunInfo, RunRequest, RunState
@@ -50,7 +50,7 @@ def mapped(args: dict[str, Any], ctx: Any) -> tuple[str, dict[str, Any]]:
 
 def directories(token: str) -> list[Path]:
     """Of this cluster: other tests' clusters have theirs beside them."""
-    return [path for parent in paths.family_parents() for path in parent.glob(f"{token}/{meeting_place.PREFIX}*")]
+    return [path for parent in paths.family_parents() for path in parent.glob(f"{token}/{shared_directory.PREFIX}*")]
 
 
 def test_all_tasks_map_one_file_that_the_client_has_written(cluster: dtf.Cluster) -> None:
@@ -69,7 +69,7 @@ def test_all_tasks_map_one_file_that_the_client_has_written(cluster: dtf.Cluster
     results = cluster.run(mapped, args).result()
     paths, values = zip(*results, strict=True)
     assert len(set(paths)) == 1
-    assert Path(paths[0]).name == meeting_place.PROGRAM
+    assert Path(paths[0]).name == shared_directory.PROGRAM
     for found in values:
         assert found["sum"] == int(LARGE.sum())
         np.testing.assert_array_equal(found["striped"], grid[:, ::2])
@@ -82,7 +82,7 @@ def test_all_tasks_map_one_file_that_the_client_has_written(cluster: dtf.Cluster
 
 
 def test_a_client_elsewhere_sends_it_in_pieces(cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting_place, "read_word", lambda directory: "")
+    monkeypatch.setattr(shared_directory, "read_word", lambda directory: "")
     run = cluster.run(mapped, {"large": LARGE}, wait=False)
     assert not run.is_being_sent  # the arrays are the caller's again
     assert [found[1]["sum"] for found in run.result()] == [int(LARGE.sum())] * 2
@@ -93,7 +93,7 @@ def test_a_client_elsewhere_sends_it_in_pieces(cluster: dtf.Cluster, monkeypatch
 
 
 def test_a_place_that_is_full_is_left_for_the_next(cluster: dtf.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, tried = meeting_place.write, []
+    write, tried = shared_directory.write, []
 
     def full_at_first(descriptor: int, data: Any) -> None:
         tried.append(os.readlink(f"/proc/self/fd/{descriptor}"))
@@ -101,7 +101,7 @@ def test_a_place_that_is_full_is_left_for_the_next(cluster: dtf.Cluster, monkeyp
             raise OSError(28, "No space left on device")
         write(descriptor, data)
 
-    monkeypatch.setattr(meeting_place, "write", full_at_first)
+    monkeypatch.setattr(shared_directory, "write", full_at_first)
     assert [found[1]["sum"] for found in cluster.run(mapped, {"large": LARGE}).result()] == [int(LARGE.sum())] * 2
     assert len(set(tried)) == 2
 
@@ -212,7 +212,7 @@ def test_what_is_no_program_is_refused(
 def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:
     box = Parcel.to_come(10, lambda: tmp_path / "memory", lambda: tmp_path / "disk")
     directory = box.places[-1]
-    os.write(meeting_place.create(directory), b"short")
+    os.write(shared_directory.create(directory), b"short")
     with pytest.raises(Unavailable, match="must be a file of 10 bytes, got one of 5"):
         box._check(len(box.places) - 1, read_word(directory))
 
@@ -234,14 +234,14 @@ def test_a_file_that_somebody_has_put_there_is_not_written_over(tmp_path: Path) 
     place = MeetingPlace(tmp_path)
     place.program.symlink_to(tmp_path / "other")
     with pytest.raises(FileExistsError):
-        meeting_place.create(place.directory)
+        shared_directory.create(place.directory)
 
 
 def test_memory_is_used_only_where_there_is_plenty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory, disk = private.make_dir(tmp_path / "memory"), private.make_dir(tmp_path / "disk")
+    memory, disk = private_files.make_dir(tmp_path / "memory"), private_files.make_dir(tmp_path / "disk")
     both = Parcel.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in both.places] == [memory, disk]
-    monkeypatch.setattr(parcel, "_left_of_limit", lambda: 1999)  # a container's
+    monkeypatch.setattr(program_transfer, "_left_of_limit", lambda: 1999)  # a container's
     tight = Parcel.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in tight.places] == [disk]
     for each in (both, tight):
@@ -267,14 +267,14 @@ class OtherHost:
 
 
 def test_hosts_elsewhere_are_sent_it_once_for_each_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcel, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(program_transfer, "CHUNK_BYTES", 4)
     box = Parcel.to_come(10, lambda: tmp_path, lambda: tmp_path)
     program = Path(box.places[0])
-    os.write(meeting_place.create(program), b"0123456789")
+    os.write(shared_directory.create(program), b"0123456789")
     box._check(0, read_word(program))
-    far = OtherHost(private.make_dir(tmp_path / "far"), [])
-    beside = OtherHost(private.make_dir(tmp_path / "beside"), [str(far.place.directory)])
-    here = OtherHost(private.make_dir(tmp_path / "here"), [str(program)])
+    far = OtherHost(private_files.make_dir(tmp_path / "far"), [])
+    beside = OtherHost(private_files.make_dir(tmp_path / "beside"), [str(far.place.directory)])
+    here = OtherHost(private_files.make_dir(tmp_path / "here"), [str(program)])
     hosts = {"far": far, "beside": beside, "here": here}
     run = Run(RunInfo(id="r", name="r", cluster="c"), RunRequest(), lambda *_: None, lambda *_: None)
     run.to(RunState.LAUNCHING)
@@ -284,7 +284,7 @@ def test_hosts_elsewhere_are_sent_it_once_for_each_machine(tmp_path: Path, monke
     assert far.pieces == [0, 4, 8]
     assert (beside.pieces, here.pieces) == ([], [])
     assert given["far"] == given["beside"] == {"program": str(far.place.program)}
-    assert given["here"] == {"program": str(program / meeting_place.PROGRAM)}
+    assert given["here"] == {"program": str(program / shared_directory.PROGRAM)}
     said = [event for event in map(decode_event, run.log) if isinstance(event, Progressed)]
     assert [event.progress.unit for event in said] == ["byte", "step"]
     assert run.info.message == ""

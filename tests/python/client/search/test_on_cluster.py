@@ -19,7 +19,7 @@ import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.task.trial import run_trial
-from jupyter_dtf.client import surroundings
+from jupyter_dtf.client import display_hooks
 from jupyter_dtf.client.search import trial_runs
 from jupyter_dtf.client.search.space import as_space, combinations
 from jupyter_dtf.client.search.study import as_pruner, as_sampler, enqueue_new, open_study
@@ -251,7 +251,7 @@ def test_a_search_is_shown_in_a_terminal_and_in_a_notebook(
         return Handle()
 
     monkeypatch.setattr("IPython.display.display", display)
-    monkeypatch.setattr(surroundings, "find", Notebook)
+    monkeypatch.setattr(display_hooks, "find", Notebook)
     search = searched()  # shown while it is waited for
     first, last = bundles
     assert first[SEARCH_MIME] == last[SEARCH_MIME] == {"search": search.id}

@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 
-from ..lookout import GONE, HEARD_S, VERDICT, Board
+from ..deadlocks import GONE, HEARD_S, VERDICT, Board
 from .links import Links, exactly
 from .wires import Broken, Incoming
 

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import own_time
+from ... import time_accounts
 from ...context import check_gang, peer_lost
 from ..array_reducer import UFUNCS, ArrayReducer, Bytes, Wanted, as_bytes
 from ..calls import DIGEST_BYTES, DifferentCalls, differ, mark, text_of
-from ..contract import Array
-from ..lookout import LOOK_S
+from ..deadlocks import LOOK_S
+from ..group_wait import WholeWait
+from ..primitive import Array
 from ..rendezvous import JOINED
 from ..results import Results
-from ..whole_wait import WholeWait
 from .links import Links
 from .pieces import Piece, chunks
 from .traffic import Traffic
@@ -175,7 +175,7 @@ class TcpReducer(ArrayReducer):
         finally:
             waited = time.perf_counter() - begun
             self._traffic.waited[other] += waited
-            own_time.waited(waited)
+            time_accounts.waited(waited)
             self._poll.unregister(awaited)
 
     @contextmanager

@@ -11,10 +11,9 @@ import keras
 
 from .....schema.strategy import AllReduce
 from ...checkpoint.files import Stored
-from ...collectives.contract import Reducer
+from ...collectives.primitive import Reducer
 from ...context import check_gang
 from ...model import keras_io
-from ..agree import Weights
 from ..batched import check_batched
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoint_state import Begin, variables_of
@@ -22,19 +21,20 @@ from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked, Checks
 from ..data import training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
+from ..equal_weights import Weights
 from ..first_step_check import Parts, guard_of
 from ..gradient_sync import GradientSync, optimizers_of
-from ..hooked import hooked
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
+from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep, shared_variables
 from ..where_to_begin import check_data, check_model, skip_of, where_to_begin
 from .checks import AllReduceChecks
-from .going_on import Survival, as_of, can_go_on, go_over, reducer_of
 from .kept_step import KeptStep
-from .standing import Standing, agree
+from .survivor_state import Standing, agree
+from .survivors import Survival, as_of, can_go_on, go_over, reducer_of
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:

@@ -16,10 +16,10 @@ from typing import Any
 import tensorflow as tf
 
 from .....errors import InvalidInput
+from ..assigned_weights import refuse_by_example
 from ..gradient_sync import GradientSync, has_own_apply_gradients, optimizers_of
 from ..lookups import Lookups
 from ..losses import counted_by_examples, of_global_batch
-from ..outside import refuse_by_example
 from ..steps import batch_size
 from .lockstep import Lockstep
 from .mean_gradients import mean_gradients, weighted

@@ -6,11 +6,11 @@ from typing import Any
 
 from .....errors import InvalidInput
 from .....schema.strategy import InGraph
-from ...collectives.contract import Alone
+from ...collectives.primitive import Alone
 from ..allreduce.training import train_with
 from ..gradient_sync import GradientSync
 from ..job import FitJob, FitResult
-from ..one_client import OneClient
+from ..single_client import OneClient
 from .checks import TowerChecks
 from .step import TowerStep
 from .tower_devices import connect, tower_devices

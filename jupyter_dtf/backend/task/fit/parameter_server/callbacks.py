@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .....errors import InvalidInput
-from ..agree import Weights
 from ..callbacks import First, Last, State
+from ..equal_weights import Weights
 from ..job import FitJob
 from ..steps import Metrics
-from .exchange import Exchange
 from .messages import Place
 from .server_client import Client
+from .server_optimizer import Exchange
 from .skipping import FollowTheRun
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .....schema import private
+from .....schema import private_files
 from ...checkpoint import files
 from ...checkpoint.saving import saving
 from ...checkpoint.snapshots import Snapshots
@@ -46,7 +46,7 @@ class KeptPart:
 
     def _do(self, word: AnyWord) -> None:
         if isinstance(word, CopyFile):
-            private.write_file(Path(word.target), private.read_file(Path(word.source)))
+            private_files.write_file(Path(word.target), private_files.read_file(Path(word.source)))
             return
         assert isinstance(word, WritePart)
         written = [i for i, key in enumerate(word.keys) if key]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from ...collectives.contract import Reducer
+from ...collectives.primitive import Reducer
 from .server_client import Client
 
 

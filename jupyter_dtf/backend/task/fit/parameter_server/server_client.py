@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .....errors import InvalidInput
-from ... import own_time
+from ... import time_accounts
 from ...context import peer_lost
 from .layout import Piece
 from .messages import (
@@ -283,14 +283,14 @@ class Client:
 
     def _send(self, server: int, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
         try:
-            with own_time.exchanging:
+            with time_accounts.exchanging:
                 self._channels[server].send(word, *arrays)
         except OSError as error:
             raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
 
     def _receive(self, server: int) -> tuple[AnyWord, Bytes]:
         try:
-            with own_time.exchanging:
+            with time_accounts.exchanging:
                 word, payload = self._channels[server].receive()
         except (EOFError, OSError) as error:
             raise peer_lost(f"The task {self._places.servers[server]} has gone") from error

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .....errors import InvalidInput
 from ...checkpoint.shards import slice_of
 from ...model.attributes import plain_attributes
-from ..hooked import hooked
+from ..replaced_attributes import hooked
 from .layout import Piece
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .....schema.room import allocate
+from .....schema.disk_space import allocate
 from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 

@@ -19,9 +19,8 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....errors import Unavailable
 from .....schema.strategy import ParameterServer
-from ...collectives.contract import Alone, Reducer
+from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
-from ..agree import Weights
 from ..batched import check_batched
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoint_state import variables_of
@@ -29,24 +28,25 @@ from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import Skip, TaskData, training_data, validation_data
 from ..epochs import EpochEnd, until_all_data_ended
+from ..equal_weights import Weights
 from ..first_step_check import Parts, guard_of
-from ..hooked import hooked
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model, vary_random_numbers
+from ..replaced_attributes import hooked
 from ..steps import Metrics, TestStep, TrainStep
 from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
 from . import moving
-from .apart import Beginning, OwnSaving, beginning
+from .async_checkpoints import Beginning, OwnSaving, beginning
 from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
 from .checks import ServedChecks
-from .exchange import Exchange
 from .messages import Counts
 from .reducer import Apart, ServedReducer
 from .served_parts import ServedParts, can_write_parts
 from .server_addresses import AmongWorkers, Places
 from .server_client import Client
+from .server_optimizer import Exchange
 from .skipping import FollowTheRun
 from .slots import Plan
 from .spec import pieces_of, to_plain, wire_dtype

@@ -1,9 +1,9 @@
 """The schedule one forward, one backward (1F1B), as control dependencies in the graph of a step.
 
 Every device gets one order of all its work: the forward passes of its stages, the derivatives that other stages wait
-for, and those of weights (``schema/turns.py`` determines their turns). The order of all devices together is one that
-the graph allows, with all dependencies between microbatches, such as moving averages or sums of derivatives. So no two
-devices wait for each other.
+for, and those of weights (``schema/one_f_one_b.py`` determines their turns). The order of all devices together is one
+that the graph allows, with all dependencies between microbatches, such as moving averages or sums of derivatives. So no
+two devices wait for each other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import tensorflow as tf
 
-from .....schema.turns import Turns
+from .....schema.one_f_one_b import Turns
 from .step_order import Ended, Phase, begin_after, when_ended
 
 _Turn = tuple[int, int, int]

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ..hooked import hooked
+from ..replaced_attributes import hooked
 
 
 def split_call(layer: Any, devices: Sequence[str], parts: Any) -> AbstractContextManager[None]:

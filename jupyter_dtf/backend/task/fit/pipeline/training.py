@@ -13,24 +13,24 @@ from .....errors import InvalidInput
 from .....schema.placement import Placement
 from .....schema.strategy import ONE_FORWARD_ONE_BACKWARD, Pipeline
 from .....schema.trace import leave_placement
-from ...collectives.contract import Alone
+from ...collectives.primitive import Alone
 from ...model import keras_io
 from ...trace.session_trace import full_trace
-from ..agree import Weights
 from ..batched import check_batched
 from ..callbacks import State, callbacks_here
 from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
 from ..checks import Asked
 from ..data import training_data, validation_data
+from ..equal_weights import Weights
 from ..first_step_check import Parts, guard_of
 from ..gradient_sync import Agreement, optimizers_of
-from ..hooked import hooked
 from ..job import DataFunction, FitJob, FitResult, name_of
 from ..keras_fit import KerasFit, history_of
 from ..learning_rate import linear_scaling
 from ..models import configure_keras, job_model
-from ..one_client import OneClient
+from ..replaced_attributes import hooked
+from ..single_client import OneClient
 from ..steps import Metrics
 from ..where_to_begin import check_data, check_model, skip_of, where_to_begin
 from . import layer_devices

@@ -23,12 +23,12 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 
 from .....errors import InvalidInput
 from . import failures
-from .ahead import Ahead
 from .base import BatchSource, Opened, Reading, Share
-from .exchange import Exchange, check_fits, checked, ended, machines_of
 from .pass_place import PassPlace, pass_place
+from .prefetch import Ahead
+from .reading_turns import Turns
+from .shared_reading import Exchange, check_fits, checked, ended, machines_of
 from .shared_state import Changes, all_of, apply, changes_of, draw_from, drawing_from, vary
-from .turns import Turns
 
 _LOOKED_AT = 2
 """How many batches determine the spec of all, as in Keras."""

@@ -7,7 +7,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
-from jupyter_dtf.backend.task.collectives.lookout import GONE
+from jupyter_dtf.backend.task.collectives.deadlocks import GONE
 from jupyter_dtf.backend.task.collectives.tcp.key_board import KeyBoard
 from jupyter_dtf.backend.task.collectives.tcp.wires import Incoming, Peer
 

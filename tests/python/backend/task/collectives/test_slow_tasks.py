@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jupyter_dtf.backend.task.collectives import make_reducer
-from jupyter_dtf.backend.task.collectives.lookout import Lookout, Wait
+from jupyter_dtf.backend.task.collectives.deadlocks import Lookout, Wait
 from jupyter_dtf.backend.task.collectives.two_levels import TwoLevelReducer
 
 from .... import patience

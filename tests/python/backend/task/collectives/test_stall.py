@@ -73,7 +73,7 @@ def test_what_a_task_that_goes_on_meanwhile_calls_next_is_not_held_against_the_o
     def program(ctx: FakeContext) -> list[tuple[int, str]]:
         from types import SimpleNamespace
 
-        from jupyter_dtf.backend.task.collectives.lookout import Wait
+        from jupyter_dtf.backend.task.collectives.deadlocks import Wait
         from jupyter_dtf.backend.task.collectives.stall import WatchedReducer
 
         looked: list[tuple[int, str]] = []

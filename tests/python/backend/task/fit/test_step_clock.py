@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_dtf.backend.task import own_time
+from jupyter_dtf.backend.task import time_accounts
 from jupyter_dtf.backend.task.fit.step_clock import EVERY_S, StepClock, parts_of
-from jupyter_dtf.backend.task.own_time import Totals
+from jupyter_dtf.backend.task.time_accounts import Totals
 from jupyter_dtf.schema.metrics import (
     STEP_CHECKPOINT,
     STEP_COMPUTE,
@@ -128,9 +128,9 @@ def test_parts_that_overlap_are_no_more_than_the_step() -> None:
 
 def test_exchanges_within_and_beside_each_other_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("jupyter_dtf.backend.task.own_time.time.perf_counter", lambda: now[0])
-    exchanging, saving = own_time._Exchanging(), own_time._Saving()
-    monkeypatch.setattr(own_time, "exchanging", exchanging)
+    monkeypatch.setattr("jupyter_dtf.backend.task.time_accounts.time.perf_counter", lambda: now[0])
+    exchanging, saving = time_accounts._Exchanging(), time_accounts._Saving()
+    monkeypatch.setattr(time_accounts, "exchanging", exchanging)
     with saving:
         now[0] = 1.0
         with exchanging:

@@ -1,0 +1,111 @@
+"""The queue for runs that request places of their own: first come, first served."""
+
+from __future__ import annotations
+
+from ...errors import DtfError, Unavailable
+from ..planning.launch_plan import PlannedTask, ordered_tasks
+from ..planning.trial_places import Free, take
+from .active_run import Run
+from .task_assignment import TaskAssignment
+
+
+class Room:
+    """Which runs have which of the cluster's places (``RunRequest.places``), and which are waiting.
+
+    No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.
+    """
+
+    def __init__(self, assignment: TaskAssignment) -> None:
+        self._assignment = assignment
+        self._taken: dict[str, list[PlannedTask]] = {}
+        self._places: list[PlannedTask] = []
+        self._free = Free((), ())
+        self._waiting: list[str] = []
+        self._returning: set[str] = set()
+        """Restarting runs that wait for places; they take precedence over all new runs."""
+        self._acquired: dict[str, list[PlannedTask]] = {}
+
+    async def acquire(self, run: Run) -> list[PlannedTask]:
+        """Wait for places for a run and take them. Returns an empty list if the run ends meanwhile.
+
+        Raises:
+            Unavailable: If there are none although all hosts are present and no other run has a place.
+        """
+        self._waiting.append(run.id)
+        try:
+            await self._assignment.until(lambda: not run.is_active or self._acquire(run) or self._is_alone(run))
+            if run.is_active and run.id not in self._acquired:
+                check_fits(self._assignment, run.info.jobs, run.request.places, run.request.place_shares)
+                raise Unavailable("No places of the cluster are free for it, though nobody else has one")
+        finally:
+            self._waiting.remove(run.id)
+            await self._assignment.wake()  # there may be room for the next run as well
+        return self._acquired.pop(run.id, [])
+
+    def again(self, run: Run) -> bool:
+        """Take places for a restarting run, ahead of the queue. Returns whether there are any."""
+        self._give_back(run)
+        found = self._find(run)
+        (self._returning.discard if found else self._returning.add)(run.id)
+        return found
+
+    def acquired_again(self, run: Run) -> list[PlannedTask]:
+        """Return the places that ``again`` has taken."""
+        return self._acquired.pop(run.id)
+
+    async def leave(self, run: Run) -> None:
+        """Release the places of a run that has ended."""
+        self._acquired.pop(run.id, None)
+        was_returning = run.id in self._returning
+        self._returning.discard(run.id)
+        if self._give_back(run) or was_returning:
+            await self._assignment.wake()
+
+    def _give_back(self, run: Run) -> bool:
+        """Release a run's places. Returns whether it had any."""
+        taken = self._taken.pop(run.id, None)
+        if taken is not None:
+            self._free.give_back(taken)
+        return taken is not None
+
+    def _acquire(self, run: Run) -> bool:
+        return self._is_next(run) and self._find(run)
+
+    def _is_next(self, run: Run) -> bool:
+        return self._assignment.has_all_hosts and self._waiting[0] == run.id and not self._returning
+
+    def _is_alone(self, run: Run) -> bool:
+        """Return whether it is this run's turn and no other run has a place that could become free."""
+        return self._is_next(run) and not self._taken
+
+    def _find(self, run: Run) -> bool:
+        try:
+            places = self._assignment.places()
+        except DtfError:  # a device of the design is gone
+            return False
+        if places is not self._places:  # hosts have come or gone
+            others = [place for taken in self._taken.values() for place in taken]
+            self._places, self._free = places, Free(places, others)
+        request = run.request
+        tasks, threads = ordered_tasks(run.info.jobs), request.threads_per_task
+        try:
+            found = self._free.take(tasks, request.places, threads_per_task=threads, shares=request.place_shares)
+        except DtfError:  # the memory size of a GPU is no longer known
+            self._places = []
+            return False
+        if found is not None:
+            self._acquired[run.id], self._taken[run.id] = found
+        return found is not None
+
+
+def check_fits(assignment: TaskAssignment, jobs: dict[str, int], each: int, shares: int) -> None:
+    """Raise Unavailable if a run would not fit even on an empty cluster."""
+    places = assignment.places()
+    tasks = ordered_tasks(jobs)
+    if take(places, (), tasks, each, shares=shares) is None:
+        hosts = len({place.host.address for place in places})
+        wanted = f"{each} place{'s' * (each != 1)}" if shares == 1 else f"1/{shares} of a place"
+        raise Unavailable(
+            f"A trial needs {wanted} on one host for each of its {len(tasks)} "
+            f"task{'s' * (len(tasks) != 1)}. The cluster has {len(places)} on {hosts} host{'s' * (hosts != 1)}"
+        )

@@ -1,0 +1,47 @@
+"""Self-shutdown of a scheduler that runs on another machine than the cluster process.
+
+On the cluster process's own machine everything ends with that process, which also removes the directories. Elsewhere,
+the scheduler must notice that the cluster process is gone, close the cluster, and clean up after itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+
+from ..machine import cluster_processes, paths
+
+
+class LeftAlone:
+    """In the controller: calls ``end()`` once the cluster process has been gone for ``after_s`` seconds."""
+
+    def __init__(self, token: str, after_s: float, end: Callable[[], Awaitable[None]]) -> None:
+        self._token = token
+        self._after_s = after_s
+        self._end = end
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Future[None] | None = None
+        self._claims = [cluster_processes.claim(make(token)) for make in (paths.machine_dir, paths.shared_memory_dir)]
+
+    def look(self, *, is_held: bool) -> None:
+        """Start or cancel the countdown; ``is_held``: whether the cluster process is attached."""
+        if is_held and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        elif not is_held and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._after_s, self._begin)
+
+    def _begin(self) -> None:
+        self._ending = asyncio.ensure_future(self._end())
+
+    def close(self) -> None:
+        """Remove the cluster's directories on this machine when the scheduler closes, unless a host here needs them."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for claim in self._claims:
+            os.close(claim)
+        for parent in paths.family_parents():
+            with contextlib.suppress(OSError):
+                cluster_processes.sweep_one(parent / self._token)

@@ -1,0 +1,74 @@
+"""Hosts that are starting: what the kind's cluster reports of them is forwarded to the controller and to viewers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...errors import DtfError
+from ...schema.base import convert, to_plain
+from ...schema.machines import ComingHost
+from ..kinds.base import ENDED
+from .reconnecting_link import HeldLink
+
+
+class ComingTold:
+    """In the cluster process: forwards ``cluster``'s reports to the controller, if it has any (``Kind.create``)."""
+
+    def __init__(self, cluster: Any, link: HeldLink) -> None:
+        self._link = link
+        self._hosts: list[ComingHost] | None = None
+        self._telling: asyncio.Task[None] | None = None
+        if hasattr(cluster, "watch_hosts"):
+            cluster.watch_hosts(self._on_change)
+
+    def _on_change(self, hosts: list[ComingHost]) -> None:
+        self._hosts = hosts
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def told(self) -> None:
+        """Wait until the controller has received all current reports."""
+        if self._telling is not None:
+            await asyncio.shield(self._telling)
+
+    async def _tell(self) -> None:
+        while self._hosts is not None:
+            hosts, self._hosts = self._hosts, None
+            try:
+                await self._link.request("coming", hosts=[to_plain(host) for host in hosts])
+            except DtfError:  # the cluster is ending
+                return
+
+
+class ComingHosts:
+    """In the controller: the reported hosts, except those whose names are in ``arrived()``."""
+
+    def __init__(self, arrived: Callable[[], set[str]]) -> None:
+        self._arrived = arrived
+        self._told: list[ComingHost] = []
+
+    def take(self, hosts: Iterable[Mapping[str, Any]]) -> None:
+        """Store the cluster process's report."""
+        self._told = [convert(host, ComingHost) for host in hosts]
+
+    @property
+    def hosts(self) -> list[ComingHost]:
+        """The reported hosts that are not Dask workers yet, or no longer."""
+        names = self._arrived()
+        return [host for host in self._told if host.name not in names]
+
+    @property
+    def are_expected(self) -> bool:
+        """Whether a run should wait for one of them: it is starting and has not failed."""
+        return any(not host.problem for host in self.hosts)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about hosts that have failed."""
+        return [
+            f"Host {host.name} cannot be used{'' if host.step == ENDED else ', and is tried again'}: {host.problem}"
+            for host in self.hosts
+            if host.problem
+        ]

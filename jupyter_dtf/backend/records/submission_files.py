@@ -1,0 +1,147 @@
+"""Keeps a run's submission in its directory: the program with model and data, and the request.
+
+``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest. That
+is written last and marks them as complete. The process that submits the run writes them, and the one that resumes it
+reads them. Only their owner may read or write them, because unpickling a program runs code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import mmap
+import os
+import shutil
+from pathlib import Path
+
+from ...errors import InvalidInput, NotFound
+from ...schema import private_files
+from ...schema.base import PeerStruct, decode_json, encode_json
+from ...schema.payload import Packed
+from ...schema.run import RunInfo, RunRequest
+
+DIRECTORY = "submitted"
+MOST_BYTES = 256 << 20
+"""The largest program, with model and data, that is kept whole. Of a larger one the data are left out."""
+ROOM = 4
+"""This many times the size of what is kept must be free, because checkpoints need the space more."""
+FORMAT = 1
+_PROGRAM, _SUBMISSION = "program", "submission.json"
+_WRITTEN_BYTES = 4 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class Submission(PeerStruct):
+    """The JSON document stored beside a program."""
+
+    format: int
+    request: RunRequest
+    bytes: int
+    """The size of the program."""
+    left_out_bytes: int = 0
+    """The size of the whole program if its data were left out because of it; 0 if it is whole."""
+
+
+def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
+    """Keep a run's submission; ``without_data`` instead of a program larger than ``MOST_BYTES``, if it is smaller.
+
+    If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
+    """
+    kept, left_out_bytes = program, 0
+    if program.size > MOST_BYTES:
+        if without_data is None or without_data.size > MOST_BYTES:
+            return
+        kept, left_out_bytes = without_data, program.size
+    directory = run_dir / DIRECTORY
+    try:
+        private_files.make_dir(directory)
+        _check_room(directory, kept.size)
+        with private_files.open_file(directory / _PROGRAM) as file:
+            for chunk in kept.chunks(_WRITTEN_BYTES):
+                file.write(chunk)
+        _describe(directory, Submission(format=FORMAT, request=request, bytes=kept.size, left_out_bytes=left_out_bytes))
+    except OSError as error:
+        _log.warning("The submission of the run in %s is not kept: %s", run_dir, error)
+        remove(run_dir)
+
+
+def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
+    """Keep the program of the run in ``of`` for a run that continues it as well, as a hard link if possible.
+
+    ``found`` is the result of ``read`` there.
+    """
+    directory = run_dir / DIRECTORY
+    try:
+        private_files.make_dir(directory)
+        os.link(of / DIRECTORY / _PROGRAM, directory / _PROGRAM)
+        _describe(
+            directory,
+            Submission(format=FORMAT, request=request, bytes=found.bytes, left_out_bytes=found.left_out_bytes),
+        )
+    except OSError as error:
+        remove(run_dir)
+        if isinstance(error, FileExistsError):
+            return
+        with contextlib.suppress(NotFound, InvalidInput):  # on a file system without links
+            keep(run_dir, request, read(of)[1])
+
+
+def read(run_dir: Path) -> tuple[Submission, Packed]:
+    """Read a run's submission; the program is memory-mapped, not read.
+
+    Raises NotFound if it was not kept, InvalidInput if it belongs to another user or this version cannot read it.
+    """
+    directory = run_dir / DIRECTORY
+    try:
+        submission = decode_json(private_files.read_file(directory / _SUBMISSION), Submission)
+        with private_files.open_regular(directory / _PROGRAM) as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.getuid():
+                raise InvalidInput(
+                    "A program must belong to this user, because unpickling it runs code, got "
+                    f"{directory / _PROGRAM} of uid {found.st_uid}"
+                )
+            if submission.format != FORMAT or found.st_size != submission.bytes:
+                raise InvalidInput(
+                    f"A kept submission must be of format {FORMAT} and of {submission.bytes} bytes, got {directory} of "
+                    f"format {submission.format} and of {found.st_size} bytes"
+                )
+            program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise NotFound(
+            f"The directory of the run must contain what it was submitted with, got {run_dir}, which does not"
+        ) from None
+    except OSError as error:
+        raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
+    return submission, Packed([memoryview(program)])
+
+
+def program_file(run_dir: Path) -> Path:
+    """The path of the program."""
+    return run_dir / DIRECTORY / _PROGRAM
+
+
+def forget_if_useless(info: RunInfo) -> None:
+    """Remove the submission of a run that ended without a checkpoint: it cannot be resumed."""
+    if info.checkpoint is None and info.run_dir:
+        remove(Path(info.run_dir))
+
+
+def remove(run_dir: Path) -> None:
+    """Delete a run's submission, and its directory if nothing else is in it."""
+    shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+def _check_room(directory: Path, size: int) -> None:
+    """Raise OSError if keeping it would leave too little room for checkpoints and events."""
+    room = os.statvfs(directory)
+    if room.f_bavail * room.f_frsize < ROOM * size:
+        raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much must be free", str(directory))
+
+
+def _describe(directory: Path, submission: Submission) -> None:
+    private_files.write_file(directory / _SUBMISSION, encode_json(submission))

@@ -1,0 +1,297 @@
+"""Deadlock detection for tasks that wait for each other in different collectives.
+
+A task that has been waiting for a moment repeatedly writes to a board where it waits and for whom, and reads what the
+others have written. A deadlock shows as a cycle, which is not possible while all tasks make the same calls in the same
+order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+from ....schema import private_files
+from .. import heartbeat
+from .calls import differ
+
+LOOK_S = 0.25
+"""The interval at which a waiting task checks."""
+
+_READ_MS = 50  # reading a missing key takes this long
+HEARD_S = 2.0
+"""How long to wait until others have read their messages."""
+VERDICT, GONE = "verdict", "gone"
+"""Prefixes of keys by which a task is told why it waits in vain, and by which it tells why it has stopped waiting."""
+
+
+class Wait(NamedTuple):
+    """A task waits in the ``number``-th collective of a group for the tasks ``missing``. Ranks are those in the run."""
+
+    group: str
+    number: int
+    text: str
+    ranks: tuple[int, ...]
+    missing: tuple[int, ...]
+    beat: int = 0
+    """How often the task has checked. As long as this increases, it is still waiting."""
+
+
+Waits = dict[int, list[Wait]]
+
+
+class Board(ABC):
+    """Texts by key, shared by all tasks. Others see a write at the latest after a short time."""
+
+    lasts = True
+    """Whether what a task has written remains after it has ended."""
+
+    lost = False
+    """Whether the board is gone, together with the task that hosted it."""
+
+    @abstractmethod
+    def write(self, key: str, text: str) -> None:
+        """Write a text, replacing the previous one."""
+
+    @abstractmethod
+    def read(self, key: str) -> str:
+        """Return the text, or empty if there is none."""
+
+    def linger(self) -> None:  # noqa: B027  # most boards need nobody
+        """Wait, before this task ends, until no other task needs it to read its messages."""
+
+
+class Files(Board):
+    """A board in a directory that all tasks can access."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        private_files.make_dir(directory)
+
+    def write(self, key: str, text: str) -> None:
+        aside = self._directory / f".{key}-{os.getpid()}-{threading.get_ident()}"
+        with private_files.open_file(aside) as file:
+            file.write(text.encode())
+        aside.replace(self._directory / key)
+
+    def read(self, key: str) -> str:
+        try:
+            return (self._directory / key).read_text()
+        except OSError:
+            return ""
+
+
+class Keys(Board):
+    """A board in TensorFlow's coordination service, which exists if its collectives are used."""
+
+    lasts = False  # hosted by the first task
+
+    def __init__(self) -> None:
+        # TensorFlow 2.21: the runtime context has no public API for this.
+        from tensorflow.python.eager import context
+
+        self._context = context.context()
+
+    def write(self, key: str, text: str) -> None:
+        with contextlib.suppress(tf.errors.OpError):  # it did not exist
+            self._context.delete_config_key_value(f"dtf/{key}")
+        with contextlib.suppress(tf.errors.OpError):  # the service ends with the first task
+            self._context.set_config_key_value(f"dtf/{key}", text)
+
+    def read(self, key: str) -> str:
+        try:
+            return str(self._context.get_config_key_value(f"dtf/{key}", _READ_MS))
+        except (tf.errors.DeadlineExceededError, tf.errors.NotFoundError):
+            return ""
+        except tf.errors.OpError:
+            self.lost = True
+            return ""
+
+
+class Watch(Protocol):
+    """The interface for waiting code: ``Lookout``, or an adapter to it for a part of a larger whole."""
+
+    def look(self, wait: Wait) -> str:
+        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
+
+    def over(self, group: str) -> None:
+        """Note that the wait in that group has ended."""
+
+    def go(self, group: str, why: str) -> None:
+        """Note that this task has stopped waiting, because it waited in vain."""
+
+    def why_gone(self, wait: Wait, rank: int) -> str:
+        """Return what this task has been told, or what the task with that rank wrote when it left."""
+
+
+class Lookout:
+    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, by rank."""
+
+    def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
+        self._board = board
+        self._rank = rank
+        self._tasks = list(tasks)
+        self._lock = threading.Lock()
+        self._mine: dict[str, Wait] = {}
+        self._seen: dict[tuple[int, str, int], int] = {}
+        self._post()
+
+    def look(self, wait: Wait) -> str:
+        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
+        heartbeat.waits_for_others()
+        with self._lock:
+            before = self._mine.get(wait.group)
+            beat = before.beat + 1 if before is not None and before.number == wait.number else 1
+            self._mine[wait.group] = wait._replace(beat=beat)
+            self._post()
+            verdict = self._verdict_on(wait)
+            if verdict:
+                return verdict
+            waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
+            here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met in different calls
+                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait, wait.ranks)
+            stuck = _stuck(waits)
+            seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
+            # A task that has checked again since it was last seen here was still waiting then: all waited at one time.
+            sure = {
+                rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
+                for rank, ws in stuck.items()
+            }
+            sure = _stuck({rank: ws for rank, ws in sure.items() if len(ws) == len(waits[rank])})
+            if not any(_key(self._rank, w) == _key(self._rank, wait) for w in sure.get(self._rank, [])):
+                return ""
+            return self._tell(sure, wait)
+
+    def over(self, group: str) -> None:
+        """Note that the wait in that group has ended."""
+        with self._lock:
+            if self._mine.pop(group, None) is not None:
+                self._post()
+
+    def go(self, group: str, why: str) -> None:
+        """Note that this task has stopped waiting, because it waited in vain."""
+        self._board.write(_gone(self._rank, group), why)
+        self.over(group)
+        self._board.linger()
+
+    def why_gone(self, wait: Wait, rank: int) -> str:
+        """Return what this task has been told, or what the task with that rank wrote when it left."""
+        why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
+        if why:
+            self._board.linger()
+        return why
+
+    def tell(self, wait: Wait, verdict: str) -> None:
+        """Tell the tasks in ``missing`` why they would wait in vain in that collective."""
+        for rank in wait.missing:
+            self._board.write(_verdict(rank, wait), verdict)
+        self.has_given_up(wait)
+        self.agree(wait)
+        self._await_all(wait, "gone")
+
+    def agree(self, wait: Wait) -> None:
+        """Note that this task knows why it waits in vain, and wait until the others do too, at most for a while.
+
+        This task may end because of it, and the board with it.
+        """
+        self._mark(wait, "heard")
+        self._await_all(wait, "heard")
+
+    def has_given_up(self, wait: Wait) -> None:
+        """Note that this task has stopped waiting."""
+        self._mark(wait, "gone")
+
+    def _mark(self, wait: Wait, what: str) -> None:
+        if not self._board.lasts:
+            self._board.write(f"{_verdict(self._rank, wait)}-{what}", "yes")
+
+    def _await_all(self, wait: Wait, what: str) -> None:
+        left = [rank for rank in wait.ranks if rank != self._rank and not self._board.lasts]
+        end = time.monotonic() + HEARD_S
+        while left and not self._board.lost and time.monotonic() < end:
+            left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
+
+    def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
+        """Tell the tasks that wait in vain, and those that will join this task's wait. Returns the message."""
+        groups = {w.ranks for ws in waits.values() for w in ws}
+        texts = {
+            f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
+            for rank, ws in waits.items()
+            for n, w in enumerate(ws)
+        }
+        verdict = str(differ(texts))
+        told = [(rank, w) for rank, ws in waits.items() for w in ws] + [(rank, mine) for rank in also]
+        keys = {_verdict(rank, w) for rank, w in told if rank != self._rank}
+        for key in sorted(keys):
+            self._board.write(key, verdict)
+        return verdict
+
+    def _verdict_on(self, wait: Wait) -> str:
+        """Return the verdict on this wait, if there is one."""
+        return self._board.read(_verdict(self._rank, wait))
+
+    def others(self, group: str, number: int) -> Waits:
+        """Return which other tasks are known to wait in that collective."""
+        found = {rank: self._waits_of(rank) for rank in range(len(self._tasks)) if rank != self._rank}
+        return {
+            rank: here
+            for rank, ws in found.items()
+            if (here := [w for w in ws if (w.group, w.number) == (group, number)])
+        }
+
+    def _post(self) -> None:
+        self._board.write(f"waits-{self._rank}", json.dumps(list(self._mine.values())))
+
+    def _waits_of(self, rank: int) -> list[Wait]:
+        if rank == self._rank:
+            return list(self._mine.values())
+        text = self._board.read(f"waits-{rank}")
+        return [_read(entry) for entry in json.loads(text)] if text else []
+
+
+def _read(entry: list[Any]) -> Wait:
+    group, number, text, ranks, missing, beat = entry
+    return Wait(group, number, text, tuple(ranks), tuple(missing), beat)
+
+
+def _key(rank: int, wait: Wait) -> tuple[int, str, int]:
+    return rank, wait.group, wait.number
+
+
+def _verdict(rank: int, wait: Wait) -> str:
+    return f"{VERDICT}-{rank}-{wait.group}-{wait.number}"
+
+
+def _gone(rank: int, group: str) -> str:
+    return f"{GONE}-{rank}-{group}"
+
+
+def _stuck(waits: Waits) -> Waits:
+    """Return the waits that are part of, or lead to, a cycle of tasks that wait for each other in other collectives."""
+    left = {rank: list(ws) for rank, ws in waits.items() if ws}
+    while True:
+        kept = {
+            rank: [w for w in ws if any(_is_blocked(left, waits, m, w) for m in w.missing)] for rank, ws in left.items()
+        }
+        kept = {rank: ws for rank, ws in kept.items() if ws}
+        if kept == left:
+            return left
+        left = kept
+
+
+def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
+    """Return whether the task of that rank will never reach the collective of ``wait``, as all its waits are stuck.
+
+    A task that waits in a later collective of the group has already been in this one.
+    """
+    has_come = any(w.group == wait.group and w.number >= wait.number for w in waits.get(rank, []))
+    return not has_come and bool(left.get(rank)) and left[rank] == list(waits[rank])

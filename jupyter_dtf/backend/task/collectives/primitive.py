@@ -1,0 +1,260 @@
+"""The interface of reducers, with implementations of everything in terms of one primitive, reducing tensors."""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+# TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
+from tensorflow.python.eager.context import eager_mode
+
+from ....errors import InvalidInput, Unavailable
+from .calls import described_tensors
+
+OPS = ("sum", "min", "max", "product")
+
+Array = npt.NDArray[Any]
+
+TYPES = {
+    tf.bool: "bool",
+    tf.uint8: "uint8",
+    tf.uint16: "uint16",
+    tf.uint32: "uint32",
+    tf.int8: "int8",
+    tf.int16: "int16",
+    tf.int32: "int32",
+    tf.int64: "int64",
+    tf.float16: "float16",
+    tf.bfloat16: "bfloat16",
+    tf.float32: "float32",
+    tf.float64: "float64",
+}
+
+
+class Reducer(ABC):
+    """Collectives between ``size`` tasks: every task must call the same methods in the same order.
+
+    Shapes and dtypes must be equal in all tasks, except for the first dimension where a method says so. All tasks get
+    bitwise equal results. A call returns when all tasks have made it, and raises RuntimeError if one of them has died
+    or, if that can be detected, has called something else. Dtypes: bool, uint8 to uint32, int8 to int64, bfloat16,
+    float16 to float64.
+
+    Methods that take tensors work both inside and outside a ``tf.function``. They have no gradients (those in ``ops``
+    do). ``name`` must be the same in all tasks.
+    """
+
+    keeps_order = False
+    """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
+
+    is_timed = False
+    """Whether ``time_accounts`` knows how long its exchanges take."""
+
+    bucket_bytes = 64 << 20
+    """The best amount of gradients to send at a time while the rest is still being computed."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+
+    # -- tensors ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        """Reduce each tensor over the tasks, in one exchange. ``op``: sum (not of booleans), min, max or product."""
+
+    def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the sum over the tasks."""
+        return self.reduce_tensors([tensor], "sum", name)[0]
+
+    def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
+        """Return all tasks' tensors, concatenated along the first dimension, whose size may differ."""
+        return self.gather_rows(tensor, name)[0]
+
+    def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """Like ``gather_tensor``, but also return the number of rows from each task, int64 of shape (size,)."""
+        name = described_tensors(name, [tensor], free_rows=True)  # bits are sent, which do not show the dtype
+        own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
+        rows = self.sum_tensor(own, f"{name} rows")
+        before, after = tf.reduce_sum(rows[: self.rank]), tf.reduce_sum(rows[self.rank + 1 :])
+        paddings = tf.concat([[[before, after]], tf.zeros([len(tensor.shape) - 1, 2], tf.int64)], 0)
+        blank = tf.pad(_as_integers(tensor), paddings)  # other tasks add zeros there
+        gathered = _from_integers(self.sum_tensor(blank, name), tensor.dtype)
+        return tf.ensure_shape(gathered, [None, *tensor.shape[1:]]), rows
+
+    def broadcast_tensors(self, tensors: Sequence[tf.Tensor], root: int, name: str) -> list[tf.Tensor]:
+        """Return the tensors of the task with rank ``root``."""
+        name = described_tensors(f"{name} from {root}", tensors)
+        sent = [_as_integers(tensor) for tensor in tensors]
+        if self.rank != root:
+            sent = [tf.zeros_like(tensor) for tensor in sent]
+        received = self.reduce_tensors(sent, "sum", name)
+        return [
+            tf.ensure_shape(_from_integers(total, tensor.dtype), tensor.shape)
+            for total, tensor in zip(received, tensors, strict=True)
+        ]
+
+    def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """Send rows to each task: element ``i`` of ``splits``, int64 of shape (size,), is the number for rank ``i``.
+
+        Returns the rows that the tasks sent to this one, by rank, and the number of rows from each.
+        """
+        sent = tf.concat([tf.shape(tensor, tf.int64)[:1], splits], 0)
+        said = tf.reshape(
+            self.gather_tensor(sent, described_tensors(name, [tensor], free_rows=True)), [self.size, self.size + 1]
+        )
+        fits = tf.reduce_all(said >= 0) & tf.reduce_all(tf.reduce_sum(said[:, 1:], 1) <= said[:, 0])
+        with tf.control_dependencies([tf.debugging.Assert(fits, [_SPLITS_RULE, said])]):
+            everyones = tf.identity(said[:, 1:])
+        rows = self.gather_tensor(tensor[: tf.reduce_sum(splits)], name)
+        ends = tf.cumsum(tf.reshape(everyones, [-1]))  # rows are ordered by sender, then by receiver
+        parts = []
+        for sender in range(self.size):
+            piece = sender * self.size + self.rank
+            parts.append(rows[ends[piece] - everyones[sender, self.rank] : ends[piece]])
+        return tf.concat(parts, 0), everyones[:, self.rank]
+
+    # -- arrays, eagerly, even while a TensorFlow 1 graph is being built ----------------------------------------
+
+    def reduce(self, array: Array, op: str = "sum") -> Array:
+        """Return the reduction over the tasks, a new array of the same dtype and shape."""
+        with eager_mode():
+            return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
+
+    def sum(self, array: Array) -> Array:
+        """Return the sum over the tasks, a new array of the same dtype and shape."""
+        return self.reduce(array, "sum")
+
+    def gather(self, array: Array) -> list[Array]:
+        """Return every task's array, by rank. The first dimension may differ."""
+        with eager_mode():
+            rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
+        return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
+
+    def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
+        """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
+        arrays = [np.asarray(a) for a in arrays]
+        sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
+        with eager_mode():
+            (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        ends = np.cumsum([a.nbytes for a in arrays])
+        return [
+            np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)
+            for end, a in zip(ends, arrays, strict=True)
+        ]
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return every task's picklable value, by rank."""
+        return [pickle.loads(data.tobytes()) for data in self.gather(np.frombuffer(pickle.dumps(value), np.uint8))]
+
+    @abstractmethod
+    def close(self, failed: bool = False) -> None:
+        """Leave. ``failed`` means that the others must not wait for this task any more."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the last collective failed because another task left as failed, so that ``renew`` may help."""
+        return False
+
+    def wake(self) -> None:  # noqa: B027
+        """Make a wait in a collective check whether it still makes sense. Called in another thread."""
+
+    def give_up(self, why: str) -> None:  # noqa: B027
+        """Make a wait in a collective raise DifferentCalls, if possible. Called in another thread."""
+
+    def join(self) -> int:
+        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
+
+        Raises Unavailable if that is not supported.
+        """
+        raise Unavailable(
+            "A task can only join while the others go on where all tasks are on one machine, or each on one of its own"
+        )
+
+    def renew(self) -> None:
+        """Leave as failed and restart: a collective that all tasks must call. Traced functions keep working.
+
+        Raises Unavailable if that is not supported.
+        """
+        raise Unavailable(
+            "TensorFlow's collectives cannot begin anew in a process in which they have failed. Going back to a commit "
+            "needs the tasks of different machines to exchange by TCP, as those without GPUs do"
+        )
+
+
+def check_op(op: str, dtype: tf.DType) -> None:
+    """Raise InvalidInput unless the dtype supports the reduction."""
+    if op not in OPS:
+        raise InvalidInput(f"`op` must be one of {', '.join(OPS)}, got {op!r}", field="op")
+    if dtype not in TYPES:
+        names = ", ".join(TYPES.values())
+        raise InvalidInput(f"`tensor` must be of one of the types {names}, got {dtype.name}", field="tensor")
+    if dtype == tf.bool and op == "sum":
+        raise InvalidInput('`op` must be "min", "max" or "product" for booleans, got "sum"', field="op")
+
+
+_SPLITS_RULE = "`splits` must be numbers of rows >= 0 that add up to at most the number of rows"
+
+
+def check_splits(everyones: Sequence[tuple[int, Array]], tasks: Sequence[str]) -> None:
+    """Raise InvalidInput unless every task's splits are valid for its number of rows."""
+    for (rows, splits), task in zip(everyones, tasks, strict=True):
+        if splits.sum() > rows or (splits < 0).any():
+            raise InvalidInput(f"{_SPLITS_RULE}, got {splits.tolist()} for {rows} rows on {task}", field="splits")
+
+
+def _outside(array: Array) -> str:
+    return f"outside of a step {array.dtype.name} {array.shape}"
+
+
+def _as_bytes(array: Array) -> Array:
+    flat: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
+
+
+_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # by size in bytes
+
+
+def _as_integers(tensor: tf.Tensor) -> tf.Tensor:
+    """Reinterpret the bits as integers, so that adding zeros changes nothing, not even the sign of a zero."""
+    if tensor.dtype == tf.bool:
+        return tf.cast(tensor, tf.uint8)
+    return tf.bitcast(tensor, _INTEGERS[tensor.dtype.size])
+
+
+def _from_integers(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    return tf.cast(tensor, tf.bool) if dtype == tf.bool else tf.bitcast(tensor, dtype)
+
+
+class Alone(Reducer):
+    """The reducer of a single task, which returns its input."""
+
+    keeps_order = True
+    is_timed = True
+
+    def __init__(self) -> None:
+        super().__init__(rank=0, size=1)
+
+    def reduce(self, array: Array, op: str = "sum") -> Array:
+        check_op(op, tf.as_dtype(array.dtype))
+        copied: Array = array.copy()
+        return copied
+
+    def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
+        for tensor in tensors:
+            check_op(op, tensor.dtype)
+        return list(tensors)
+
+    def join(self) -> int:
+        return 0
+
+    def renew(self) -> None:
+        pass
+
+    def close(self, failed: bool = False) -> None:
+        pass

@@ -1,0 +1,132 @@
+"""The positions of a training's tasks when some are lost, and the one to continue from: the furthest survivor."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .....schema.checkpoint import CheckpointInfo
+from ...collectives.primitive import Reducer
+from ..checkpoint_state import Begin, FitState, Part, mean_of
+from ..job import PackedCallback
+from ..models import seed_of_task
+
+
+@dataclass
+class Standing:
+    """The position of a surviving task. ``part`` and the fields after ``own`` are only its own."""
+
+    step: int
+    """Steps done, over all epochs."""
+    epoch: int
+    """The epoch to continue with, counted from 0."""
+    within: int
+    """Steps of this epoch that are done; all of them while its end is being processed."""
+    part: Part
+    """The task's own state."""
+    state: FitState
+    """The training's state, without parts."""
+    seeds: list[list[int]]
+    """The seeds of the model's random generators, by rank in the previous group of tasks."""
+    own: dict[int, bytes]
+    """The attributes of the callbacks that run here, by their index in the job."""
+    chiefs: dict[int, bytes]
+    """The same for the chief, at the beginning of the epoch."""
+    is_over: bool = False
+    """Whether the tasks have agreed to stop at the end of the previous epoch."""
+    epoch_begun: bool = False
+    """Whether the task's callbacks have seen the start of the epoch."""
+    epoch_ended: bool = False
+    """Whether they have seen its end."""
+    was_chief: bool = False
+    """Whether the callbacks that run only on the chief ran here."""
+    wants_stop: bool = False
+    """Whether one of them has requested the end of the training then."""
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """What all tasks of a new group agree on: where it starts, and which task has the weights."""
+
+    begin: Begin
+    furthest: int
+    """The rank of the task whose weights the others take."""
+
+
+def agree(own: Standing | None, tasks: Sequence[str], packed: Sequence[PackedCallback], reducer: Reducer) -> Agreed:
+    """Return the state from which the tasks continue. ``own`` is None on a new task. A collective.
+
+    ``tasks``: their names; ``packed``: the job's callbacks.
+    """
+    standings: list[Standing | None] = reducer.all_gather(own)
+    living = [(rank, each) for rank, each in enumerate(standings) if each is not None]
+    furthest, best = max(living, key=lambda pair: (pair[1].step, pair[1].epoch, -pair[0]))
+    parts = [_part_of(rank, standings, furthest, packed) for rank in range(len(standings))]
+    begin = Begin(
+        info=CheckpointInfo(step=best.step, epoch=best.epoch, step_in_epoch=best.within),
+        variables=[],
+        state=replace(best.state, parts=parts),
+        is_of_this_run=True,
+        is_over=best.is_over,
+        of=tasks[furthest],
+    )
+    return Agreed(begin, furthest)
+
+
+def places_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[int]:
+    """Return the indices of the job's callbacks that run on a task, in the order of ``callbacks_here``."""
+    return [place for place, callback in enumerate(packed) if is_chief or callback.everywhere]
+
+
+def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: Sequence[PackedCallback]) -> Part:
+    """Return a task's new state. What only a lost task had is derived from what the others have."""
+    best, own = standings[furthest], standings[rank]
+    assert best is not None
+    chief = next((each for each in standings if each is not None and each.was_chief), None)
+    callbacks = _callbacks_of(rank, own, best, chief, packed)
+    states = best.part.seeds
+    if own is None:
+        seeds = [seed_of_task(state, rank - furthest)[0] for state in states]
+        if len(best.seeds) == len(standings):
+            seeds = best.seeds[rank]
+        generator = best.part.keras_seed
+        return Part(
+            seeds=_counted_as(seeds, states),
+            keras_seed=None if generator is None else seed_of_task(generator, rank - furthest),
+            numpy_random=None,
+            python_random=None,
+            callbacks=callbacks,
+            moving=mean_of([each.part.moving for each in standings if each is not None]),
+        )
+    part = replace(own.part, callbacks=callbacks)
+    if own.step < best.step:  # the furthest has finished a step that this one has only begun
+        part = replace(part, seeds=_counted_as([int(state[0]) for state in part.seeds], states))
+    return part
+
+
+def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """Return states of random generators with these seeds, which have drawn as often as those of ``states``."""
+    return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
+
+
+def _callbacks_of(
+    rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: Sequence[PackedCallback]
+) -> list[bytes]:
+    """Return the attributes of a task's callbacks: its own, or the last known ones of the chief or another task.
+
+    ``chief``: the surviving chief. Without one, only what the others were told of it is known.
+    """
+    if rank == 0:
+        known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
+    else:
+        known = {**best.chiefs, **best.own}
+    known.update(own.own if own is not None else {})
+    return [known.get(place, NOTHING) for place in places_here(packed, rank == 0)]
+
+
+NOTHING = pickle.dumps({})
+"""The attributes of a callback of which no survivor knows any."""

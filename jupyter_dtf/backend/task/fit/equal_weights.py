@@ -1,0 +1,100 @@
+"""Synchronization of the tasks' weights, and the check that they are equal."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import keras
+import numpy as np
+
+from ..collectives.primitive import Reducer
+
+# Different kinds of machine may differ by rounding errors; larger relative differences than this are real.
+_ROUNDING = 1e-4
+
+
+class Weights:
+    """The variables that must be equal on all tasks. All methods except ``checksum`` are collectives."""
+
+    def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any) -> None:
+        self._variables = variables
+        self._reducer = reducer
+        self._ctx = ctx
+        self.checks = 0
+
+    def checksum(self) -> int:
+        """Return a CRC-32 of all variables, which almost certainly changes with any bit of any of them."""
+        total = 0
+        for variable in self._variables:
+            total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data, total)
+        return total
+
+    def from_chief(self) -> None:
+        """Set the variables on every task to the chief's values."""
+        values = self._reducer.broadcast([v.numpy() for v in self._variables])
+        if self._reducer.rank != 0:
+            for variable, value in zip(self._variables, values, strict=True):
+                variable.assign(value)
+
+    def average_moving(self, moving: list[Any]) -> None:
+        """Average the variables that each task estimates from its own examples: moving statistics of normalization
+        layers.
+
+        Integers and booleans cannot be averaged: all tasks take the chief's.
+        """
+        own = [np.ascontiguousarray(v.numpy()) for v in moving]
+        checksum = 0
+        for value in own:
+            checksum = zlib.crc32(value.reshape(-1).view(np.uint8).data, checksum)
+        if len(set(self._reducer.all_gather(checksum))) == 1:
+            return  # usually frozen weights
+        numbers = [value.ravel().astype(np.float64) for value in own]
+        if self._reducer.rank != 0:
+            numbers = [n if _is_float(v) else n * 0 for n, v in zip(numbers, moving, strict=True)]
+        flat = self._reducer.sum(np.concatenate(numbers))
+        start = 0
+        for variable, value in zip(moving, own, strict=True):
+            total = flat[start : start + value.size].reshape(value.shape)
+            start += value.size
+            variable.assign((total / self._reducer.size if _is_float(variable) else total).astype(value.dtype))
+
+    def check(self, epoch: int) -> None:
+        """Raise RuntimeError, and show an error note, unless all tasks hold the same weights."""
+        self.checks += 1
+        checksums = self._reducer.all_gather(self.checksum())
+        if len(set(checksums)) == 1:
+            return
+        largest = max(self._reducer.all_gather(self._distance_to_chief()), key=lambda pair: _order(pair[0]))
+        if largest[0] <= _ROUNDING:
+            self._ctx.note("warning", "The tasks round differently", f"{largest[1]} differs by {largest[0]:.1e}")
+            self.from_chief()
+            return
+        text = (
+            f"After epoch {epoch + 1} the weights differ between the tasks, most of all {largest[1]}, by "
+            f"{largest[0]:.3g} relative to its size. Weights stay equal when they change only by an optimizer of the "
+            "model, in train_step, on all tasks alike"
+        )
+        self._ctx.note("error", "The weights are not equal on all tasks", text)
+        raise RuntimeError(text)
+
+    def _distance_to_chief(self) -> tuple[float, str]:
+        worst = (0.0, "")
+        chiefs = self._reducer.broadcast([v.numpy() for v in self._variables])
+        for variable, theirs in zip(self._variables, chiefs, strict=True):
+            mine, theirs = variable.numpy().astype(np.float64), theirs.astype(np.float64)
+            if not mine.size:
+                continue
+            scale = max(float(np.max(np.abs(theirs))), 1e-12)
+            distance = float(np.max(np.abs(mine - theirs))) / scale
+            if _order(distance) > _order(worst[0]):
+                worst = (distance, variable.path)
+        return worst
+
+
+def _order(distance: float) -> float:
+    return np.inf if np.isnan(distance) else distance
+
+
+def _is_float(variable: Any) -> bool:
+    return bool(keras.backend.is_float_dtype(variable.dtype))

@@ -1,0 +1,240 @@
+"""Exchange between the tasks of a machine that read the same source.
+
+Each item is a file in the memory that the tasks of a machine share, renamed when it is complete and removed by the task
+that takes it. The training's collectives continue meanwhile, and are not involved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from .....errors import InvalidInput
+from .....schema import payload
+from .....schema.disk_space import FULL, refusal
+from ...context import check_gang
+from .base import Share
+
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.0003, 0.005
+"""Polling intervals for a file: at first, and after a long wait."""
+_PIECE_BYTES = 4 << 20
+
+
+class Ended(Exception):
+    """Reading has been stopped: nobody needs what comes next."""
+
+
+class Left(Exception):
+    """The sender has left without handing over the item."""
+
+
+class Exchange:
+    """This task's exchange with the others of its machine that read the same source. ``field`` identifies the source.
+
+    Every item has a name that is used once. ``alone``: this task reads by itself.
+    """
+
+    _opened: ClassVar[Counter[tuple[str, int, str]]] = Counter()
+    _telling: ClassVar[threading.Lock] = threading.Lock()
+    """Held while telling, so that all other tasks get a message before this task reports its end."""
+
+    def __init__(self, ctx: Any, field: str, share: Share, *, alone: bool = False) -> None:
+        self._ctx = ctx
+        self.rank = share.rank
+        self.members = [share.rank] if alone else members_of(ctx, share)
+        """The ranks that read together."""
+        self.place = self.members.index(share.rank)
+        self.attempt: int = getattr(ctx, "attempt", 1)
+        known = (getattr(ctx, "run_id", ""), self.attempt, field)
+        self._prefix = f"{self.attempt}-{field}-{self._opened[known]}"
+        self._opened[known] += 1  # every task of an attempt opens the same sources in the same order
+        if len(self.members) > 1:
+            self._directory = _directory(ctx)
+            self._forget_earlier_attempts()
+
+    @property
+    def others(self) -> list[int]:
+        return [rank for rank in self.members if rank != self.rank]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether this exchange is of an earlier attempt of the run."""
+        return bool(getattr(self._ctx, "attempt", 1) != self.attempt)
+
+    def put(self, name: str, to: int, value: Any, stopped: Callable[[], bool], taken: Callable[[], bool]) -> Path:
+        """Hand over an item. Waits if memory is full and ``taken`` returns that some of it may become free.
+
+        Returns the file, which exists until it is taken. Raises Ended, OSError, or RuntimeError for a lost task.
+        """
+        path = self._path(name, to)
+        aside = path.with_name(f".{path.name}")
+        packed = payload.packed(value)
+        last = False
+        while True:
+            try:
+                with open(aside, "wb") as file:
+                    for piece in packed.chunks(_PIECE_BYTES):
+                        file.write(piece)
+                os.rename(aside, path)
+                return path
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    aside.unlink()
+                if error.errno not in FULL or last:
+                    raise OSError(
+                        error.errno, refusal(aside.parent, "A batch for another task", error, needed=packed.size)
+                    ) from error
+            last = taken()
+            self.wait(taken, stopped)
+
+    def take(self, name: str, stopped: Callable[[], bool], sender: int, stretch: str = "") -> Any:
+        """Return an item from another task, once it arrives.
+
+        Raises Ended, RuntimeError for a lost task, and Left if it will not arrive, because ``sender`` has left
+        ``stretch``.
+        """
+        path = self._path(name, self.rank)
+        self.wait(lambda: path.exists() or self.has_left(sender, stretch), stopped)
+        if not path.exists():  # nor did it arrive before the sender had left
+            raise Left
+        value = payload.load(path)
+        path.unlink()
+        return value
+
+    def told(self, name: str, value: Callable[[], Any], stopped: Callable[[], bool]) -> Any:
+        """Return on all members what ``value`` returns on the first that has not ended. Raises as ``take``."""
+        for rank in self.members[: self.place]:
+            try:
+                return self.take(name, stopped, rank)
+            except Left:
+                continue
+        with self._telling:
+            found = value()
+            for rank in self.members[self.place + 1 :]:
+                self.put(name, rank, found, stopped, lambda: True)
+        return found
+
+    @property
+    def leads(self) -> bool:
+        """Whether this task tells the others, because all members before it have ended."""
+        return all(self.has_left(rank) for rank in self.members[: self.place])
+
+    def leave(self, stretch: str) -> None:
+        """Announce that this task no longer takes or hands over items of a stretch. Waiting items are removed."""
+        self._left(self.rank, stretch).touch(mode=0o600)
+        for path in self._directory.glob(f"{self._prefix}-{stretch}-*-{self.rank}"):
+            path.unlink(missing_ok=True)
+
+    def has_left(self, rank: int, stretch: str = "") -> bool:
+        """Return whether a task has ended, or has left a stretch."""
+        return _ended(self._directory, self.attempt, rank).exists() or (
+            bool(stretch) and self._left(rank, stretch).exists()
+        )
+
+    def wait(self, condition: Callable[[], bool], stopped: Callable[[], bool]) -> None:
+        """Wait for a condition. Raises Ended, and RuntimeError if other tasks are lost."""
+        pause = _FIRST_LOOK_S
+        while not condition():
+            if stopped():
+                raise Ended
+            self.check()
+            time.sleep(pause)
+            pause = min(pause * 1.3, _LAST_LOOK_S)
+
+    def check(self) -> None:
+        """Raise RuntimeError if the run has a newer attempt, and Ended if this task is already part of that."""
+        if self.is_stale:
+            raise Ended
+        check_gang()
+
+    def _left(self, rank: int, stretch: str) -> Path:
+        return self._directory / f"{self._prefix}-{stretch}-{rank}.left"
+
+    def _path(self, name: str, to: int) -> Path:
+        return self._directory / f"{self._prefix}-{name}-{to}"
+
+    def _forget_earlier_attempts(self) -> None:
+        for path in self._directory.iterdir():
+            attempt = path.name.lstrip(".").partition("-")[0]
+            if attempt.isdecimal() and int(attempt) < self.attempt:
+                path.unlink(missing_ok=True)
+
+
+def ended(ctx: Any, share: Share) -> None:
+    """Announce that a task's program has ended, so that it no longer takes or reads anything. Raises OSError."""
+    if len(members_of(ctx, share)) > 1:
+        with Exchange._telling:
+            _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)
+
+
+def _directory(ctx: Any) -> Path:
+    path = Path(ctx.shared_dir) / "batches"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def _ended(directory: Path, attempt: int, rank: int) -> Path:
+    return directory / f"{attempt}-ended-{rank}"
+
+
+def members_of(ctx: Any, share: Share) -> list[int]:
+    """Return the ranks of a share's tasks that are on this task's machine."""
+    machines = ctx.machines if share.size > 1 else []
+    return [rank for rank in range(share.size) if share.size == 1 or machines[rank] == machines[share.rank]] or [0]
+
+
+def machines_of(ctx: Any, share: Share) -> int:
+    """Return the number of machines of the share's tasks."""
+    return len(set(ctx.machines[: share.size])) if share.size > 1 else 1
+
+
+def checked(batch: Any, what: str, number: int) -> Any:
+    """Return a batch with NumPy arrays as leaves. Raises InvalidInput, naming the batch, if it is not one."""
+    batch = tf.nest.map_structure(lambda leaf: _array(leaf, what, number), batch)
+    lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch)]
+    if len(set(lengths)) != 1:
+        raise InvalidInput(
+            f"A batch must have arrays with the same number of examples, got batch {number} of {what} with {lengths}"
+        )
+    return batch
+
+
+def _array(leaf: Any, what: str, number: int) -> Any:
+    if hasattr(leaf, "detach") and hasattr(leaf, "cpu"):  # from PyTorch
+        leaf = leaf.detach().cpu()
+    dense = not hasattr(leaf, "tocsr") and not isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor))
+    array = np.asarray(leaf) if dense else None
+    if array is None or array.ndim == 0:
+        raise InvalidInput(
+            f"A batch must have dense arrays whose first dimension is the examples, got in batch {number} of {what} "
+            f"{leaf!r:.200}"
+        )
+    return array
+
+
+def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
+    """Raise InvalidInput, naming the batch, unless it is like the first ones."""
+    try:
+        tf.nest.assert_same_structure(spec, batch)
+        fits = all(
+            expected.shape.is_compatible_with(leaf.shape)
+            for expected, leaf in zip(tf.nest.flatten(spec), tf.nest.flatten(batch), strict=True)
+        )
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        shapes = tf.nest.map_structure(lambda leaf: leaf.shape, batch)
+        wanted = tf.nest.map_structure(lambda leaf: tuple(leaf.shape), spec)
+        raise InvalidInput(
+            f"A batch of {what} must have the structure and the shapes of its first two, {wanted}, got batch {number} "
+            f"of {shapes}"
+        )
