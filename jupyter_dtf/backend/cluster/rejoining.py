@@ -69,7 +69,7 @@ class Rejoining:
 
     async def _next(self, run: Run) -> tuple[str, bool]:
         """Wait for a lost task, or for room for one that the others go on without. Returns it, and if it is such."""
-        while True:
+        while run.without:
             lost = asyncio.ensure_future(run.to_rejoin.get())
             room = asyncio.ensure_future(self._assignment.until(lambda: bool(self._with_room(run))))
             try:
@@ -82,6 +82,7 @@ class Rejoining:
                 return lost.result(), False
             if found := self._with_room(run):
                 return found, True
+        return await run.to_rejoin.get(), False
 
     def _with_room(self, run: Run) -> str:
         """Return one of the tasks that a run goes on without, if there is room for it now; otherwise nothing."""

@@ -76,6 +76,8 @@ class FakeContext:
     run_id: str = "0-gang"
     attempt: int = 1
     goes_on_from: str = ""
+    rejoins: bool = False
+    without: frozenset[str] = frozenset()
     saved: list[CheckpointInfo] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
 
@@ -116,6 +118,10 @@ class FakeContext:
     def checkpoint_wanted(self) -> threading.Event:
         """Nobody sets it: no machine of a gang is to go."""
         return threading.Event()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what a server wants to hear of."""
+        return {name: value for name, value in vars(self).items() if name != "on_without"}
 
     @property
     def is_chief(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,18 @@ def test_one_worker_does_what_one_process_does() -> None:
         received = run_gang(1 + servers, distributed(cases, strategy=strategy), servers=servers)[0]
         for name, case in cases.items():
             compare(case, expected[name], received[name])
+
+
+def too_late(ctx: FakeContext) -> Any:
+    """A worker that takes the place of a lost one when its server has ended."""
+    if ctx.job_name == "ps":
+        return "ended"
+    x, y = digits(20)
+    return fit(dataclasses.replace(ctx, rejoins=True), "late", sgd(), x, y, strategy="ps")[1]
+
+
+def test_a_worker_that_comes_when_all_others_have_ended_has_nothing_to_do() -> None:
+    assert run_gang(2, too_late, servers=1) == [None, "ended"]
 
 
 def apart(ctx: FakeContext) -> Any:
