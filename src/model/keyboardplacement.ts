@@ -19,9 +19,9 @@ export function moved(devices: readonly HostDevice[], at: number, key: string): 
     case 'ArrowUp':
       return Math.max(-1, at - 1);
     case 'ArrowRight':
-      return beside(devices, at, 1);
+      return onOtherHost(devices, at, 1);
     case 'ArrowLeft':
-      return beside(devices, at, -1);
+      return onOtherHost(devices, at, -1);
     case 'Home':
       return Math.min(0, devices.length - 1);
     case 'End':
@@ -35,7 +35,7 @@ export function moved(devices: readonly HostDevice[], at: number, key: string): 
  * The device in the same row of the next or previous host, or its last device if it has fewer; otherwise the same
  * device.
  */
-function beside(devices: readonly HostDevice[], at: number, step: 1 | -1): number {
+function onOtherHost(devices: readonly HostDevice[], at: number, step: 1 | -1): number {
   const here = devices[at];
   if (!here) {
     return step === 1 ? Math.min(0, devices.length - 1) : at;

@@ -9,15 +9,15 @@ import { type Spread, spreadOf } from './spread';
 import { exitText } from './runstate';
 
 /** A task with the latest value of each metric. */
-export interface TaskStanding {
+export interface RankedTask {
   task: TaskInfo;
   values: ReadonlyMap<string, number>;
   /** Why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
   remark: 'failed' | 'slow' | 'far' | null;
 }
 
-export interface Standings {
-  rows: TaskStanding[];
+export interface TaskRanking {
+  rows: RankedTask[];
   /** By metric. */
   spreads: ReadonlyMap<string, Spread>;
   /** How many tasks are in each state. */
@@ -27,7 +27,7 @@ export interface Standings {
 const RANKS = ['failed', 'slow', 'far', null] as const;
 
 /** A run's tasks in order; with `sort`, those that need attention first. */
-export function standingsOf(run: RunInfo, lines: readonly Line[], sort: boolean): Standings {
+export function rankedTasks(run: RunInfo, lines: readonly Line[], sort: boolean): TaskRanking {
   const values = new Map<string, Map<string, number>>();
   const metrics = new Map<string, { name: string; value: number }[]>();
   for (const { metric, task, y } of lines) {
@@ -48,7 +48,7 @@ export function standingsOf(run: RunInfo, lines: readonly Line[], sort: boolean)
   );
   const far = new Set([...spreads.values()].flatMap(({ outliers }) => outliers.map(({ name }) => name)));
   const states = new Map<TaskInfo['state'], number>();
-  const rows = run.tasks.map((task): TaskStanding => {
+  const rows = run.tasks.map((task): RankedTask => {
     states.set(task.state, (states.get(task.state) ?? 0) + 1);
     const remark =
       task.state === 'failed' || exitText(task) !== ''

@@ -13,7 +13,7 @@ const EDGE = 8;
  * The position of a popover of a given size next to its anchor: to the right if there is room, otherwise to the left,
  * otherwise below; always inside the window as far as it fits.
  */
-export function beside(
+export function popoverPosition(
   anchor: Box,
   size: { width: number; height: number },
   page: { width: number; height: number }

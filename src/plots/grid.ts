@@ -12,9 +12,9 @@ import type { LineStyle, MetricFigure, PlacedMark } from './figure';
 import { filterOf } from './plotfilter';
 import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
-import { Pointer } from './sharedcrosshair';
+import { SharedCrosshair } from './sharedcrosshair';
 import { Sections } from './plotsections';
-import { Sight } from './viewportobserver';
+import { ViewportObserver } from './viewportobserver';
 import type { PlotSource } from './plotsource';
 import { PlotTheme, readTheme } from './theme';
 
@@ -64,7 +64,7 @@ export class PlotGrid implements IDisposable {
       setOpen: (key, open) => choices.setOpen([key], open),
       card: plot => this._card(plot)
     });
-    this._sight = new Sight(host, () => this._onSight());
+    this._viewport = new ViewportObserver(host, () => this._onViewport());
     this._resize = new ResizeObserver(() => this._measure());
     this._resize.observe(host);
     source.changed.forEach(signal => signal.connect(this.schedule, this));
@@ -119,14 +119,14 @@ export class PlotGrid implements IDisposable {
     const { source, choices, themeChanged, host } = this._parts;
     clearTimeout(this._timer);
     cancelAnimationFrame(this._frame);
-    this._pointer.dispose();
+    this._crosshair.dispose();
     source.changed.forEach(signal => signal.disconnect(this.schedule, this));
     choices.changed.disconnect(this._onChoices, this);
     themeChanged?.disconnect(this._onTheme, this);
     source.want(this, []);
     source.look?.(null, []);
     this._resize.disconnect();
-    this._sight.dispose();
+    this._viewport.dispose();
     this._clear();
     this._cards.clear();
     host.replaceChildren();
@@ -159,7 +159,7 @@ export class PlotGrid implements IDisposable {
         this._cards.delete(id);
       }
     }
-    this._sight.watch(this._placed.map(card => card.node));
+    this._viewport.watch(this._placed.map(card => card.node));
   }
 
   private _splits(plot: Plot): Plot[] {
@@ -186,7 +186,7 @@ export class PlotGrid implements IDisposable {
     if (!card || card.plot.names.length !== plot.names.length) {
       card?.letGo();
       card = new PlotCard(plot, words, {
-        point: (pointed, x) => this._pointer.point(pointed, x),
+        point: (pointed, x) => this._crosshair.point(pointed, x),
         pin: (metric, pinned) => choices.setPinned(metric, pinned),
         move: (metric, by) => choices.movePinned(metric, by),
         drop: (metric, before) => choices.pinBefore(metric, before),
@@ -230,7 +230,7 @@ export class PlotGrid implements IDisposable {
         figure?.setSlow(source.slow ?? {});
       }
     }
-    this._pointer.renew();
+    this._crosshair.renew();
     void this._make();
   }
 
@@ -248,7 +248,7 @@ export class PlotGrid implements IDisposable {
   }
 
   private _near(): PlotCard[] {
-    return this._placed.filter(card => this._sight.has(card.node));
+    return this._placed.filter(card => this._viewport.has(card.node));
   }
 
   private _style(plot: Plot): LineStyle {
@@ -310,7 +310,7 @@ export class PlotGrid implements IDisposable {
   }
 
   private async _makeOne(card: PlotCard, bokeh: BokehApi): Promise<void> {
-    if (this._disposed || card.figure || !this._sight.has(card.node)) {
+    if (this._disposed || card.figure || !this._viewport.has(card.node)) {
       return;
     }
     const style = this._style(card.plot);
@@ -359,9 +359,9 @@ export class PlotGrid implements IDisposable {
   }
 
   /** Called when a card has come near the viewport or moved far away. */
-  private _onSight(): void {
+  private _onViewport(): void {
     for (const card of this._placed) {
-      if (card.figure && !card.isFocused && !this._sight.has(card.node)) {
+      if (card.figure && !card.isFocused && !this._viewport.has(card.node)) {
         card.letGo();
       }
     }
@@ -476,9 +476,9 @@ export class PlotGrid implements IDisposable {
   /** In page order. */
   private _placed: PlotCard[] = [];
   private readonly _cards = new Map<string, PlotCard>();
-  private readonly _pointer = new Pointer(() => this._placed.filter(card => card.figure));
+  private readonly _crosshair = new SharedCrosshair(() => this._placed.filter(card => card.figure));
   private readonly _sections: Sections;
-  private readonly _sight: Sight;
+  private readonly _viewport: ViewportObserver;
   private readonly _resize: ResizeObserver;
 }
 

@@ -7,7 +7,7 @@ import type { PlotCard } from './plotcard';
 const OTHERS = 4;
 
 /** Shows the pointer's position in one plot on all of them, at most once per frame. */
-export class Pointer implements IDisposable {
+export class SharedCrosshair implements IDisposable {
   /** `cards` returns those that currently have a figure. */
   constructor(private readonly _cards: () => PlotCard[]) {}
 

@@ -7,7 +7,7 @@ const NEAR = 250;
 const FAR = 900;
 
 /** Tracks which elements are near the visible part of the page. */
-export class Sight implements IDisposable {
+export class ViewportObserver implements IDisposable {
   /** `changed` is called after elements have come near or moved far away; `host` is an ancestor of all of them. */
   constructor(
     private readonly _host: HTMLElement,

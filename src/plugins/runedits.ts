@@ -8,25 +8,25 @@ import { attempt } from './commandhelpers';
 const UNDO_MS = 15_000;
 
 /** The user's edits of runs, made one run after another; they can be undone. */
-export class Saying {
+export class RunEdits {
   constructor(
     private readonly _runs: Pick<IDtf['runs'], 'get' | 'patch'>,
     private readonly _trans: TranslationBundle
   ) {}
 
   /** Apply a patch. Resolves with the runs that were changed; the user is told why others were not. */
-  async say(ids: readonly string[], patch: RunPatch): Promise<string[]> {
-    const said: string[] = [];
+  async apply(ids: readonly string[], patch: RunPatch): Promise<string[]> {
+    const changed: string[] = [];
     for (const id of ids) {
       const done = await attempt(this._trans, async () => {
         await this._runs.patch(id, patch);
         return true;
       });
       if (done) {
-        said.push(id);
+        changed.push(id);
       }
     }
-    return said;
+    return changed;
   }
 
   /** Archive or unarchive runs. Runs that are already in that state are left alone. */
@@ -50,7 +50,7 @@ export class Saying {
     text: (name: string) => string
   ): Promise<void> {
     const before = new Map(ids.map((id): [string, RunInfo | undefined] => [id, this._runs.get(id)]));
-    const changed = await this.say(ids, patch);
+    const changed = await this.apply(ids, patch);
     if (changed.length === 0) {
       return;
     }
@@ -58,7 +58,7 @@ export class Saying {
     const name = changed.length === 1 ? (before.get(first)?.name ?? first) : this._trans.__('%1 runs', changed.length);
     Notification.info(text(name), {
       autoClose: UNDO_MS,
-      actions: [{ label: this._trans.__('Undo'), callback: () => void this.say(changed, undo) }]
+      actions: [{ label: this._trans.__('Undo'), callback: () => void this.apply(changed, undo) }]
     });
   }
 }

@@ -21,7 +21,7 @@ import { HistoryPane } from '../widgets/historypane';
 import { describe } from './commandhelpers';
 import { askLines } from './multilinedialog';
 import { showInMain } from './mainarea';
-import { Saying } from './runedits';
+import { RunEdits } from './runedits';
 
 const KEPT = 'jupyter_dtf:history';
 /** The commands that edit a run's name, tags and note, or archive and delete it. */
@@ -56,14 +56,14 @@ export const history: JupyterFrontEndPlugin<void> = {
     const byId = describe({ run: trans.__('The id of the run') });
     const tracker = new WidgetTracker<MainAreaWidget<HistoryPane>>({ namespace: 'jupyter-dtf-history' });
 
-    const saying = new Saying(dtf.runs, trans);
-    const archive = (ids: readonly string[], archived = true) => saying.archive(ids, archived);
+    const edits = new RunEdits(dtf.runs, trans);
+    const archive = (ids: readonly string[], archived = true) => edits.archive(ids, archived);
     const remove = async (all: readonly string[]) => {
       const ids = all.filter(id => isFinal(dtf.runs.get(id)?.state ?? 'running'));
       if (ids.length < all.length) {
         Notification.warning(trans.__('A run is deleted after it has ended; stop it first.'), { autoClose: 5000 });
       }
-      await saying.remove(ids);
+      await edits.remove(ids);
     };
 
     const menu = (run: string, at: HTMLElement) => {
@@ -124,7 +124,7 @@ export const history: JupyterFrontEndPlugin<void> = {
           const run = dtf.runs.get(args['run'] as string);
           const text = run && (await ask(run));
           if (run && text !== null && text !== undefined) {
-            await saying.say([run.id], patch(text));
+            await edits.apply([run.id], patch(text));
           }
         }
       });

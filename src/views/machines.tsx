@@ -5,7 +5,7 @@ import type { HostInfo, RunInfo } from '../api/schema';
 import { formatBytesOf, formatValue, metricTitle, unitOf } from '../model/format';
 import type { Line } from '../model/series';
 import { MANY } from '../model/spread';
-import { hostSpreads, rankedHosts, standingsOf, type TaskStanding } from '../model/outlierranking';
+import { hostSpreads, rankedHosts, rankedTasks, type RankedTask } from '../model/outlierranking';
 import { exitText } from '../model/runstate';
 import { taskColours } from '../plots/palette';
 import { StateMark } from './controls';
@@ -39,7 +39,7 @@ function Tasks(props: { run: RunInfo; lines: readonly Line[]; trans: Translation
   const many = run.tasks.length > MANY;
   const metrics = [...new Set(lines.map(({ metric }) => metric))];
   const colours = taskColours(run.tasks.map(task => task.task));
-  const { rows, spreads, states } = standingsOf(run, lines, many);
+  const { rows, spreads, states } = rankedTasks(run, lines, many);
   const head = (
     <>
       <th scope="col">{trans.__('Task')}</th>
@@ -55,7 +55,7 @@ function Tasks(props: { run: RunInfo; lines: readonly Line[]; trans: Translation
       ))}
     </>
   );
-  const row = ({ task, values, remark }: TaskStanding, place: RowPlace = {}) => {
+  const row = ({ task, values, remark }: RankedTask, place: RowPlace = {}) => {
     const exit = exitText(task);
     const slow = run.slow[task.task];
     return (

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 
-import { beside, Box } from '../model/popoverposition';
+import { Box, popoverPosition } from '../model/popoverposition';
 import { SmallButton } from './controls';
 
 export interface TourStep {
@@ -44,7 +44,7 @@ export function Tour(props: {
         aria-labelledby={`${id}-title`}
         aria-describedby={`${id}-text`}
         tabIndex={-1}
-        style={beside(anchor ?? middle, size, page)}
+        style={popoverPosition(anchor ?? middle, size, page)}
         onKeyDown={event => {
           if (event.key === 'Escape') {
             event.stopPropagation();

@@ -6,7 +6,7 @@ import { signOf, Trial } from '../../model/search';
 import { Axis, bestTenth, Brush, Brushes, choiceAt, placeOf, ticksOf, valueAt } from '../../model/searchaxes';
 import { SmallButton } from '../controls';
 import { useWidth } from '../hooks';
-import { Looking, trialText } from './searchviewshared';
+import { SearchViewProps, trialText } from './searchviewshared';
 
 const SIDE_PX = 56;
 const TOP_PX = 30;
@@ -24,7 +24,11 @@ const MANY = 100;
  * trials in the whole view.
  */
 export function Parallel(
-  props: Looking & { axes: readonly Axis[]; brushes: Brushes; onBrush: (axis: string, brush: Brush | null) => void }
+  props: SearchViewProps & {
+    axes: readonly Axis[];
+    brushes: Brushes;
+    onBrush: (axis: string, brush: Brush | null) => void;
+  }
 ): React.ReactElement {
   const { search, axes, brushes, chosen, looked, trans, onBrush } = props;
   const host = React.useRef<HTMLDivElement>(null);
@@ -102,7 +106,7 @@ export function Parallel(
 }
 
 /** The opacity of each complete trial's line: the better, the more opaque. */
-function shadesOf(search: Looking['search']): ReadonlyMap<Trial, number> {
+function shadesOf(search: SearchViewProps['search']): ReadonlyMap<Trial, number> {
   const sign = signOf(search.objectives[0]);
   const complete = search.trials.filter(trial => trial.state === 'complete' && trial.value !== null);
   complete.sort((a, b) => sign * (a.value! - b.value!));

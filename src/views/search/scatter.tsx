@@ -4,7 +4,7 @@ import { formatNumber, formatPercent } from '../../model/format';
 import type { Trial } from '../../model/search';
 import { Association, associations, Axis, placeOf, roundTicks } from '../../model/searchaxes';
 import { Bar } from '../controls';
-import { Looking, shown, trialText } from './searchviewshared';
+import { SearchViewProps, shown, trialText } from './searchviewshared';
 
 const WIDTH = 300;
 const HEIGHT = 190;
@@ -13,7 +13,7 @@ const FAINT = 0.1;
 const BOX = { left: 52, right: 12, top: 8, bottom: 24 };
 
 /** Scatter plots of each parameter against the objective, the most strongly associated first. */
-export function Scatter(props: Looking & { axes: readonly Axis[] }): React.ReactElement {
+export function Scatter(props: SearchViewProps & { axes: readonly Axis[] }): React.ReactElement {
   const { search, axes, chosen, looked, trans, onLook } = props;
   const [index, setIndex] = React.useState(0);
   const found = React.useMemo(() => associations(search, index), [search, index]);
@@ -74,8 +74,8 @@ function Card(props: {
   association: Association | undefined;
   trials: readonly Trial[];
   looked: Trial | null;
-  search: Looking['search'];
-  trans: Looking['trans'];
+  search: SearchViewProps['search'];
+  trans: SearchViewProps['trans'];
   onLook: (trial: Trial) => void;
 }): React.ReactElement {
   const { name, x, y, association, trials, looked, search, trans } = props;

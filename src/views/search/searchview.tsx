@@ -11,7 +11,7 @@ import { Devices } from './trialdevices';
 import { History } from './trialhistory';
 import { Parallel } from './parallelcoordinates';
 import { Scatter } from './scatter';
-import { Looking, markOf, shown, trialStateText } from './searchviewshared';
+import { markOf, SearchViewProps, shown, trialStateText } from './searchviewshared';
 import { TrialTable } from './trialtable';
 
 /** The actions of a search's view. */
@@ -48,7 +48,7 @@ export function SearchView(props: { search: Search; trans: TranslationBundle } &
       return after;
     });
   }, []);
-  const looking: Looking = { search, trans, chosen, looked, onLook: trial => setLookedAt(trial.run.id) };
+  const looking: SearchViewProps = { search, trans, chosen, looked, onLook: trial => setLookedAt(trial.run.id) };
   const tabs = [
     {
       id: 'table',

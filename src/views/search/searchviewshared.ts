@@ -5,7 +5,7 @@ import { parameterText, Search, Trial, TrialState } from '../../model/search';
 import type { MarkKind } from '../stateicons';
 
 /** What the parts of a search's view share. */
-export interface Looking {
+export interface SearchViewProps {
   search: Search;
   trans: TranslationBundle;
   /** The trials within the brushes; all if there are none. */

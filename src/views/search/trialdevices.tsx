@@ -4,7 +4,7 @@ import { formatDuration, formatPercent, formatTimeTicks } from '../../model/form
 import { timelineOf } from '../../model/search';
 import { roundValues } from '../../model/searchaxes';
 import { useNow, useWidth } from '../hooks';
-import { Looking, trialStateText, trialText } from './searchviewshared';
+import { SearchViewProps, trialStateText, trialText } from './searchviewshared';
 
 const LABEL_PX = 130;
 const RIGHT_PX = 12;
@@ -14,7 +14,7 @@ const AXIS_PX = 22;
 const CHARACTER_PX = 7;
 
 /** What ran where and when: one row for each host or GPU. */
-export function Devices(props: Looking): React.ReactElement {
+export function Devices(props: SearchViewProps): React.ReactElement {
   const { search, chosen, looked, trans, onLook } = props;
   const host = React.useRef<HTMLDivElement>(null);
   const width = useWidth(host);

@@ -4,7 +4,7 @@ import { formatNumber } from '../../model/format';
 import { curveOf, signOf, Trial } from '../../model/search';
 import { Axis, extent, placeOf, roundTicks } from '../../model/searchaxes';
 import { useWidth } from '../hooks';
-import { Looking, trialText } from './searchviewshared';
+import { SearchViewProps, trialText } from './searchviewshared';
 
 const HEIGHT = 260;
 const BOX = { left: 56, right: 14, top: 10, bottom: 30 };
@@ -13,7 +13,7 @@ const BOX = { left: 56, right: 14, top: 10, bottom: 30 };
  * The values that trials have reported over their steps, with the points where unpromising ones were pruned; and the
  * best value so far.
  */
-export function History(props: Looking): React.ReactElement {
+export function History(props: SearchViewProps): React.ReactElement {
   const { search, chosen, trans } = props;
   const [log, setLog] = React.useState(false);
   const host = React.useRef<HTMLDivElement>(null);
@@ -121,7 +121,7 @@ function Frame(props: {
 }
 
 function Course(
-  props: Looking & { trial: Trial; points: ReturnType<typeof curveOf>; at: Scale; up: Scale }
+  props: SearchViewProps & { trial: Trial; points: ReturnType<typeof curveOf>; at: Scale; up: Scale }
 ): React.ReactElement {
   const { trial, points, at, up, search, looked, trans, onLook } = props;
   const [step, value] = points[points.length - 1]!;
@@ -147,7 +147,7 @@ function Course(
 }
 
 /** The value of each complete trial by number, and the best up to then. */
-function BestSoFar(props: Looking & { width: number }): React.ReactElement {
+function BestSoFar(props: SearchViewProps & { width: number }): React.ReactElement {
   const { search, chosen, looked, trans, onLook, width } = props;
   const [objective] = search.objectives;
   const sign = signOf(objective);

@@ -11,7 +11,7 @@ import { useNow } from '../hooks';
 import { LongList } from '../longlist';
 import { Mark } from '../stateicons';
 import { Sparkline } from '../sparkline';
-import { Looking, markOf, shown, trialStateText } from './searchviewshared';
+import { markOf, SearchViewProps, shown, trialStateText } from './searchviewshared';
 
 const ROW_PX = 26;
 const LEAST_PX = 64;
@@ -66,7 +66,7 @@ function headsOf(search: Search, trans: TranslationBundle): Head[] {
 
 /** The trials within the brushes, one row each, sorted by any column. */
 export function TrialTable(
-  props: Looking & { onOpen: (run: string) => void; onStop: (run: string) => void }
+  props: SearchViewProps & { onOpen: (run: string) => void; onStop: (run: string) => void }
 ): React.ReactElement {
   const { search, chosen, looked, trans } = props;
   const heads = React.useMemo(() => headsOf(search, trans), [search, trans]);

@@ -4,7 +4,7 @@ import { beforeEach, expect, it, vi } from 'vitest';
 
 import type { RunPatch } from '../../../src/api/schema';
 import { askLines } from '../../../src/plugins/multilinedialog';
-import { Saying } from '../../../src/plugins/runedits';
+import { RunEdits } from '../../../src/plugins/runedits';
 import { runInfo } from '../fixtures';
 
 const trans = nullTranslator.load('jupyter_dtf');
@@ -17,14 +17,14 @@ function page() {
   const patch = vi.fn((id: string, _: RunPatch) =>
     id === 'fails' ? Promise.reject(new Error('no')) : Promise.resolve()
   );
-  const saying = new Saying({ get: id => RUNS.find(run => run.id === id), patch }, trans);
+  const edits = new RunEdits({ get: id => RUNS.find(run => run.id === id), patch }, trans);
   const said = () => Notification.manager.notifications.map(each => each.message);
-  return { saying, patch, said };
+  return { edits, patch, said };
 }
 
 it('undoes what it has changed and nothing else', async () => {
-  const { saying, patch, said } = page();
-  await saying.archive(['a', 'old', 'fails', 'b'], true);
+  const { edits, patch, said } = page();
+  await edits.archive(['a', 'old', 'fails', 'b'], true);
   expect(patch.mock.calls.map(([id]) => id)).toEqual(['a', 'fails', 'b']);
   expect(said().sort()).toEqual(['2 runs archived', 'no']);
   patch.mockClear();
@@ -34,9 +34,9 @@ it('undoes what it has changed and nothing else', async () => {
 });
 
 it('says nothing of what could not be done', async () => {
-  const { saying, said } = page();
-  await saying.remove(['fails']);
-  await saying.archive(['old'], true);
+  const { edits, said } = page();
+  await edits.remove(['fails']);
+  await edits.archive(['old'], true);
   expect(said()).toEqual(['no']);
 });
 

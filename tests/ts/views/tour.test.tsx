@@ -3,7 +3,7 @@ import { fireEvent, render, screen } from '@testing-library/react';
 import React from 'react';
 import { describe, expect, it, vi } from 'vitest';
 
-import { beside } from '../../../src/model/popoverposition';
+import { popoverPosition } from '../../../src/model/popoverposition';
 import { tourSteps } from '../../../src/plugins/tourplugin';
 import { Tour } from '../../../src/views/tour';
 
@@ -45,14 +45,17 @@ describe('Tour', () => {
   });
 });
 
-describe('beside', () => {
+describe('popoverPosition', () => {
   const size = { width: 300, height: 200 };
 
   it('stands at the right, at the left or below, and always inside', () => {
     const page = { width: 1000, height: 600 };
-    expect(beside({ left: 0, top: 50, width: 250, height: 100 }, size, page)).toEqual({ left: 262, top: 50 });
-    expect(beside({ left: 750, top: 590, width: 250, height: 10 }, size, page)).toEqual({ left: 438, top: 392 });
-    expect(beside({ left: 0, top: 0, width: 400, height: 40 }, size, { width: 400, height: 600 })).toEqual({
+    expect(popoverPosition({ left: 0, top: 50, width: 250, height: 100 }, size, page)).toEqual({ left: 262, top: 50 });
+    expect(popoverPosition({ left: 750, top: 590, width: 250, height: 10 }, size, page)).toEqual({
+      left: 438,
+      top: 392
+    });
+    expect(popoverPosition({ left: 0, top: 0, width: 400, height: 40 }, size, { width: 400, height: 600 })).toEqual({
       left: 8,
       top: 52
     });

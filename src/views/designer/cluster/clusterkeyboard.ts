@@ -10,7 +10,7 @@ import type { ChipHandlers } from './clusterchip';
  * Placing tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
  * unplaces.
  */
-export function useCarry(options: {
+export function useKeyboardPlacement(options: {
   devices: readonly HostDevice[];
   placeOf: (what: string) => TaskPlace | undefined;
   disabled: boolean;

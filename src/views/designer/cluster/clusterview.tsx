@@ -24,7 +24,7 @@ import {
 import { memoryOfTasks, Selection, selectionOf, sortProblems } from '../../../model/designproblems';
 import { formatJobs } from '../../../model/format';
 import { taskColours } from '../../../plots/palette';
-import { useCarry } from './clusterkeyboard';
+import { useKeyboardPlacement } from './clusterkeyboard';
 import { TaskChip } from './clusterchip';
 import { ClusterDetails, ClusterEdits, HostDetails, TaskDetails } from './clusterdetails';
 import { Hosts, HostSource } from './clusterhosts';
@@ -83,7 +83,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     }
   };
 
-  const { carried, handlers } = useCarry({
+  const { carried, handlers } = useKeyboardPlacement({
     devices,
     placeOf: what => tasks.find(({ task }) => task === what)?.place,
     disabled: readOnly,

@@ -8,7 +8,7 @@ import { taskColours } from '../../../plots/palette';
 import { ColourBy, DrawnEdge, drawnEdges, Look, looksOf } from '../graph/graphappearance';
 
 /** The appearance of a placement. Devices are keyed by their full names. */
-export interface Picture {
+export interface PlacementAppearance {
   devices: readonly DeviceChoice[];
   /** By task. */
   colours: ReadonlyMap<string, string>;
@@ -21,7 +21,7 @@ export interface Picture {
 }
 
 /** Everything that is drawn of a placement, recomputed when its inputs change. */
-export function usePicture(from: {
+export function usePlacementAppearance(from: {
   tree: LayerTree;
   open: ReadonlySet<string>;
   design: Design;
@@ -29,7 +29,7 @@ export function usePicture(from: {
   colourBy: ColourBy;
   /** Comparison with the overlaid run. */
   compared: Comparison | null;
-}): Picture {
+}): PlacementAppearance {
   const { tree, open, design, report, colourBy, compared } = from;
   const devices = React.useMemo(() => devicesOf(design, report), [design, report]);
   const colours = React.useMemo(() => taskColours(devices.map(choice => choice.task)), [devices]);

@@ -17,7 +17,7 @@ import { dragToDevice } from './placementdrag';
 import { Forecast } from './placementforecast';
 import { useRunPlacement, useTree, useWork, Work } from './placementhooks';
 import { Legend } from './placementlegend';
-import { usePicture } from './placementappearance';
+import { usePlacementAppearance } from './placementappearance';
 import { Properties } from './placementproperties';
 import { RunFields } from './placementrun';
 import type { PlacementServices } from './placementservices';
@@ -79,7 +79,7 @@ function Placing(
   const overlay = useRunPlacement(services, run);
   const ran = overlay.placement;
   const compared = React.useMemo(() => ran && compare(ran.layers, design), [ran, design]);
-  const { devices, colours, looks, edges, counts, loads } = usePicture({
+  const { devices, colours, looks, edges, counts, loads } = usePlacementAppearance({
     tree,
     open,
     design,
