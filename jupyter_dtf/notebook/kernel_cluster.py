@@ -1,8 +1,8 @@
 """Keeps the notebook's cluster in sync between its kernel and its page.
 
 In JupyterLab the page stores the cluster's name with the notebook. It sets the environment variable of
-``client.chosen`` whenever the kernel has started, before the first cell runs, and when the user chooses another
-cluster. When code chooses a cluster, the kernel tells the page.
+``client.notebook_cluster`` whenever the kernel has started, before the first cell runs, and when the user chooses
+another cluster. When code chooses a cluster, the kernel tells the page.
 """
 
 from __future__ import annotations
