@@ -19,8 +19,8 @@ from ..gang import FakeContext, run_gang
 from .cases import dense, digits
 from .comparison import fit
 
-STEPS = 12
-SLOW_S = 0.05
+STEPS = 8
+SLOW_S = 0.2
 
 
 def told(strategy: Strategy, slow: int | None, servers: int = 0) -> list[dict[str, list[float]]]:
