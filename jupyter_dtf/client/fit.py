@@ -170,7 +170,7 @@ class PreparedFit:
             _ask(self._model, result)
 
     def check_jobs(self, jobs: Mapping[str, int], restart: Restart | None = None) -> None:
-        """Raise InvalidInput if the model cannot be trained by so many tasks, or by as few as ``restart`` says."""
+        """Raise InvalidInput if the model cannot be trained with these tasks, or with as few as ``restart`` allows."""
         least = restart.min_workers if restart is not None else None
         validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
@@ -290,7 +290,7 @@ def prepare(
 
 
 def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> None:
-    """Raise InvalidInput for single examples where the model takes batches, as far as that is known here."""
+    """Raise InvalidInput for unbatched data, as far as its shapes are known in this process."""
     if isinstance(data, BatchSource) and (spec := getattr(given, "element_spec", None)) is not None:
         check_batched(model, spec, data.what, field)
     elif isinstance(data, StreamSource):

@@ -275,7 +275,7 @@ class FitRun(Run):
 
 
 def _chief_of(tasks: list[TaskInfo]) -> str:
-    """The task with the result: the first, by rank, that the training has not gone on without."""
+    """Return the task with the result: the first by rank that the training has not continued without."""
     return next((task.task for task in tasks if task.state is not TaskState.FAILED), tasks[0].task)
 
 

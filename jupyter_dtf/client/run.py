@@ -509,17 +509,17 @@ class Run(NamedRun):
         display_hooks.here().show(self)
 
     def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
-        """Open TensorBoard on this run, which may be over or go on.
+        """Open TensorBoard for this run, which may be running or past.
 
-        All of its points are written as event files, a directory for each task, and what it goes on to report is added
-        every few seconds until ``close()``. TensorBoard's ``url`` is for this user of this machine, until ``close()``
-        or the end of this process.
+        All its points are written to event files, in one directory per task. New points are added every few seconds
+        until ``close()``. The ``url`` works only for this user on this machine, until ``close()`` or the end of this
+        process.
 
         Args:
-            directory: Where the event files are written. Default: ``tensorboard`` in the run's own directory.
+            directory: The directory for the event files. Default: ``tensorboard`` in the run's own directory.
 
         Returns:
-            TensorBoard, which a notebook shows as a link.
+            The TensorBoard process, shown as a link in a notebook.
 
         Raises:
             Unavailable: If TensorBoard is not installed.

@@ -1,6 +1,6 @@
-"""Runs in TensorBoard, which is imported here when it is asked for.
+"""Shows runs in TensorBoard, which is imported only when it is used.
 
-The store has every point of every run; event files are written of it for whoever looks, and go on while a run does.
+The store has every point of every run. Event files are created from it on request, and extended while a run continues.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from ..schema.run import RunInfo
 
 EVENT_FILE = "events.out.tfevents."
-"""How the names of event files begin."""
+"""The prefix of the names of event files."""
 _AGAIN_S = 5.0
-"""TensorBoard itself looks every 5 s."""
+"""The interval between updates: TensorBoard itself reloads every 5 s."""
 _SHARE = 10
-"""Writing takes at most one part in so many of the time."""
+"""The pause between updates is at least this many times as long as the last one took."""
 
 
 class Written(Protocol):
-    """What is asked of a run."""
+    """The attributes of a ``Run`` that are needed to write its event files."""
 
     @property
     def id(self) -> str: ...
@@ -45,7 +45,7 @@ class Written(Protocol):
 
 
 class LogDirectory:
-    """Event files of a run, a directory for each task, in place of those there were."""
+    """Event files of a run, in one directory per task. Existing event files in these are replaced."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.root = Path(directory).expanduser()
@@ -54,7 +54,7 @@ class LogDirectory:
         self._until: dict[tuple[str, str], float] = {}
 
     def add(self, metrics: pd.DataFrame) -> None:
-        """Write what is new in ``Run.metrics`` since this was last called: what came later, of each task and metric."""
+        """Write the points of ``Run.metrics`` that are later than those written so far for their task and metric."""
         from tensorboard.compat.proto import event_pb2, summary_pb2
 
         for name, points in metrics.groupby("task", sort=False):
@@ -72,7 +72,7 @@ class LogDirectory:
             writer.flush()
 
     def close(self) -> None:
-        """Close the files. Nothing is added any more."""
+        """Close the files. ``add`` must not be called afterwards."""
         for writer in self._writers.values():
             writer.close()
 
@@ -88,20 +88,20 @@ class LogDirectory:
 
 
 class Follower:
-    """Writes runs into log directories: at once what there is of them, and in a thread what they go on to report."""
+    """Writes runs to log directories: their existing points on creation, and new ones in a thread."""
 
     def __init__(self, runs: Callable[[], Iterable[tuple[Written, Path]]]) -> None:
-        """``runs``: each run with its directory; asked again and again, for more may come."""
+        """``runs()`` returns each run with its directory. It is called repeatedly, because runs may be added."""
         self._runs = runs
         self._open: dict[str, LogDirectory | None] = {}
-        """By the run's id; None for one that has ended and is written."""
+        """By run id; None for a run that has ended and is completely written."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="dtf-tensorboard", daemon=True)
         self._took_s = self._write()
         self._thread.start()
 
     def close(self) -> None:
-        """Follow them no more."""
+        """Stop following the runs, and close the files."""
         self._closing.set()
         self._thread.join()
         for each in self._open.values():
@@ -109,7 +109,7 @@ class Follower:
                 each.close()
 
     def _write(self) -> float:
-        """Write what is new; how long that took, in seconds."""
+        """Write new points. Return how long that took, in seconds."""
         began = time.monotonic()
         for run, directory in self._runs():
             if self._closing.is_set():
@@ -118,9 +118,9 @@ class Follower:
                 self._open[run.id] = LogDirectory(directory)
             if (own := self._open[run.id]) is not None:
                 try:
-                    has_ended = run.info.state.is_final  # before its points are read, of which none comes then
+                    has_ended = run.info.state.is_final  # checked before reading: then no more points can follow
                     own.add(run.metrics)
-                except NotFound:  # it was deleted
+                except NotFound:  # the run was deleted
                     has_ended = True
                 if has_ended:
                     own.close()
@@ -129,23 +129,23 @@ class Follower:
 
     def _go_on(self) -> None:
         while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
-            with suppress(OSError):  # a full disk: what is missing is written when there is room
+            with suppress(OSError):  # a full disk: what is missing is written once there is space
                 self._took_s = self._write()
 
 
 def open_tensorboard(run: Written, directory: str | os.PathLike[str] | None) -> TensorBoard:
-    """TensorBoard on a run, whose event files are in its own directory if no other is given."""
+    """Open TensorBoard for a run. By default, its event files are in the run's own directory."""
     own = Path(run.info.run_dir) / "tensorboard" if run.info.run_dir else None
     return _opened(lambda root: lambda: [(run, root)], directory or own)
 
 
 def open_with_runs(runs: Callable[[], Iterable[Written]], directory: str | os.PathLike[str] | None) -> TensorBoard:
-    """TensorBoard on several runs, each in a directory of its own name: those of ``runs()``, now and later."""
+    """Open TensorBoard for the runs that ``runs()`` returns, now and later, each in a directory (``folder_of``)."""
     return _opened(lambda root: lambda: [(run, root / folder_of(run.info)) for run in runs()], directory)
 
 
 def folder_of(info: RunInfo) -> str:
-    """The directory of a run among others: its name, as TensorBoard shows it, and its id."""
+    """Return the name of a run's directory among those of others: the name, which TensorBoard shows, and the id."""
     name = re.sub(r"[^\w.-]+", "_", info.name)
     return f"{name[:60]}-{info.id}"
 
@@ -165,6 +165,6 @@ def _opened(
 
 
 def needed() -> None:
-    """Raise Unavailable where TensorBoard is not installed."""
+    """Raise Unavailable if TensorBoard is not installed."""
     if not TensorBoard.is_installed():
         raise Unavailable("TensorBoard is not installed: pip install tensorboard. The run's own plots need nothing")

@@ -1,4 +1,4 @@
-"""TensorBoard as a process of this machine, which answers those alone who know its address."""
+"""TensorBoard as a process on this machine, which answers only those who know its address."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ADDRESS = re.compile(r"http://\S+(?=\s)")
 _START_S = 120.0
 _LOOK_S = 0.1
 _SECRET = "DTF_TENSORBOARD_PATH"
-# Everybody on a machine can list the arguments of its processes, but not their environment. Without `load_fast`
-# TensorBoard starts no server of the data, which would answer anybody.
+# Every user of a machine can list the arguments of its processes, but not their environment. Without `load_fast`,
+# TensorBoard does not start a data server, which would answer anyone.
 _PROGRAM = f"""
 import os, sys
 sys.argv += ["--path_prefix", os.environ.pop({_SECRET!r})]
@@ -36,14 +36,14 @@ _OPTIONS = ("--reload_multifile=true", "--load_fast=false", "--host", "127.0.0.1
 class TensorBoard:
     """Shows a directory of event files until ``close()``, or the end of this process.
 
-    TensorBoard knows no passwords: what keeps the other users of this machine away is a secret in the path of ``url``.
-    Raises Unavailable if it is not installed, or does not start.
+    TensorBoard has no passwords, so a secret in the path of ``url`` keeps out the other users of this machine. Raises
+    Unavailable if it is not installed or does not start.
     """
 
     def __init__(
         self, log_dir: str | None, *, temporary: str | None = None, at_close: Callable[[], None] = lambda: None
     ) -> None:
-        """``temporary``: a directory that is removed at the end. ``at_close`` is called before that."""
+        """``temporary``: a directory that is removed by ``close``. ``at_close()`` is called before that."""
         if not self.is_installed():
             raise Unavailable(
                 "TensorBoard is needed on the machine of this process: pip install tensorboard. The run's own plots "
@@ -54,7 +54,7 @@ class TensorBoard:
         self.log_dir = log_dir or tempfile.mkdtemp(prefix="tensorboard-")
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
         self._own = Path(tempfile.mkdtemp(prefix="dtf-tensorboard-"))
-        # In a directory for temporary files that others read it would leave a file that names the path.
+        # In a temporary directory that others can read, TensorBoard would leave a file that contains the path.
         environment = {**os.environ, _SECRET: "/" + secrets.token_urlsafe(24), "TMPDIR": str(self._own)}
         with (self._own / "said").open("wb") as said:
             self._process = subprocess.Popen(
@@ -81,10 +81,10 @@ class TensorBoard:
             if has_ended or time.monotonic() > ends:
                 why = "did not start" if has_ended else f"did not start within {_START_S:g} s"
                 raise Unavailable(f"TensorBoard {why}: {said.strip()[-500:]}")
-            time.sleep(_LOOK_S)  # nobody tells that a file has grown
+            time.sleep(_LOOK_S)  # there is no notification when a file grows
 
     def close(self) -> None:
-        """End it."""
+        """End TensorBoard."""
         atexit.unregister(self.close)
         self._process.terminate()
         self._process.wait()
@@ -94,7 +94,7 @@ class TensorBoard:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def wait(self) -> None:
-        """Wait until TensorBoard has ended by itself."""
+        """Wait until TensorBoard has ended."""
         self._process.wait()
 
     def __repr__(self) -> str:
@@ -106,8 +106,8 @@ class TensorBoard:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether ``tensorboard`` can be imported."""
+        """Return whether ``tensorboard`` can be imported."""
         try:
             return importlib.util.find_spec("tensorboard") is not None
-        except ValueError:  # it has been hidden
+        except ValueError:  # its entry in ``sys.modules`` was replaced
             return False

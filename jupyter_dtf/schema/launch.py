@@ -178,12 +178,12 @@ def read_profile(task_dir: Path) -> ProfileOrder:
 
 
 def leave_without(task_dir: Path, tasks: list[str]) -> None:
-    """Write into the directory of a task that lives which lost tasks there is no room for. Raises OSError."""
+    """Write the lost tasks for which there is no room into the directory of a running task. Raises OSError."""
     private_files.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
 
 
 def read_without(task_dir: Path) -> frozenset[str]:
-    """What ``leave_without`` has written last. Raises OSError."""
+    """Read what ``leave_without`` wrote last. Raises OSError."""
     return msgspec.json.decode(private_files.read_file(task_dir / _WITHOUT), type=frozenset[str])
 
 

@@ -114,7 +114,7 @@ class Run:
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
         """Lost tasks that are to be restarted, each on its own; they are pending."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin, for which there is no room. They are failed, and keep their last place."""
+        """Lost tasks that could rejoin but for which there is no room. They are failed, and keep their last place."""
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
         self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
@@ -383,13 +383,13 @@ class Run:
         self.to_rejoin.put_nowait(task)
 
     def may_go_on_without(self, task: str) -> bool:
-        """Return whether enough workers are left if a lost one is not started again."""
+        """Return whether enough workers are left if a lost one is not restarted."""
         least = self.request.restarts.min_workers
         workers = {each.task for each in self.planned if each.job not in CPU_JOBS}
         return least is not None and len(workers - self.without - {task}) >= least
 
     def go_on_without(self, task: str, why: str = "") -> None:
-        """Note that there is no room for a lost task that could rejoin. The others continue."""
+        """Record that there is no room for a lost task that could rejoin. The others continue."""
         self.without.add(task)
         self.note("warning", f"There is no room for {task}", f"The others go on without it. {why}".strip(), task)
         self._has_no_room(task, self.task_info(task).attempt)
@@ -400,7 +400,7 @@ class Run:
         self.record(TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.FAILED, message=word))
 
     def take_back(self, task: str) -> None:
-        """Begin a new attempt of a task for which there is room again. It does not count as a restart."""
+        """Start a new attempt of a task for which there is room again. It does not count as a restart."""
         self.without.discard(task)
         self.attempt += 1
         self.unlost += 1
@@ -467,7 +467,7 @@ class Run:
             event.clear()
         self.place(planned)
         for task in self.missing:
-            if self.task_info(task).state is not TaskState.FAILED:  # another one has taken its place
+            if self.task_info(task).state is not TaskState.FAILED:  # left out so that a lost task could take its place
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
@@ -492,7 +492,7 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether it grows by a checkpoint, from which all tasks are started again: they did not go over before."""
+        """Whether it grows by restarting all tasks from a checkpoint, as none continued from an earlier attempt."""
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:

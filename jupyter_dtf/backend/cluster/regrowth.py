@@ -120,7 +120,10 @@ class Growing:
         return True
 
     async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:
-        """Have a run whose tasks cannot go over write a checkpoint, with which more of them begin. As ``_grow``."""
+        """Restart a run whose tasks cannot go over, from a checkpoint and with more tasks.
+
+        Returns whether that was begun.
+        """
         if run.info.state is not RunState.RUNNING:
             return False
         names = names_of([task.task for task in planned if task.task in run.missing])

@@ -53,7 +53,7 @@ class Rejoining:
             try:
                 await self._start(run, parcel, task, attempt)
             except DtfError as error:
-                if is_back and run.may_go_on_without(task):  # the host is not ready yet, or has gone again
+                if is_back and run.may_go_on_without(task):  # the host is not ready yet, or is lost again
                     run.go_on_without(task, str(error))
                     await self._tell_without(run)
                     await asyncio.sleep(AGAIN_S)
@@ -68,7 +68,10 @@ class Rejoining:
                     run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
 
     async def _next(self, run: Run) -> tuple[str, bool]:
-        """Wait for a lost task, or for room for one that the others go on without. Returns it, and if it is such."""
+        """Wait for a lost task, or for room for one that the others continue without.
+
+        Returns the task, and whether it is one that the others continue without.
+        """
         while run.without:
             lost = asyncio.ensure_future(run.to_rejoin.get())
             room = asyncio.ensure_future(self._assignment.until(lambda: bool(self._with_room(run))))
@@ -85,7 +88,7 @@ class Rejoining:
         return await run.to_rejoin.get(), False
 
     def _with_room(self, run: Run) -> str:
-        """Return one of the tasks that a run goes on without, if there is room for it now; otherwise nothing."""
+        """Return one of the tasks that a run continues without, if there is room for it now, or an empty string."""
         if run.info.state is RunState.RUNNING and run.may_restart and not run.work_done.is_set():
             for task in sorted(run.without):
                 with contextlib.suppress(Unavailable):
@@ -94,7 +97,7 @@ class Rejoining:
         return ""
 
     async def _tell_without(self, run: Run) -> None:
-        """Tell the others whom they need not wait for."""
+        """Tell the other tasks which lost ones they need not wait for."""
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, parcel: Parcel, task: str, attempt: int) -> None:
@@ -154,7 +157,7 @@ class Rejoining:
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Return a place for a task: its previous host if that still exists. Raises Unavailable.
 
-        If the run may go on without it, another host has to have as many threads left.
+        If the run may continue without the task, another host is used only if it has enough free threads.
         """
         (before,) = [each for each in run.planned if each.task == task]
         if self._assignment.is_there(before.host.address):

@@ -138,9 +138,9 @@ class TaskAssignment:
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def plan_again(self, run: Run) -> list[PlannedTask]:
-        """Return places of a run's tasks, which are all started again. Raises the same as ``plan``.
+        """Return places for a run's tasks, all of which are restarted. Raises the same as ``plan``.
 
-        If the run may shrink, these are fewer tasks where hosts are missing and others have no threads left.
+        If the run may shrink, there are fewer tasks if hosts are missing and the others lack free threads.
         """
         least = run.request.restarts.min_workers
         if least is None:

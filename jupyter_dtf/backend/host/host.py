@@ -326,7 +326,7 @@ class Host(WorkerPlugin):
             task.profile(told)
 
     def without(self, run_id: str, tasks: list[str]) -> None:
-        """Tell the run's tasks which lost ones there is no room for at present. Raises OSError."""
+        """Tell the run's tasks which lost ones there is currently no room for. Raises OSError."""
         for task in self._alive(self._runs.get(run_id)):
             task.tell_without(tasks)
 

@@ -241,7 +241,7 @@ class HostTask:
         self._say(b"p")
 
     def tell_without(self, tasks: list[str]) -> None:
-        """Tell it which lost tasks of the run there is no room for. Raises OSError."""
+        """Tell the task which lost tasks of the run there is no room for. Raises OSError."""
         leave_without(Path(self.spec.task_dir), tasks)
         self._say(b"w")
 

@@ -36,7 +36,7 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
         with NVML.reading() as nvml:
             whole = [_read(nvml, nvml.nvmlDeviceGetHandleByIndex(i), i) for i in range(nvml.nvmlDeviceGetCount())]
             return _visible(whole, visible, lambda uuid: _read(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid), -1))
-    except pynvml.NVMLError:  # no driver, a GPU has fallen off the bus, or the driver is being replaced
+    except pynvml.NVMLError:  # no driver, a GPU is lost, or the driver is being replaced
         return []
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's management library (NVML), initialized once in a process, and again after an error or a fork."""
+"""NVIDIA's management library (NVML), initialized once per process, and again after an error or a fork."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 
 class Nvml:
-    """Initializing NVML opens the driver and every GPU, which takes longer than what is then read.
+    """Keeps NVML initialized: initialization opens the driver and every GPU, and takes longer than reading values.
 
-    Threads may read at the same time. What has failed is shut down when nobody reads any more, and the next reading
-    initializes it: a driver that was replaced is not found otherwise.
+    Thread-safe; several threads may read at the same time. After an error, NVML is shut down as soon as no thread is
+    reading, and initialized again by the next reading. Otherwise a replaced driver would not be found.
     """
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew without shutting anything down: after a fork, the driver's files are shared with the parent."""
+        """Reset the state without shutting NVML down: after a fork, the parent still uses the driver's open files."""
         self._lock = threading.Lock()
         self._initialized: Any = None
         self._readers = 0
@@ -28,7 +28,9 @@ class Nvml:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """``pynvml``, initialized, for the time of one reading. One that raises NVMLError has failed.
+        """Return a context manager that provides ``pynvml``, initialized, for one reading.
+
+        A reading that raises NVMLError counts as failed.
 
         Raises:
             ImportError: If ``nvidia-ml-py`` is not installed.
@@ -50,7 +52,7 @@ class Nvml:
             self._end(pynvml)
 
     def failed(self) -> None:
-        """Initialize it again for the next reading: a GPU is lost, or the driver is being replaced."""
+        """Reinitialize NVML for the next reading, because a GPU is lost or the driver is being replaced."""
         self._has_failed = True
 
     def _end(self, library: Any) -> None:
@@ -65,5 +67,5 @@ class Nvml:
 
 
 NVML = Nvml()
-"""That of this process."""
+"""The instance of this process."""
 os.register_at_fork(after_in_child=NVML.forget)

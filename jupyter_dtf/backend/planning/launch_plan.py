@@ -213,10 +213,11 @@ def plan_beside(
 
 
 def plan_fewer(planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot]) -> list[PlannedTask]:
-    """The tasks of a gang that is started again, each with its threads, without as few workers as there is no room for.
+    """Plan a restart of a gang that leaves out as few workers as possible, so that every task has its threads.
 
-    Those whose host is there stay on it. Left out are first the workers whose host is gone, then the others, from the
-    last one on; ``ps`` tasks never are. Raises GangIncomplete if there is no room for ``least`` workers and the rest.
+    Tasks whose host still exists stay there. Workers whose host is gone are left out first, then the others, each
+    by descending rank; ``ps`` tasks are never left out. Raises GangIncomplete if there is no room for ``least`` workers
+    and the other tasks.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]

@@ -71,12 +71,12 @@ class Context:
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
         """How this process continues in the next attempt of its run."""
         self.without: frozenset[str] = frozenset()
-        """Lost tasks for which there is no room at present: nobody waits for them."""
+        """Lost tasks for which there is currently no room, so that no task waits for them."""
         self.on_without: Callable[[], None] = lambda: None
-        """Called in another thread when ``without`` has changed."""
+        """Called in another thread after ``without`` has changed."""
 
     def go_without(self, tasks: frozenset[str]) -> None:
-        """Set ``without``."""
+        """Set ``without``, and call ``on_without``."""
         self.without = tasks
         self.on_without()
 
@@ -179,7 +179,7 @@ class Context:
 
     @property
     def rejoins(self) -> bool:
-        """Whether this task takes the place of a lost one alone, while the others continue."""
+        """Whether this task replaces a lost one on its own, while the others continue."""
         return self._spec.rejoins
 
     @property

@@ -127,9 +127,9 @@ def rehearse(threads: int) -> None:
 def _listen(control_fd: int, ctx: context.Context) -> None:
     """Handle the host's commands. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop; ``c`` wants a checkpoint; ``e`` says that no task of the run works any more; ``n``
-    that a file in the task's directory says what the run's next attempt is like, ``p`` that one says which steps are to
-    be traced, ``w`` that one says which lost tasks there is no room for.
+    ``s`` asks the program to stop, and ``c`` to write a checkpoint; ``e`` reports that no task of the run is working
+    any more. The others report a file in the task's directory: ``n``, the specification of the run's next attempt;
+    ``p``, the steps to trace; ``w``, the lost tasks for which there is no room.
     """
     while data := os.read(control_fd, 64):
         if b"s" in data:

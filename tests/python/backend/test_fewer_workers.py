@@ -1,4 +1,4 @@
-"""Hosts with workers that are killed on a real cluster, with no room for these: the training goes on with fewer."""
+"""When hosts of a real cluster are killed and there is no room for their workers, training continues with fewer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOK_S = 0.01
 
 @pytest.fixture(scope="module")
 def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
-    """Three hosts of one thread each."""
+    """A cluster of three hosts with one thread each."""
     with dtf.Cluster(jobs={"worker": 2, "ps": 1}, name="fewer", hosts=3, threads_per_host=1) as shared:
         yield shared
     session().close()
@@ -58,7 +58,7 @@ def titles(run: dtf.Run) -> list[str]:
 
 
 def lose_host(cluster: dtf.Cluster, run: dtf.Run, task: str) -> psutil.Process:
-    """Kill the host of a task. Returns the one that its nanny starts again, which is held until it is resumed."""
+    """Kill the host of a task. Return the process by which its nanny replaces it, suspended until it is resumed."""
     (host,) = [info.host for info in run.info.tasks if info.task == task]
     nannies = psutil.Process(connections.read(cluster.name).pid)
     before = set(nannies.children())
@@ -74,12 +74,14 @@ def until_it(run: dtf.Run, condition: Callable[[], object]) -> None:
     assert condition(), (run, titles(run))
 
 
-# -- workers that are apart ----------------------------------------------------------------------------------------
+# -- asynchronous workers ------------------------------------------------------------------------------------------
 
 
 class Holds(keras.callbacks.Callback):
-    """In the middle of an epoch ``worker:1`` says that it is there and goes no further, and its next process says that
-    it is back. The chief waits for what a test says: that the first is lost, and with ``comes`` that it is back.
+    """Stops ``worker:1`` in the middle of an epoch, where it creates the file ``held``.
+
+    Its next process creates ``back``. The chief waits until the test has created ``on``, after the first process is
+    lost, and, with ``comes``, for ``back``.
     """
 
     run_on_all_tasks = True
@@ -109,7 +111,7 @@ class Holds(keras.callbacks.Callback):
 
 
 def counter() -> Any:
-    """A model that counts how often it has seen each example."""
+    """Return a model that counts how often it has seen each example."""
     embedding = keras.layers.Embedding(EXAMPLES, 1, embeddings_initializer="zeros")
     model = keras.Sequential([keras.Input((), dtype="int32"), embedding])
     model.compile(keras.optimizers.SGD(1.0), lambda _, seen: -seen)
@@ -160,12 +162,14 @@ def test_workers_that_are_apart_go_on_without_one(cluster: dtf.Cluster, tmp_path
         assert tasks["worker:1"] == (TaskState.FAILED, 1)
 
 
-# -- all others ----------------------------------------------------------------------------------------------------
+# -- all other strategies ------------------------------------------------------------------------------------------
 
 
 class Waits(keras.callbacks.Callback):
-    """On the chief: says which tasks its attempt has. The first waits to be ended after five steps; one with fewer
-    tasks trains a step, and then waits until it is asked to make way for more.
+    """Records the tasks of each attempt, on the chief.
+
+    The first attempt waits after five steps until it is ended. The second, which has fewer tasks, trains a step, and
+    then waits until it is asked to stop so that the run can grow.
     """
 
     def __init__(self, directory: Path) -> None:

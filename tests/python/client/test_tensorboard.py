@@ -1,4 +1,4 @@
-"""Runs from and to TensorBoard's log directories."""
+"""Import of runs from TensorBoard's log directories, and export to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..patience import until
 
 @pytest.fixture(autouse=True)
 def own_session() -> Iterator[None]:
-    """Each test has a store of its own."""
+    """Give each test its own store."""
     yield
     session().close()
 
@@ -123,6 +123,6 @@ def test_runs_that_come_later_are_followed_beside_those_of_before(
 
 
 def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
-    """What a directory of event files has: by tag, steps and values."""
+    """Return the (step, value) pairs of a directory of event files, by tag."""
     found = EventAccumulator(str(directory)).Reload()
     return {tag: [(event.step, event.value) for event in found.Scalars(tag)] for tag in found.Tags()["scalars"]}

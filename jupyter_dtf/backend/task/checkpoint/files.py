@@ -1,7 +1,7 @@
 """The files of checkpoints, which appear atomically, whatever happens to their writer.
 
-``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, ``variables.data-...``, one for each task
-that has written a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
+``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, and one ``variables.data-...`` for each
+task that wrote a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
 array; and ``manifest.json`` with the digests. It is written in ``<directory>/.writing-...``, synced and renamed. The
 writer holds a lock (``flock``) on that directory: if there is no lock, the writer was killed.
 """
@@ -44,15 +44,15 @@ def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -
     Args:
         directory: The directory of the checkpoints.
         manifest: The manifest. Its variables and files are filled in.
-        arrays: The arrays by key, or what of them the chief writes, and which tasks write the others.
+        arrays: All arrays by key, or those that the chief writes and the tasks that write the others.
         state: The pickled rest.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        OSError: If it cannot be written; TensorFlow's errors are raised too, and those of tasks that write their part.
-            Nothing is left behind then.
+        OSError: If it cannot be written; TensorFlow's errors are raised too, and those of tasks that write a part.
+            Nothing is left behind in that case.
     """
     aside = _make_aside(directory, str(manifest.step))
     try:
@@ -65,9 +65,9 @@ def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -
 
 
 def is_shared_with(owners: Owners, directory: Path) -> bool:
-    """Return whether all of these tasks see a directory of this one's, and this one what they write there.
+    """Return whether all ``owners`` can read this task's directory, and this task can read what they write there.
 
-    Each copies a random word that lies in it for this moment. Raises RuntimeError naming a task that has gone.
+    Each owner copies a temporary file with random bytes. Raises RuntimeError, naming the task, if one is lost.
     """
     import tensorflow as tf
 
@@ -295,7 +295,7 @@ def _fill(aside: Path, manifest: Manifest, arrays: Contents, state: bytes) -> No
 
 
 def _save_shards(aside: Path, sharded: Sharded) -> None:
-    """Have each owner write its part, write the chief's own, and make one checkpoint of them: their files renamed."""
+    """Have each owner write its part, write the chief's part, and merge them into one checkpoint by renaming files."""
     import tensorflow as tf
 
     # TensorFlow 2.21: see ``save``.
@@ -318,10 +318,11 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
     """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors.
 
     Args:
-        prefix: The path of its files without their endings.
+        prefix: The path of the files without their suffixes.
         keys: The keys of the arrays.
-        arrays: The arrays, which must not change meanwhile.
-        slices: For each of them the part of a variable that it is, as ``shards.slice_of`` spells it, or empty.
+        arrays: The arrays, which must not change during the call.
+        slices: For each array, which slice of a variable it is, as returned by ``shards.slice_of``, or an empty string
+            for a whole variable. Empty: all are whole.
 
     Returns:
         A tensor for each array.

@@ -1,4 +1,6 @@
-"""Checkpoints whose variables lie in several tasks: each of these writes its own, beside what the chief writes."""
+"""Sharded checkpoints: the variables are held by several tasks, each of which writes its own part; the chief writes
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -10,36 +12,42 @@ from typing import Any, Protocol, Union
 from ....schema.checkpoint import StoredVariable
 
 _SLICED = frozenset({"bfloat16", "float32", "float64"})
-"""The floating-point types whose slices TensorFlow 2.21 puts together again; it does not those of float16."""
+"""The floating-point types whose slices TensorFlow 2.21 can merge on reading. It cannot merge those of float16."""
 
 
 class Owners(Protocol):
-    """The tasks that hold what is trained, numbered from 0, as the chief speaks with them. One call at a time."""
+    """The chief's interface to the tasks that hold the trained variables, numbered from 0. Calls must not overlap."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of these tasks."""
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the arrays that they write; all others are the chief's."""
+        """The keys of the arrays that they write. The chief writes all others."""
 
     def copy(self, source: Path, targets: Sequence[Path]) -> None:
-        """Have each of them copy a small file, to its own one of ``targets``. Raises if one does not see it."""
+        """Have each task copy a small file to its entry of ``targets``. Raises if a task does not see the file."""
 
     def take(self, *, final: bool = False) -> None:
-        """Have each of them keep a copy of what it holds, all of the same step. ``final``: when all have ended."""
+        """Have each task take a snapshot of what it holds, all at the same step. ``final``: after all have ended."""
 
     def write(self, prefixes: Sequence[Path]) -> None:
-        """Have each of them write that copy as a TensorFlow checkpoint of this prefix. Called in another thread.
+        """Have each task write its snapshot as a TensorFlow checkpoint with its entry of ``prefixes``.
 
-        Returns when none of them is writing any more. Raises if one of them has failed or gone.
+        Called in another thread. Returns when no task is writing any more. Raises if a task fails or is lost.
         """
 
 
 @dataclass(frozen=True)
 class Sharded:
-    """What a checkpoint holds. ``variables``: all of it, in order; ``arrays``: by key, what the chief writes itself."""
+    """The contents of a sharded checkpoint.
+
+    Attributes:
+        variables: All variables, in order.
+        arrays: The arrays that the chief writes, by key.
+        owners: The tasks that write the others.
+    """
 
     variables: list[StoredVariable]
     arrays: Mapping[str, Any]
@@ -47,16 +55,23 @@ class Sharded:
 
 
 Contents = Union[Mapping[str, Any], Sharded]
-"""All arrays of a checkpoint by key, or what of it is the chief's and who has the others."""
+"""All arrays of a checkpoint by key, or those of the chief and the tasks that hold the others."""
 
 
 def slice_of(shape: Sequence[int], axis: int, first: int, length: int) -> str:
-    """A part of a variable of this shape, as ``SaveV2`` spells it: so many rows (axis 0) or columns (the last one)."""
+    """Return the specification, in the format of ``SaveV2``, of a slice of a variable.
+
+    Args:
+        shape: The shape of the whole variable.
+        axis: The axis that is sliced: 0 for rows, -1 for columns.
+        first: The first index of the slice.
+        length: The number of indices.
+    """
     parts = ["-"] * len(shape)
     parts[axis] = f"{first},{length}"
     return f"{' '.join(map(str, shape))} {':'.join(parts)}"
 
 
 def can_be_sliced(dtype: str) -> bool:
-    """Whether parts of variables of a type can be written by several tasks."""
+    """Return whether slices of a variable of this type can be written by several tasks."""
     return dtype in _SLICED

@@ -50,10 +50,10 @@ class Writer:
         return self._thread is not None and self._thread.is_alive()
 
     def write(self, manifest: Manifest, arrays: Contents, state: bytes, *, last: bool = False) -> None:
-        """Start writing, after waiting for the previous one. The arrays must not change until it is done, nor must what
-        other tasks have taken of theirs.
+        """Start writing, after waiting for the previous checkpoint.
 
-        ``last``: the program has nothing else to do meanwhile.
+        Neither the arrays nor the snapshots of other tasks may change until it is written. ``last``: the program has
+        nothing else to do meanwhile.
         """
         self.wait()
         saving.begins()  # already here, not when the thread starts running

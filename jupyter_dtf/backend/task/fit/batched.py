@@ -1,4 +1,4 @@
-"""Whether examples come in batches, judged by the shapes that the inputs of a model have. Pure."""
+"""Checks whether data is batched, by comparing its shapes with those of a model's inputs. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Shape = Sequence[int | None]
 
 
 def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: bool = False) -> None:
-    """Raise InvalidInput if data would give a model one example where it takes a batch of them.
+    """Raise InvalidInput if data would pass single examples to a model that expects batches.
 
-    Judges models of Keras's own classes with one input, and none whose input Keras itself gives another dimension.
+    Checks only models of Keras's own classes with one input, unless Keras itself adds a dimension to that input.
 
     Args:
-        model: The model. Its ``inputs`` have shapes with a first dimension, the examples of a batch.
-        batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, with something that has a
-            ``shape`` for each array.
-        what: What messages call the data.
-        field: The argument that they were passed as.
-        divided: Whether the first dimension is that of a task's share.
+        model: The model. The first dimension of its ``inputs`` is the batch size.
+        batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, with an object that has a
+            ``shape`` in place of each array.
+        what: The name of the data in messages.
+        field: The argument as which the data was passed.
+        divided: Whether the first dimension is that of one task's share.
     """
     x = batch[0] if isinstance(batch, tuple) else batch
     inputs = getattr(model, "inputs", None)
@@ -43,15 +43,15 @@ def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: boo
 
 
 def is_one_example(has: Shape, takes: Shape, *, divided: bool = False) -> bool:
-    """Whether data of shape ``has`` are single examples of a model that takes batches of shape ``takes``."""
-    if len(has) != len(takes) - 1 or takes[-1] == 1:  # to which Keras adds the last dimension
+    """Return whether data of shape ``has`` is a single example for a model that takes batches of shape ``takes``."""
+    if len(has) != len(takes) - 1 or takes[-1] == 1:  # Keras adds a last dimension of 1
         return False
     first = 1 if divided else 0
     return all(a is None or b is None or a == b for a, b in zip(has[first:], takes[first + 1 :], strict=True))
 
 
 def _shape(shape: Any) -> tuple[int | None, ...] | None:
-    """The shape as a tuple; None if its rank is unknown."""
+    """Return the shape as a tuple, or None if its rank is unknown."""
     if getattr(shape, "rank", 0) is None:
         return None
     return tuple(shape)

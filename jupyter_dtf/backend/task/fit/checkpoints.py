@@ -308,7 +308,7 @@ class Saving(keras.callbacks.Callback):
         self._write(self._last.step, epoch, within, metric, is_last)
 
     def _writing_owners(self) -> Owners | None:
-        """Those who write what is trained elsewhere; None: the chief writes all, as it does in a remote place."""
+        """Return the tasks that write their own part, or None if the chief writes everything, as in remote places."""
         if self._owners is not None and self._is_shared is None:
             assert self._policy is not None
             place = directory_of(self._policy, self._ctx)

@@ -35,7 +35,7 @@ class Asked:
     """Whether the number of examples per epoch is known before the tasks read them."""
     steps_per_epoch: int | None = None
     min_workers: int | None = None
-    """With how few tasks that train the run may go on when others are lost; None: with no fewer."""
+    """The smallest number of training tasks with which the run may continue when others are lost; None: all of them."""
 
     @classmethod
     def of(

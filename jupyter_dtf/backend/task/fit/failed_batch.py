@@ -1,4 +1,4 @@
-"""Which batch a training or a validation was at when TensorFlow failed, in a sentence."""
+"""Describes TensorFlow errors in a training or validation by the batch at which they occurred."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 _DRAWN = "IteratorGetNext"
-"""The operation that takes a batch: named in the message of whatever fails in a dataset."""
+"""The operation that reads a batch. The message of every error in a dataset contains its name."""
 _OF_PYTHON = "PyFunc"
 _WHERE = re.compile(
     r'Graph execution error:|Detected at node .*|<stack traces unavailable>|  File ".*|\s*\[\[.*\]\].*'
@@ -20,10 +20,10 @@ _MOST = 500
 
 
 class BatchPlace(keras.callbacks.Callback):
-    """Follows a fit: the epoch, and the batch that is asked for or computed."""
+    """Tracks the position of a fit: the epoch, and the batch that is being read or computed."""
 
     def __init__(self, what: str, validation: str, steps_per_execution: int = 1) -> None:
-        """``what``, ``validation``: what messages call the training and the validation data."""
+        """``what``, ``validation``: the names of the training and the validation data in messages."""
         super().__init__()
         self._names = what, validation
         self._together = steps_per_execution
@@ -40,7 +40,7 @@ class BatchPlace(keras.callbacks.Callback):
         self._validates, self._batch = True, batch
 
     def named(self, error: BaseException) -> RuntimeError | None:
-        """The error as a sentence that names the batch; None for an error of something else than data."""
+        """Return an error with a message that names the batch, or None if the error is not caused by data."""
         if not isinstance(error, tf.errors.OpError):
             return None
         message = str(error.message)
@@ -56,7 +56,7 @@ class BatchPlace(keras.callbacks.Callback):
 
 
 def essence(message: str) -> str:
-    """What TensorFlow says has happened, without the places in graphs and files around it."""
+    """Return what happened according to TensorFlow's message, without the locations in graphs and files."""
     said: list[str] = []
     for line in message.splitlines():
         if line.startswith("Traceback (most recent call last)") or (said and re.match(r"\s*\(1\) ", line)):

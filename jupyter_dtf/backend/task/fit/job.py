@@ -34,7 +34,7 @@ Data = Arrays | DataFunction | BatchSource
 
 
 def name_of(data: Data | None) -> str:
-    """What messages call the data."""
+    """Return the name of the data in messages."""
     if isinstance(data, DataFunction):
         return "the dataset that the function returns"
     return data.what if isinstance(data, BatchSource) else "the data"

@@ -95,7 +95,7 @@ def refuse_backups(strategy: ParameterServer, workers: int) -> None:
 
 
 def refuse_fewer_than_backups(strategy: ParameterServer, min_workers: int | None) -> None:
-    """Raise InvalidInput for as few workers left as there are gradients that may be late."""
+    """Raise InvalidInput unless ``min_workers`` is None or greater than the number of backup workers."""
     if min_workers is not None and min_workers <= strategy.backup_workers:
         raise InvalidInput(
             f"`min_workers` must be greater than backup_workers, got min_workers={min_workers}, "
@@ -105,7 +105,7 @@ def refuse_fewer_than_backups(strategy: ParameterServer, min_workers: int | None
 
 
 def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
-    """Raise InvalidInput for fewer tasks than those whose devices are named."""
+    """Raise InvalidInput if ``min_workers`` is set and devices are named, because their tasks are all needed."""
     if min_workers is not None and strategy.devices:
         raise InvalidInput(
             "`min_workers` must be None if dtf.InGraph names its devices, for the tasks that have them are needed: "
@@ -115,7 +115,7 @@ def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
 
 
 def refuse_fewer_stages(min_workers: int | None) -> None:
-    """Raise InvalidInput for fewer tasks than a pipeline's layers were placed on."""
+    """Raise InvalidInput if ``min_workers`` is set for a pipeline, because every task holds some of its layers."""
     if min_workers is not None:
         raise InvalidInput(
             "`min_workers` must be None with dtf.Pipeline, for each task has layers that are needed: a lost one waits "

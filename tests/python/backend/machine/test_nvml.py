@@ -1,4 +1,4 @@
-"""NVML initialized once, with the stand-in for NVIDIA's library."""
+"""NVML is initialized once per process; tested with a fake of NVIDIA's library."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_has_failed_is_shut_down_when_the_last_reading_has_ended(library: F
     assert inside.wait(60)
     with pytest.raises(FakeNvml.NVMLError), nvml.reading():
         raise library.NVMLError(library.NVML_ERROR_GPU_IS_LOST)
-    assert library.open == 1  # the other thread still reads
+    assert library.open == 1  # the other thread is still reading
     go_on.set()
     other.join(60)
     assert library.open == 0
@@ -68,12 +68,12 @@ def test_a_driver_that_comes_later_is_found(library: FakeNvml) -> None:
 
 
 def test_a_fork_initializes_its_own_and_leaves_that_of_its_parent(library: FakeNvml) -> None:
-    with NVML.reading():  # a child that had its parent's lock would wait for ever
+    with NVML.reading():  # a child that inherited its parent's lock would deadlock
         assert (library.opened, library.open) == (1, 1)
         child = os.fork()
         if child == 0:
             with NVML.reading():
-                os._exit(10 * library.opened + library.open)  # none was shut down
+                os._exit(10 * library.opened + library.open)  # nothing was shut down
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 22
     with NVML.reading():
         assert (library.opened, library.open) == (1, 1)

@@ -1,4 +1,4 @@
-"""A ``ps`` task's part of a checkpoint: copied when the chief says so, and written beside the training."""
+"""A ``ps`` task's part of a checkpoint: copied at the chief's request, and written during the training."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .wire import Channel
 
 
 class KeptPart:
-    """What this task holds, as it was when ``take`` was called last."""
+    """A snapshot of what this task holds, taken by the last call of ``take``."""
 
     def __init__(self) -> None:
         self._snapshots = Snapshots()
         self._arrays: list[Any] = []
 
     def take(self, variables: Sequence[Any]) -> None:
-        """Copy what variables hold. Nothing may be writing the last copy."""
+        """Copy the values of variables. The previous snapshot must not be in use by a writer."""
         self._arrays = list(self._snapshots.take((str(i), v) for i, v in enumerate(variables)).values())
 
     def serve(self, channel: Channel, word: AnyWord) -> None:
-        """Do what the chief asks for, in a thread of its own, until it has gone. ``word``: the first that it said."""
+        """Handle the chief's requests until it disconnects. Runs in its own thread. ``word``: the first request."""
         go_behind()
         while True:
             try:
@@ -40,7 +40,7 @@ class KeptPart:
         try:
             with saving():
                 self._do(word)
-        except Exception as error:  # the chief says what became of the checkpoint; the training goes on
+        except Exception as error:  # the chief reports what became of the checkpoint; the training continues
             return Refused(f"{type(error).__name__}: {error}")
         return Done()
 

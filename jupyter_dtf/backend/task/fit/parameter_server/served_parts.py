@@ -1,4 +1,4 @@
-"""The servers as those who write their part of a checkpoint, from the chief's side."""
+"""The chief's interface to the servers, which write their own parts of a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .server_addresses import Places
 from .wire import Channel
 
 Parts = Sequence[Sequence[tuple[Any, str]]]
-"""As ``slots.Plan.parts`` has them."""
+"""As returned by ``slots.Plan.parts``."""
 
 
 class ServedParts:
-    """``Owners``: the servers that hold something of what is written. They speak of checkpoints on channels of their
-    own, so that a thread can wait for them while the training goes on.
+    """Implements ``Owners`` for the servers that hold variables to be written.
 
-    ``keys``: of the variables to be written, by id. ``take``: has every server keep a copy.
+    Checkpoints use separate channels, so that a thread can wait for the servers while the training continues.
+
+    ``keys``: the keys of the variables to write, by id. ``take(final)`` makes every server keep a copy.
     """
 
     def __init__(self, places: Places, parts: Parts, keys: Mapping[int, str], take: Callable[[bool], None]) -> None:
@@ -54,12 +55,12 @@ class ServedParts:
         self._on_each(words)
 
     def close(self) -> None:
-        """Speak with the servers no more."""
+        """Disconnect from the servers."""
         for channel in self._channels.values():
             channel.close()
 
     def _on_each(self, words: Sequence[AnyWord]) -> None:
-        """Say each server its word, and wait for all of them. Raises if one has gone, or could not do it."""
+        """Send each server its message, and wait for all answers. Raises if a server is lost or fails."""
         wrong: list[Exception] = []
         waiting = []
         for (server, channel), word in zip(self._channels.items(), words, strict=True):
@@ -84,5 +85,5 @@ class ServedParts:
 
 
 def can_write_parts(parts: Parts) -> bool:
-    """Whether TensorFlow puts together again what of these is cut."""
+    """Return whether TensorFlow can merge the variables that are split into slices."""
     return all(can_be_sliced(keras.backend.standardize_dtype(v.dtype)) for each in parts for v, part in each if part)

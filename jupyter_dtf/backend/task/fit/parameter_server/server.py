@@ -97,7 +97,7 @@ class Server:
         self._part = KeptPart()
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0
-        self._is_taken = False  # the result, by the chief: nobody has anything to add
+        self._is_taken = False  # whether the chief has the result, so that no worker can add anything
 
     def run(self) -> None:
         """Serve. Raises what failed here, and RuntimeError, naming the worker, if one is lost during its training."""
@@ -157,7 +157,7 @@ class Server:
     def _have(self, done: Callable[[Member], bool]) -> bool:
         """Return whether ``done`` holds for all workers, except those that will not come back.
 
-        These are all absent workers of a run that is stopped, else those for which there is no room.
+        If the run is being stopped, these are all absent workers; otherwise, only those for which there is no room.
         """
         stops, without = self._ctx.should_stop, self._ctx.without
         lost = {rank for rank in self._rule.away if stops or self._members[rank].task in without}

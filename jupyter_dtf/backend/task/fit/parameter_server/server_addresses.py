@@ -45,7 +45,7 @@ class Places:
     def reach(self, server: int) -> wire.Channel:
         """Return a channel to a server, once it listens.
 
-        Raises Unavailable if it does not within a minute, or, for a task that replaces a lost one, at once.
+        Raises Unavailable if it does not listen within a minute; for a task that replaces a lost one, immediately.
         """
         end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]

@@ -114,7 +114,7 @@ class Shard:
 
     @property
     def variables(self) -> list[Any]:
-        """What it holds, laid out as ``slots.Plan`` says."""
+        """The variables in the layout of ``slots.Plan``."""
         return list(self._state)
 
     def state(self) -> list[npt.NDArray[Any]]:

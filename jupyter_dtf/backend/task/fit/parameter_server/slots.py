@@ -131,9 +131,10 @@ class Plan:
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
 
     def parts(self) -> list[list[tuple[Any, str]]]:
-        """The variable of each array of each server's state, and the slice of it (``slice_of``), empty for all of it.
+        """Return the variable and its slice (``slice_of``; empty: all of it) for each array of each server's state.
 
-        What several servers have, the optimizer's own variables, is None for all but the first.
+        For variables that several servers have, which are the optimizer's own, the variable is None for all servers
+        but the first.
         """
         named: set[int] = set()
         found = []

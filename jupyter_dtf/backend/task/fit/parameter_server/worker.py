@@ -66,7 +66,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     except Unavailable:
         if not ctx.rejoins:
             raise
-        return None  # without servers there is no training; should they have died, all tasks begin again
+        return None  # the servers have ended after the training; if they died instead, all tasks are restarted
     if worker.has_left:
         worker.close()
         return None
@@ -361,7 +361,10 @@ class Worker:
         self._take_state()
 
     def _written_by_servers(self) -> ServedParts | None:
-        """The servers, to write their part of checkpoints; the learning rate is the chief's own."""
+        """Return the servers as writers of their own parts, or None if TensorFlow cannot merge these.
+
+        The chief writes the learning rate.
+        """
         optimizer, parts = self._model.optimizer, self._plan.parts()
         rate = optimizer._learning_rate
         keys = {id(v): key for key, v in variables_of(self._model, [optimizer]) if v is not rate}

@@ -1,4 +1,4 @@
-"""The tasks of a pipeline as those who write their part of a checkpoint: by operations, for they run no Python."""
+"""The tasks of a pipeline write their parts of a checkpoint with TensorFlow operations, since they run no Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .variables import GraphVariables
 
 
 class _Task(NamedTuple):
-    """One task. ``path``: the placeholder of what it copies a file to, or of the prefix that it writes."""
+    """One task. ``path``: the placeholder for the target of ``copy``, or for the prefix of ``write``."""
 
     path: tf.Tensor
     copy: tf.Operation
@@ -20,10 +20,10 @@ class _Task(NamedTuple):
 
 
 class DeviceParts:
-    """``Owners``: the tasks whose devices hold variables, driven by a session, which two threads may use at once.
+    """Implements ``Owners`` for the tasks whose devices hold variables, by a session that two threads may share.
 
-    ``stored``: what is written, by id of the variable that is kept: its key, and the slice of it. ``fetch``: brings
-    what the chief has to know of the rest.
+    ``stored``: the key and the slice of each variable to write, by its id. ``fetch()`` fetches the remaining state that
+    the chief needs.
     """
 
     def __init__(

@@ -149,9 +149,9 @@ class Engine:
         self._steps.metrics.fetch(self._session)
 
     def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
-        """The tasks, to write what they hold of these variables, by key, in the place of ``fetch_all``.
+        """Return the tasks as writers of what they hold of ``variables``, which are given with their keys.
 
-        None where TensorFlow would not put together again what is split.
+        They replace ``fetch_all``. Returns None if TensorFlow cannot merge the variables that are split.
         """
         stored = self._units.stored({id(variable): key for key, variable in variables})
         split = [part for parts in (v for _, v in self._units.split) for part in parts]

@@ -87,8 +87,10 @@ class Units:
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
 
     def stored(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
-        """For what is kept, by id: the key of the variable that it is or is a part of, by that one's id among ``keys``,
-        and which slice of it, as ``slice_of`` spells it, empty for all of it.
+        """Return the key and the slice (``slice_of``; empty: all of it) of each variable that is kept, by its id.
+
+        For a part, the key is that of the whole variable. ``keys``: the keys of the whole variables, by id. Variables
+        without a key are left out.
         """
         places: dict[int, tuple[Any, str]] = {}
         for variable, parts in self._whole:

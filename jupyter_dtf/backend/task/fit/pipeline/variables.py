@@ -58,8 +58,9 @@ class GraphVariables:
         return [(held.keras, held.value()) for held in self._held.values() if not isinstance(held.keras, _Foreign)]
 
     def copies(self, of: Container[int]) -> Iterator[tuple[Any, str, tf.Operation, tf.Tensor]]:
-        """For each Keras variable, by id, a second one in the graph, in the memory of the task that holds the first:
-        the Keras variable, the CPU of that task, what copies the first to the second, and the second's value.
+        """Add a copy of each Keras variable, given by id, in the CPU memory of the task that holds the variable.
+
+        Yields the Keras variable, the CPU of that task, the operation that updates the copy, and the copy's value.
         """
         for held in self._held.values():
             if id(held.keras) in of:

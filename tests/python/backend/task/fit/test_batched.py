@@ -17,11 +17,11 @@ from jupyter_dtf.errors import InvalidInput
         ((28, 28, 3), (None, 28, 28, 3), False, True),
         ((None, None, 3), (None, 28, 28, 3), False, True),
         ((None, 64), (None, 64), False, False),
-        ((32,), (None, 64), False, False),  # a batch of numbers: Keras says what does not fit
+        ((32,), (None, 64), False, False),  # a batch of scalars: Keras reports the mismatch
         ((None, 28, 28), (None, 28, 28, 3), False, False),
-        ((None,), (None, 1), False, False),  # Keras adds the dimension
+        ((None,), (None, 1), False, False),  # Keras adds a dimension
         ((None, 28, 28), (None, 28, 28, 1), False, False),
-        ((32,), (None, 64), True, True),  # of one example of 64, a task's half
+        ((32,), (None, 64), True, True),  # one task's half of a single example of size 64
         ((14, 28), (None, 28, 28), True, True),
         ((16, 10, 28), (None, 28, 28, 3), True, False),
         ((16, 64), (None, 64), True, False),
@@ -50,7 +50,7 @@ def test_a_model_says_what_it_takes() -> None:
 
 
 def test_models_whose_inputs_say_nothing_are_not_judged() -> None:
-    class Own(keras.Sequential):  # its train_step may do with data what it likes
+    class Own(keras.Sequential):  # its train_step may process data in any way
         pass
 
     two = [keras.Input((64,)), keras.Input((64,))]

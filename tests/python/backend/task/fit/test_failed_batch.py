@@ -1,4 +1,4 @@
-"""Real failures of TensorFlow, in graphs and without, told by the batch."""
+"""Real TensorFlow errors, in graphs and eagerly, are described by the batch at which they occurred."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = "the tf.data.Dataset in x", "the tf.data.Dataset in validation_data"
 
 
 def numbers(*, bad: int | None = None, line: str = "") -> tf.data.Dataset:
-    """Rows of text, parsed: the number of columns is not known before."""
+    """Return parsed rows of text, whose number of columns is unknown in advance."""
     lines = [line if number == bad else "1,2,3,4" for number in range(60)]
 
     def parse(line: Any, y: Any) -> Any:
@@ -26,7 +26,7 @@ def numbers(*, bad: int | None = None, line: str = "") -> tf.data.Dataset:
 
 
 def narrow(at: int) -> tf.data.Dataset:
-    """Batches of which one has two columns."""
+    """Return batches of four columns, except batch ``at``, which has two."""
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(10).enumerate()
     return dataset.map(lambda number, batch: (batch[0][:, : tf.where(number == at, 2, 4)], batch[1]))
 

@@ -1,4 +1,4 @@
-"""Checkpoints whose variables lie in several tasks: each writes its own, and what is read is what one task writes."""
+"""Sharded checkpoints: each task writes its own part, and reading them gives the same as one written by one task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..gang import FakeContext, run_gang
 from .cases import digits
 
 STEPS = 5
-"""Of one epoch."""
+"""The number of steps of the only epoch."""
 UNITS = 4000
 
 
@@ -44,7 +44,7 @@ def model() -> Any:
 
 @dataclasses.dataclass
 class Found:
-    """A training's checkpoints, of each step the data files and all arrays by key, and the weights in the end."""
+    """The checkpoints of a training, with data files and arrays (by key) for each step, and the final weights."""
 
     shards: dict[int, list[str]]
     arrays: dict[int, dict[str, Any]]
@@ -52,7 +52,7 @@ class Found:
 
 
 def train(ctx: FakeContext, name: str, strategy: Strategy, **arguments: Any) -> Any:
-    """What the client and then this task do. Returns the trained model on the chief, None elsewhere."""
+    """Do what the client and then this task does. Return the trained model on the chief, None on the other tasks."""
     from jupyter_dtf.client.fit import prepare
 
     random.seed(5)
@@ -70,7 +70,7 @@ def train(ctx: FakeContext, name: str, strategy: Strategy, **arguments: Any) -> 
 
 
 def trained(ctx: FakeContext, name: str, strategy: Strategy, directory: Path | None = None) -> Found | None:
-    """A training that writes a checkpoint every other step."""
+    """Train with a checkpoint every other step. Return its checkpoints on the chief, None on the other tasks."""
     from jupyter_dtf.backend.task.checkpoint import files
 
     policy = Checkpoint(every_steps=2, keep=20, directory=None if directory is None else str(directory))
@@ -87,7 +87,7 @@ def trained(ctx: FakeContext, name: str, strategy: Strategy, directory: Path | N
 
 
 def restored(prefix: Path, key: str, like: Any) -> Any:
-    """A variable as ``tf.train.Checkpoint`` restores it, by its name."""
+    """Return a variable's value, restored by its name with ``tf.train.Checkpoint``."""
     import tensorflow as tf
 
     variable = tf.Variable(np.zeros_like(like), name=key)
@@ -96,14 +96,14 @@ def restored(prefix: Path, key: str, like: Any) -> Any:
 
 
 def sharded_and_gathered(strategy: Strategy) -> Any:
-    """The same training twice: where all tasks see the chief's directory, and where none of the others does."""
+    """Return a program that trains twice: in a directory that all tasks see, and in one that only the chief sees."""
 
     def program(ctx: FakeContext) -> Any:
         sharded = trained(ctx, "sharded", strategy)
         own = ctx.shared_dir / f"of {ctx.rank}"
         own.mkdir()
         os.chdir(own)
-        gathered = trained(ctx, "gathered", strategy, Path("/proc/self/cwd"))  # another one in each process
+        gathered = trained(ctx, "gathered", strategy, Path("/proc/self/cwd"))  # a different directory in each process
         if sharded is None:
             return None
         key, value = next(iter(sharded.arrays[STEPS].items()))
@@ -126,7 +126,7 @@ SPLIT = Placement(
 @pytest.mark.parametrize(
     ("strategy", "size", "servers", "shards"),
     [
-        # The learning rate and the moving statistics are the chief's own.
+        # The chief writes the learning rate and the moving statistics.
         pytest.param(ParameterServer(sync=True, split_bytes=64 << 10), 3, 2, 3, id="in step"),
         pytest.param(ParameterServer(split_bytes=64 << 10), 3, 2, 3, id="apart"),
         pytest.param(Pipeline(PLACED, microbatches=2), 2, 0, 2, id="pipeline"),
@@ -150,7 +150,7 @@ def test_each_task_writes_what_it_holds(strategy: Strategy, size: int, servers: 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["refused", "killed"])
 def test_the_last_complete_one_is_found_where_a_server_fails_while_it_writes(dies: bool) -> None:
-    """Its files may not grow beyond a limit for two steps, and who goes on writing gets an error or a deadly signal."""
+    """For two steps, the server has a file size limit. Exceeding it causes an error or a signal that kills it."""
 
     def program(ctx: FakeContext) -> Any:
         import keras
@@ -167,9 +167,9 @@ def test_the_last_complete_one_is_found_where_a_server_fails_while_it_writes(die
 
             def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
                 step = batch + 1
-                if step == 3:  # when the checkpoint of step 1 is complete, and that of step 2 perhaps
+                if step == 3:  # the checkpoint of step 1 is complete, and perhaps that of step 2
                     self._limit(64 << 10)
-                elif step == 5:  # when that of step 3 has failed, and that of step 4 perhaps
+                elif step == 5:  # that of step 3 has failed, and perhaps that of step 4
                     self.found.append(files.newest(place).manifest.step)
                     self._limit(resource.RLIM_INFINITY)
 
