@@ -297,7 +297,7 @@ def test_a_partition_that_fails_is_computed_again_as_often_as_asked(cluster: dtf
         (
             [dask.delayed((X[:9], Y[:9])), dask.delayed((X[9:40, :60], Y[9:40]))],
             None,
-            r"failed: jupyter_dtf\.errors\.InvalidInput: Every .* float32\[60\], int64\[\] in partition 1 of x",
+            r"InvalidInput: All partitions must .* got float32\[60\], int64\[\] in partition 1 of x",
         ),
         ([dask.delayed((X[:0], Y[:0]))], None, "at least one example"),
     ],

@@ -141,7 +141,7 @@ class TestTheForm:
             ("worker_cores", 9, "Cores of a worker must be at most 4, got 9"),
             ("worker_cores", "many", "Cores of a worker must be an integer, got 'many'"),
             ("profile", "huge", "Profile must be one of plain, bare, broken, got 'huge'"),
-            ("color", "red", "The options of kind gateway are address, "),
+            ("color", "red", "The options of kind gateway must be among address, "),
         ],
     )
     def test_what_the_gateway_does_not_offer_is_said_at_the_field(
