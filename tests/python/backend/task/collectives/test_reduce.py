@@ -34,7 +34,7 @@ def contract_of_types(reducer: Any) -> None:
     truths = tf.constant([True, reducer.rank == 0, False])
     assert reducer.reduce_tensors([truths], "min", "all")[0].numpy().tolist() == [True, reducer.size == 1, False]
     assert reducer.reduce_tensors([truths], "max", "any")[0].numpy().tolist() == [True, True, False]
-    with pytest.raises(InvalidInput, match="Booleans"):
+    with pytest.raises(InvalidInput, match="for booleans, got .sum."):
         reducer.reduce_tensors([truths], "sum", "sum")
     with pytest.raises(InvalidInput, match="`op` must be one of .*, got 'mean'"):
         reducer.reduce(np.ones(3), "mean")
