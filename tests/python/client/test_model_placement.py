@@ -118,5 +118,5 @@ def test_what_is_not_there_is_refused(cluster: dtf.Cluster, placement: Placement
 
 def test_a_model_that_is_not_compiled_is_refused(cluster: dtf.Cluster) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
-    with pytest.raises(dtf.InvalidInput, match="The model is compiled"):
+    with pytest.raises(dtf.InvalidInput, match="`model` must be compiled"):
         dtf.calibrate(model, cluster)

@@ -129,7 +129,7 @@ def test_names_that_count_up_are_refused() -> None:
     for number in range(MOST_NAMES):
         assert thinned.takes(Histogram, f"step {number}")
         thinned.sends(histogram_of("w", f"step {number}", 0, [1.0], 3))
-    with pytest.raises(InvalidInput, match="goes into `step`"):
+    with pytest.raises(InvalidInput, match="pass what changes as `step`"):
         thinned.takes(Histogram, "one more")
     assert thinned.takes(Histogram, "step 0")
     with pytest.raises(InvalidInput, match="`name` must be a text"):

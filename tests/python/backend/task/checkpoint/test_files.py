@@ -134,13 +134,13 @@ SPOILT = {
     "a bit": "as they were written",
     "short": "as they were written",
     "gone": "must have all of its files",
-    "no json": "is a JSON object",
-    "a list": "is a JSON object",
-    "empty": "is a JSON object",
-    "newer": f"is of format {FORMAT}",
+    "no json": "must be a JSON object",
+    "a list": "must be a JSON object",
+    "empty": "must be a JSON object",
+    "newer": f"must be of format {FORMAT}",
     "no step": "missing required field `step`",
-    "elsewhere": "lie beside its manifest.json",
-    "a pipe": "can be read",
+    "elsewhere": "must be in the directory of its manifest.json",
+    "a pipe": "must be readable",
 }
 
 
@@ -173,7 +173,7 @@ def test_nonsense_in_a_directory_is_passed_over(tmp_path: Path) -> None:
 def test_somebody_elses_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path)
     monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
-    with pytest.raises(InvalidInput, match="is this user's own"):
+    with pytest.raises(InvalidInput, match="must belong to this user"):
         files.newest(path)
 
 

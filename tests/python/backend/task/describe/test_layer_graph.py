@@ -152,5 +152,5 @@ def test_inputs_of_a_subclassed_model_are_named_as_its_argument() -> None:
 def test_what_cannot_be_described_is_refused() -> None:
     with pytest.raises(InvalidInput, match="`model` must be a keras.Model, got 3"):
         describe(3)
-    with pytest.raises(InvalidInput, match="is described with input_shapes"):
+    with pytest.raises(InvalidInput, match="`input_shapes` must be given"):
         describe(keras.Sequential([layers.Dense(2)]))
