@@ -40,7 +40,7 @@ def test_a_persons_own_value_is_kept_and_shows_all() -> None:
 def test_what_else_is_written_while_tensorflow_is_imported_comes_through() -> None:
     code = """
 import os, sys, jupyter_dtf
-from jupyter_dtf import quiet
+from jupyter_dtf import tensorflow_chatter as quiet
 with quiet.filtered():
     os.write(2, b"I0000 00:00:1795375749.803968   27048 port.cc:153] oneDNN custom operations are on.\\n")
     os.write(2, b"E0000 00:00:1795375749.803968   27048 cuda_driver.cc:1] failed call to cuInit\\n")
@@ -91,6 +91,6 @@ def test_without_grep_or_a_standard_error_tensorflow_is_imported_all_the_same(mo
     with tensorflow_chatter.filtered():
         pass
     code = (
-        "import os; os.close(2); import jupyter_dtf; from jupyter_dtf import quiet\nwith quiet.filtered(): print('in')"
+        "import os; os.close(2); import jupyter_dtf; from jupyter_dtf import tensorflow_chatter as quiet\nwith quiet.filtered(): print('in')"
     )
     assert said(code)[0] == "in\n"

@@ -70,16 +70,16 @@ SLOW = """
 import time
 import numpy as np
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.machine import meeting_place
+from jupyter_dtf.backend.machine import shared_directory
 from jupyter_dtf.backend.viewer import sending
 
-write = meeting_place.write
+write = shared_directory.write
 
 def slowly(descriptor, data):
     time.sleep(0.05)  # as a disk or a network that takes its time
     write(descriptor, data)
 
-meeting_place.write = slowly
+shared_directory.write = slowly
 sending._WRITTEN_BYTES = 1 << 16
 
 def program(args, ctx):

@@ -11,7 +11,7 @@ from tests.python.patience import left_s
 BEGIN = """
 import sys
 from importlib.metadata import EntryPoint
-from jupyter_dtf import installed
+from jupyter_dtf import entry_points
 from jupyter_dtf.backend.task import script_program
 from jupyter_dtf.schema.cluster import ClusterSpec
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def run(source):
     ctx = SimpleNamespace(cluster_spec=ClusterSpec({"worker": {0: "localhost:1"}}), job_name="worker", task_index=0)
     script_program.run(script_program.Script(path="script.py", source=source, arguments=[], place_flags=[]), ctx)
 
-points = installed.points(script_program.COMPAT)
+points = entry_points.points(script_program.COMPAT)
 """
 
 
