@@ -106,7 +106,8 @@ def _plot(
     """One plot with its axes, its upper left corner at the origin."""
     kept = {}
     for key, series in members.items():
-        values = np.where(np.abs(series.value) <= _GREATEST, series.value, np.nan)
+        value = series.value  # once: another thread may be adding points, of which every read has more
+        values = np.where(np.abs(value) <= _GREATEST, value, np.nan)
         indices = decimate(values, _PLOT_WIDTH)
         kept[key] = series.step[indices], values[indices]
     x_low, x_high = _range([x for x, _ in kept.values()])
@@ -150,7 +151,8 @@ def _plot(
 
 def _first_not_finite(series: Series) -> float:
     """The first step with a value that is not finite; infinity if there is none."""
-    steps = series.step[~np.isfinite(series.value)]
+    value = series.value
+    steps = series.step[: value.size][~np.isfinite(value)]
     return float(steps[0]) if steps.size else math.inf
 
 

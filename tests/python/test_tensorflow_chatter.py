@@ -91,6 +91,7 @@ def test_without_grep_or_a_standard_error_tensorflow_is_imported_all_the_same(mo
     with tensorflow_chatter.filtered():
         pass
     code = (
-        "import os; os.close(2); import jupyter_dtf; from jupyter_dtf import tensorflow_chatter as quiet\nwith quiet.filtered(): print('in')"
+        "import os; os.close(2); import jupyter_dtf; from jupyter_dtf import tensorflow_chatter\n"
+        "with tensorflow_chatter.filtered(): print('in')"
     )
     assert said(code)[0] == "in\n"

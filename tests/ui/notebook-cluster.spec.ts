@@ -36,7 +36,11 @@ test('a copy of the example is opened, and connected in the panel', async () => 
   await expect(row).toHaveCount(1);
   name = (await row.getAttribute('data-name'))!;
   await isIdle();
-  const cells = await notebook().locator('.jp-Cell').count();
+  const file = (await (await page.request.get('/api/contents/digits.ipynb?token=test')).json()) as {
+    content: { cells: unknown[] };
+  };
+  const cells = file.content.cells.length; // the page draws them one after another
+  await expect(notebook().locator('.jp-Cell')).toHaveCount(cells);
   await row.getByRole('button', { name: `Connect the notebook to ${name}` }).click();
   await expect(tool()).toContainText(name);
   await expect(row.getByRole('button', { name: `Disconnect the notebook from ${name}` })).toBeVisible();

@@ -124,3 +124,24 @@ def test_names_are_text_never_markup() -> None:
 )
 def test_ticks_are_round(low: float, high: float, expected: list[float]) -> None:
     assert ticks(low, high, 4) == pytest.approx(expected)
+
+
+class Growing(Series):
+    """A series to which another thread adds a point whenever its values are read."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> np.ndarray:
+        found = super().value
+        end = np.array([float(len(self))])
+        self.extend(Columns(end, end, end, np.array([len(self)])))
+        return found
+
+
+def test_a_series_may_grow_while_it_is_drawn() -> None:
+    growing = Growing()
+    step = np.arange(3.0)
+    growing.extend(Columns(step, step, np.array([2.0, math.nan, 1.0]), np.arange(3)))
+    (line,) = lines_of(still(INFO, {("loss", "worker:0"): growing}))
+    assert line.get("d")
