@@ -290,7 +290,7 @@ async def test_a_restart_without_hosts_ends_and_says_why(monkeypatch: pytest.Mon
     info = await cluster.end()
     assert info.state is RunState.FAILED
     assert info.message.startswith(
-        "worker:0 failed: its host went away, and the run could not be started again: A run needs a host"
+        "worker:0 failed: its host went away, and the run could not be started again: There must be at least one host"
     )
 
 
@@ -636,7 +636,7 @@ async def without_worker_1(**restart: Any) -> Cluster:
 async def test_where_there_is_no_room_for_a_task_that_could_rejoin_the_others_go_on_and_end() -> None:
     cluster = await without_worker_1()
     (said,) = cluster.texts("There is no room for worker:1")
-    assert said == "The others go on without it. No host has 1 threads left for worker:1"
+    assert said == "The others go on without it. No host has 1 free threads for worker:1"
     while (A, "dtf_without") not in cluster.asked:
         await asyncio.sleep(0)
     cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))

@@ -121,4 +121,4 @@ def test_what_cannot_work_is_refused_with_the_rule() -> None:
     assert device.startswith("`devices` must be among /device:CPU:0, got") or "CPU:0, got '/job:worker" in device
     assert "'worker three'" in malformed
     assert "`models` must be Keras models" in text
-    assert "not built" in unbuilt
+    assert "must be built" in unbuilt
