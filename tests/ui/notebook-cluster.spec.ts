@@ -97,6 +97,9 @@ test('the toolbar disconnects, chooses and starts', async () => {
 
 test('without an open notebook one is made, with the cluster in its first cell', async () => {
   await page.keyboard.press('Escape');
+  // What the kernel says of its cluster may change the notebook's metadata after it is saved.
+  const discard = page.locator('.jp-Dialog').getByRole('button', { name: 'Discard' });
+  await page.addLocatorHandler(discard, button => button.click());
   await page.evaluate(async () => {
     const { jupyterapp } = window as unknown as {
       jupyterapp: { commands: { execute(id: string): Promise<void> } };
