@@ -106,8 +106,8 @@ def _plot(
     """One plot with its axes, its upper left corner at the origin."""
     kept = {}
     for key, series in members.items():
-        value = series.value  # once: another thread may be adding points, of which every read has more
-        values = np.where(np.abs(value) <= _GREATEST, value, np.nan)
+        values = series.value  # once: another thread may be adding points, of which every read has more
+        values = np.where(np.abs(values) <= _GREATEST, values, np.nan)
         indices = decimate(values, _PLOT_WIDTH)
         kept[key] = series.step[indices], values[indices]
     x_low, x_high = _range([x for x, _ in kept.values()])
