@@ -201,7 +201,12 @@ def test_a_death_that_nobody_saw_is_noticed_by_the_next_viewer() -> None:
         assert ended == []
         async with viewer() as later:
             await until(later, submitted.id, {RunState.LOST})
-            assert [cluster.state for cluster in later.clusters()] == [ClusterState.LOST]
+            changed = asyncio.Event()
+            unsubscribe = later.subscribe(changed.set)
+            while [cluster.state for cluster in later.clusters()] != [ClusterState.LOST]:
+                await asyncio.wait_for(changed.wait(), left_s())
+                changed.clear()
+            unsubscribe()
             await asyncio.wait_for(later.close_cluster("unseen"), left_s())
             await asyncio.to_thread(until_removed, connection.directories)
 

@@ -286,6 +286,8 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
 
     search = cluster.search(waits, {"x": (0.0, 1.0)}, trials=2, objective="area", sampler="random", wait=False)
     until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, lambda: search)
+    # A trial may have begun before its viewers have heard of it.
+    until(lambda: search.id in [info.trial.search for info in session().hub.runs() if info.trial], lambda: search)
     ask(search, more=2)
     until(lambda: search.most == 4, lambda: search)
     (tmp_path / "on").touch()
