@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -91,8 +90,6 @@ class Sending:
                 if comm.closed():
                     raise
                 logger.debug("The program could not be written to %s: %s", directory, error)
-                with contextlib.suppress(OSError):
-                    os.ftruncate(descriptor, 0)  # a removed file takes room until it is closed
                 shared_directory.discard(directory)
                 continue
             finally:
