@@ -40,8 +40,8 @@ def test_a_persons_own_value_is_kept_and_shows_all() -> None:
 def test_what_else_is_written_while_tensorflow_is_imported_comes_through() -> None:
     code = """
 import os, sys, jupyter_dtf
-from jupyter_dtf import tensorflow_chatter as quiet
-with quiet.filtered():
+from jupyter_dtf import tensorflow_chatter
+with tensorflow_chatter.filtered():
     os.write(2, b"I0000 00:00:1795375749.803968   27048 port.cc:153] oneDNN custom operations are on.\\n")
     os.write(2, b"E0000 00:00:1795375749.803968   27048 cuda_driver.cc:1] failed call to cuInit\\n")
     print("a warning of Python's", file=sys.stderr)

@@ -74,8 +74,8 @@ def test_what_nobody_living_claims_is_swept(token: str, sleeper: subprocess.Pope
 def test_a_claim_ends_with_its_process_however_that_ends(token: str) -> None:
     directory = paths.family_parents()[0] / token
     claim = (
-        "import sys; from pathlib import Path; from jupyter_dtf.backend.machine import cluster_processes as family;"
-        "family.claim(Path(sys.argv[1])); print('claimed', flush=True); input()"
+        "import sys; from pathlib import Path; from jupyter_dtf.backend.machine import cluster_processes;"
+        "cluster_processes.claim(Path(sys.argv[1])); print('claimed', flush=True); input()"
     )
     with subprocess.Popen(
         [sys.executable, "-c", claim, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
