@@ -24,8 +24,9 @@ CONNECT_TIMEOUT_S = 10.0
 PING_S = 1.0
 SILENT_S = 3.0
 """A cluster that has not responded for this long is shown as not responding."""
-GIVE_UP_S = 6.0
-"""After this long, requests fail, and stopping the cluster kills its processes directly."""
+GIVE_UP_S = 15.0
+"""After this long, requests fail, and stopping the cluster kills its processes directly. If its process is known to be
+stopped (SIGSTOP), neither waits."""
 
 logger = logging.getLogger(__name__)
 

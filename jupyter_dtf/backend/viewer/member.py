@@ -13,8 +13,8 @@ from .connections import Connection
 from .link import GIVE_UP_S, SILENT_S, Link, not_answering
 from .process_end import ProcessEnd
 
-REACH_S = 8.0
-"""How long connecting to a cluster may take: on a busy machine that can be slow."""
+REACH_S = 30.0
+"""How long connecting to a cluster may take. On a machine with more processes than cores, 8 s were once too short."""
 CLOSE_LIMIT_S = 25.0
 """A cluster that responds but has not ended this long after it was asked to close is killed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from statistics import median
 from typing import Any
 
 from jupyter_dtf.schema.metrics import (
@@ -24,7 +25,11 @@ SLOW_S = 0.2
 
 
 def told(strategy: Strategy, slow: int | None, servers: int = 0) -> list[dict[str, list[float]]]:
-    """What each training task has told, by metric. The task of rank ``slow`` sleeps over each of its batches."""
+    """What each training task has told, by metric. The task of rank ``slow`` sleeps over each of its batches.
+
+    Read by their medians: on a machine with more processes than cores, one interval may hold seconds in which the
+    task had no core.
+    """
 
     def program(ctx: FakeContext) -> Any:
         import time
@@ -56,10 +61,10 @@ def told(strategy: Strategy, slow: int | None, servers: int = 0) -> list[dict[st
 def test_one_task_waits_for_its_batches_and_the_other_one_for_it() -> None:
     slow, other = told(AllReduce(), slow=0)
     assert slow.keys() == other.keys() == STEP_PARTS.keys()
-    assert sum(slow[STEP_INPUT]) > sum(slow[STEP_COMPUTE]) + sum(slow[STEP_WAIT])
-    assert sum(other[STEP_WAIT]) > sum(other[STEP_COMPUTE]) + sum(other[STEP_INPUT])
-    assert sum(slow[STEP_INPUT]) > sum(other[STEP_INPUT])
-    assert sum(other[STEP_EXCHANGE]) >= sum(other[STEP_WAIT]) > sum(slow[STEP_WAIT])
+    assert median(slow[STEP_INPUT]) > median(slow[STEP_COMPUTE]) + median(slow[STEP_WAIT])
+    assert median(other[STEP_WAIT]) > median(other[STEP_COMPUTE]) + median(other[STEP_INPUT])
+    assert median(slow[STEP_INPUT]) > median(other[STEP_INPUT])
+    assert median(other[STEP_EXCHANGE]) >= median(other[STEP_WAIT]) > median(slow[STEP_WAIT])
     # A batch takes SLOW_S and longer, and one is read ahead while the step before it goes on.
     assert max(slow[STEP_INPUT]) > SLOW_S / 2
 
@@ -67,6 +72,6 @@ def test_one_task_waits_for_its_batches_and_the_other_one_for_it() -> None:
 def test_with_parameter_servers_who_waits_is_not_told_from_a_slow_server() -> None:
     slow, other = told(ParameterServer(sync=True), slow=1, servers=1)[::-1]
     assert slow.keys() == other.keys() == STEP_PARTS.keys() - {STEP_WAIT}
-    assert sum(slow[STEP_INPUT]) > sum(slow[STEP_COMPUTE]) + sum(slow[STEP_EXCHANGE])
-    assert sum(other[STEP_EXCHANGE]) > sum(other[STEP_COMPUTE]) + sum(other[STEP_INPUT])
+    assert median(slow[STEP_INPUT]) > median(slow[STEP_COMPUTE]) + median(slow[STEP_EXCHANGE])
+    assert median(other[STEP_EXCHANGE]) > median(other[STEP_COMPUTE]) + median(other[STEP_INPUT])
     assert all(seconds >= 0 for figures in (slow, other) for seconds in figures[STEP_CHECKPOINT])
