@@ -29,6 +29,7 @@ class TerminalProgress:
         self._rewrite = _is_terminal(stream) and os.environ.get("TERM") != "dumb"
         self._writing = threading.Lock()
         self._pace = TimeLeft()
+        self._last_epoch: tuple[int, dict[str, float]] | None = None
         self._follower = Follower(run, self._draw, _REFRESH_S)
 
     def __enter__(self) -> TerminalProgress:
@@ -50,7 +51,8 @@ class TerminalProgress:
         for event in self._follower.new_events():
             if isinstance(event, Note) and event.level != "info":
                 self.line(note_line(event))
-            elif isinstance(event, EpochEnded):
+            elif isinstance(event, EpochEnded) and (event.epoch, event.logs) != self._last_epoch:
+                self._last_epoch = event.epoch, event.logs  # a new chief repeats the last one
                 self.line(epoch_line(event, info))
         if self._rewrite and self._stream is not None:
             width = _width(self._stream) - 1  # a full line would wrap in some terminals

@@ -133,10 +133,11 @@ class Last(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
+        self._epoch = epoch
+        # First of all: if another task is lost in the collective below, this task continues from these numbers.
+        self._epoch_start, self._within = self._step - self._within, 0
         if self._job.callbacks:
             self._agree()
-        self._epoch = epoch
-        self._epoch_start, self._within = self._step - self._within, 0
         self._last_s = self._examples_s = time.perf_counter()
         self._state.sync.begin_epoch(epoch)
         self._values.begin_epoch()

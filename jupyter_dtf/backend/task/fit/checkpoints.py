@@ -137,9 +137,12 @@ class Resuming(keras.callbacks.Callback):
             self._history.epoch = list(state.history_epochs)
         self.model._initial_epoch = begin.info.epoch
         if self._ctx.is_chief:
-            if not begin.is_of_this_run:
-                for epoch, step, values in state.told:
-                    self._ctx.epoch_ended(epoch, step, values)
+            told = state.told
+            if begin.is_of_this_run:  # reported already, unless the chief was lost before it could report the last one
+                is_between = bool(begin.of) and not begin.info.step_in_epoch
+                told = [each for each in told[-1:] if is_between and each[0] + 1 == begin.info.epoch]
+            for epoch, step, values in told:
+                self._ctx.epoch_ended(epoch, step, values)
             where = f"epoch {begin.info.epoch + 1}"
             if begin.info.step_in_epoch:
                 where += f", after {begin.info.step_in_epoch} of its steps"
@@ -243,10 +246,12 @@ class Saving(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         policy = self._policy
-        if policy is None or self._stopped_within:
+        if self._stopped_within:
             return
         values = {name: value for name, value in (logs or {}).items() if isinstance(value, float)}
         self._told.append((epoch, self._last.step, values))
+        if policy is None:
+            return
         every = policy.after_epochs
         is_last = bool(self.model.stop_training) or epoch + 1 >= self._job.epochs
         if not is_last and every is not None and (epoch + 1) % every == 0:
