@@ -127,7 +127,7 @@ class CudaKind(LocalKind):
         if memory is None and options["tasks_per_gpu"] > 1:
             memory = SHARED / options["tasks_per_gpu"]
         switched_off = {variable: "1" for name, variable in _SWITCHES.items() if not options[name]}
-        return TaskDefaults(gpu_memory=memory, gpu_growth=options["growth"], environment=switched_off)
+        return TaskDefaults(gpu_memory=memory, gpu_growth=options["growth"], gpu_needed=True, environment=switched_off)
 
 
 def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:

@@ -60,7 +60,7 @@ def _visible(gpus: list[GpuInfo], visible: str | None, part: Any = None) -> list
 
 
 def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    memory = _memory(nvml, handle)
     try:
         load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
     except nvml.NVMLError:  # a MIG instance has no utilization
@@ -73,6 +73,16 @@ def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
         memory_used_bytes=int(memory.used),
         utilization=load,
     )
+
+
+def _memory(nvml: Any, handle: Any) -> Any:
+    """Return the memory of a GPU, as ``nvidia-smi`` counts it: what the driver reserves for itself is not in use."""
+    if (version := getattr(nvml, "nvmlMemory_v2", None)) is not None:
+        try:
+            return nvml.nvmlDeviceGetMemoryInfo(handle, version)
+        except nvml.NVMLError:  # a driver of before 510, which knows the first version only
+            pass
+    return nvml.nvmlDeviceGetMemoryInfo(handle)
 
 
 def _text(value: bytes | str) -> str:

@@ -29,6 +29,8 @@ class GpuRequest:
     memory: int | float | None = None
     grows: bool = True
     """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    is_needed: bool = False
+    """Whether a machine with fewer GPUs than tasks is an error, where ``per_task`` is None."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
 
     Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
     Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
-    none. Raises Unavailable, naming what exists, if a machine does not have what is requested.
+    none, unless the request says that they need one. Raises Unavailable, naming what exists, if a machine does not have what is requested.
     """
     assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:
@@ -92,7 +94,10 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
             machines.setdefault(hosted.machine, []).append(hosted)
     for computing in machines.values():
         if request.per_task is None and request.memory is None:
-            assigned.update(_divided(computing))
+            divided = _divided(computing)
+            if request.is_needed and not divided:
+                divided = _Machine(computing, GpuRequest(1)).assignments()  # which says what there is
+            assigned.update(divided)
         else:
             assigned.update(_Machine(computing, request).assignments())
     if request.grows:

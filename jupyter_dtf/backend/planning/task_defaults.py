@@ -15,13 +15,16 @@ class TaskDefaults(msgspec.Struct):
     """The most GPU memory a task may take, in bytes (int) or as a fraction (float); capped tasks may share a GPU."""
     gpu_growth: bool = True
     """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    gpu_needed: bool = False
+    """Whether a run with more tasks than the GPUs take is refused, rather than computing on CPUs."""
     environment: dict[str, str] = {}
 
     def gpus_for(self, request: RunRequest, *, are_drawn: bool) -> GpuRequest:
         """The GPUs that a run requests. ``are_drawn``: its tasks were assigned to devices in a design."""
         asks = request.gpus_per_task is not None or request.gpu_memory is not None
         memory = request.gpu_memory if asks or are_drawn else self.gpu_memory
-        return GpuRequest(request.gpus_per_task, memory, grows=self.gpu_growth)
+        is_needed = self.gpu_needed and not are_drawn
+        return GpuRequest(request.gpus_per_task, memory, grows=self.gpu_growth, is_needed=is_needed)
 
     def complete(self, request: RunRequest) -> None:
         """Add the environment variables to a run's own; the run's values take precedence."""

@@ -32,14 +32,14 @@ class TrainStep:
         self._step: Callable[[Any], Any] = model.train_step
         self._lookups = Lookups(self._step)
         self._outside = Outside(model, lambda weights: sync.settle(weights, may_be_empty))
-        self.last_examples = tf.Variable(0, trainable=False)
+        self.last_examples = counter()
         """The number of examples in this task's share of the last batch."""
         self._outputs: Any = None
         self._collectives: list[Callable[[], Any]] = []
 
     def __call__(self, data: Any) -> Any:
         examples = batch_size(data)
-        self.last_examples.assign(examples)
+        self.last_examples.assign(tf.cast(examples, tf.int64))
         self._sync.begin(examples)
         if not self._may_be_empty:
             return self._full(data)
@@ -104,14 +104,23 @@ class TestStep:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._step: Callable[[Any], Any] = model.test_step
-        self.last_examples = tf.Variable(0, trainable=False)
+        self.last_examples = counter()
         """The number of examples in this task's share of the last batch."""
 
     def __call__(self, data: Any) -> Any:
         examples = batch_size(data)
-        self.last_examples.assign(examples)
+        self.last_examples.assign(tf.cast(examples, tf.int64))
         with counted_by_examples(self._model, examples):
             return self._step(data)
+
+
+def counter() -> tf.Variable:
+    """Return a variable that a step may count in, wherever it runs.
+
+    It is not of int32: TensorFlow 2.21 keeps variables of int32 in the machine's memory, where a step on a GPU that XLA
+    has compiled, as Keras does by default, cannot reach them.
+    """
+    return tf.Variable(0, dtype=tf.int64, trainable=False)
 
 
 def batch_size(data: Any) -> tf.Tensor:

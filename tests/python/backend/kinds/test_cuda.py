@@ -143,10 +143,12 @@ def _driver(directory: Path) -> list[Any]:
 def test_what_a_run_asks_for_goes_before_what_its_cluster_has() -> None:
     defaults = CudaKind().task_defaults(options(gpu_memory_bytes=4 << 30, growth=False, infiniband=False))
     capped = defaults.gpus_for(RunRequest(), are_drawn=False)
-    assert capped == GpuRequest(None, 4 << 30, grows=False)
+    assert capped == GpuRequest(None, 4 << 30, grows=False, is_needed=True)
     assert defaults.gpus_for(RunRequest(), are_drawn=True) == GpuRequest(None, None, grows=False)
-    assert defaults.gpus_for(RunRequest(gpus_per_task=1), are_drawn=False) == GpuRequest(1, None, grows=False)
+    assert defaults.gpus_for(RunRequest(gpus_per_task=1), are_drawn=False) == GpuRequest(
+        1, None, grows=False, is_needed=True
+    )
     request = RunRequest(environment={"NCCL_IB_DISABLE": "0", "OTHER": "1"})
     defaults.complete(request)
     assert request.environment == {"NCCL_IB_DISABLE": "0", "OTHER": "1"}
-    assert CudaKind().task_defaults(options()) == type(defaults)()
+    assert CudaKind().task_defaults(options()) == type(defaults)(gpu_needed=True)

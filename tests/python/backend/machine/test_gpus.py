@@ -11,6 +11,10 @@ import pytest
 from jupyter_dtf.backend.machine.gpus import read_gpus
 
 
+RESERVED = 512 << 20
+"""Bytes of a GPU's memory that the driver keeps for itself."""
+
+
 class FakeNvml(ModuleType):
     """What is used of ``pynvml``, for two GPUs."""
 
@@ -18,6 +22,7 @@ class FakeNvml(ModuleType):
     NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION = 2, 3, 4
     NVML_ERROR_FUNCTION_NOT_FOUND, NVML_ERROR_GPU_IS_LOST = 13, 15
     NVML_PCIE_UTIL_TX_BYTES, NVML_PCIE_UTIL_RX_BYTES = 0, 1
+    nvmlMemory_v2 = 0x2000028
     NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 138, 139
 
     class NVMLError(Exception):
@@ -25,8 +30,9 @@ class FakeNvml(ModuleType):
             super().__init__(value)
             self.value = value
 
-    def __init__(self, *, driver: bool = True, broken: bool = False) -> None:
+    def __init__(self, *, driver: bool = True, broken: bool = False, tells_reserved: bool = True) -> None:
         super().__init__("pynvml")
+        self.tells_reserved = tells_reserved
         self.driver = driver
         self.broken = broken
         self.open = 0
@@ -84,10 +90,13 @@ class FakeNvml(ModuleType):
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
         return index
 
-    def nvmlDeviceGetMemoryInfo(self, handle: int) -> SimpleNamespace:  # noqa: N802
+    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int | None = None) -> SimpleNamespace:  # noqa: N802
         if self.broken:
             raise self.NVMLError("GPU is lost")
-        return SimpleNamespace(total=24 << 30, used=(handle + 1) << 30)
+        if version is not None and not self.tells_reserved:
+            raise self.NVMLError("Function Not Found")
+        reserved = 0 if version is not None else RESERVED
+        return SimpleNamespace(total=24 << 30, used=((handle + 1) << 30) + reserved)
 
     def nvmlDeviceGetName(self, handle: int) -> str | bytes:  # noqa: N802
         return "GPU" if handle else b"GPU"
@@ -115,6 +124,11 @@ def test_every_gpu_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.id, second.id) == ("GPU-0a", "GPU-1a")
     assert (first.index, first.name, first.memory_used_bytes, first.utilization) == (0, "GPU", 1 << 30, 0.0)
     assert (second.index, second.name, second.memory_bytes, second.utilization) == (1, "GPU", 24 << 30, 0.5)
+
+
+def test_an_old_driver_counts_what_it_reserves_as_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(tells_reserved=False))
+    assert read_gpus({})[0].memory_used_bytes == (1 << 30) + RESERVED
 
 
 @pytest.mark.parametrize("nvml", [None, FakeNvml(driver=False), FakeNvml(broken=True)])

@@ -39,6 +39,13 @@ def test_a_machines_gpus_are_divided_among_its_tasks(tasks: int, there: int, eac
     assert assigned(hosted_tasks(tasks, gpus(there))) == [tuple(ids) for ids in each]
 
 
+def test_too_few_are_refused_where_a_task_needs_one() -> None:
+    needed = GpuRequest(is_needed=True)
+    assert [own.gpus for own in assign_gpus(hosted_tasks(1, gpus(2)), needed).values()] == [("GPU-0", "GPU-1")]
+    with pytest.raises(Unavailable, match="1 GPU per task: host node-a has 1 GPU for 2 tasks"):
+        assign_gpus(hosted_tasks(2, gpus(1)), needed)
+
+
 def test_parameter_servers_and_the_evaluator_get_none() -> None:
     there = gpus(2)
     all_seats = [
