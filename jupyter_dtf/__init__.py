@@ -2,7 +2,7 @@
 
 Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
 before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``tensorflow_chatter``),
-but never its errors.
+but never its errors, and has it leave memory on GPUs for the tasks of a cluster (``gpu_growth``).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import tensorflow_chatter
+from . import gpu_growth, tensorflow_chatter
 from ._version import __version__
 from .client import display_hooks
 
 tensorflow_chatter.hush()
+gpu_growth.let_grow()
 
 
 def _surroundings() -> display_hooks.Surroundings:

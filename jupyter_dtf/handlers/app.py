@@ -7,6 +7,7 @@ import os
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Dict, Float, Int, List, Unicode
 
+from .. import gpu_growth
 from .base import SETTING
 from .routes import patterns
 from .services import Services
@@ -43,6 +44,7 @@ class JupyterDTF(ExtensionApp):
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
+        gpu_growth.undo()  # not for every kernel that this server starts
         if self.data_dir:
             os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)  # cluster processes and kernels see it
         self.settings[SETTING] = Services(

@@ -73,7 +73,8 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
 
     Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
     Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
-    none, unless the request says that they need one. Raises Unavailable, naming what exists, if a machine does not have what is requested.
+    none, unless the request says that they need one. Raises Unavailable, naming what exists, if a machine does not have
+    what is requested.
     """
     assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:

@@ -6,10 +6,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ...gpu_growth import VARIABLE as _GROWTH
 from ...schema.launch import TaskSpec
+from ...schema.sizes import bytes_
+from ..machine.gpus import read_gpus
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MIB = 1 << 20
+_LITTLE = 0.1
+"""The fraction of a GPU's memory below which the free memory is little for a task without a cap."""
 
 
 def pin(spec: TaskSpec) -> None:
@@ -20,6 +25,8 @@ def pin(spec: TaskSpec) -> None:
     if _VISIBLE not in spec.environment:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # NVML's order
         os.environ[_VISIBLE] = ",".join(spec.visible_gpus)
+    if _GROWTH not in spec.environment:
+        os.environ.pop(_GROWTH, None)  # of the program that started the cluster; ``limit_memory`` decides here
 
 
 def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: Any = None) -> None:
@@ -37,12 +44,32 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
     if len(gpus) < len(spec.visible_gpus):
         seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} ({', '.join(spec.visible_gpus)})"
         note("warning", "TensorFlow does not see the GPUs", seen)
+    if full := nearly_full(spec):
+        note(
+            "warning",
+            "Little GPU memory is free",
+            f"{full}. Other processes hold the rest: `nvidia-smi` shows which. A notebook that used TensorFlow before it "
+            "imported jupyter_dtf holds all of it until its kernel is restarted",
+        )
     for gpu in gpus:
         if spec.gpu_memory_bytes:
             cap = config.LogicalDeviceConfiguration(memory_limit=spec.gpu_memory_bytes // _MIB)
             config.set_logical_device_configuration(gpu, [cap])
         else:
             config.experimental.set_memory_growth(gpu, spec.gpu_growth)
+
+
+def nearly_full(spec: TaskSpec) -> str:
+    """Return a sentence about the task's GPUs that have too little free memory for it; empty if there are none.
+
+    Must be called before TensorFlow takes memory here.
+    """
+    full = []
+    for gpu in read_gpus():
+        free = gpu.memory_bytes - gpu.memory_used_bytes
+        if free < (spec.gpu_memory_bytes or gpu.memory_bytes * _LITTLE):
+            full.append(f"GPU {gpu.index} has {bytes_(free)} of {bytes_(gpu.memory_bytes)} free")
+    return "; ".join(full)
 
 
 def gpu_options(spec: TaskSpec) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_dtf.backend.task import pinned_gpus
 from jupyter_dtf.schema.launch import TaskSpec
+from jupyter_dtf.schema.machines import GpuInfo
 
 from .gang import FakeContext, run_gang
 
@@ -58,6 +59,7 @@ class FakeConfig:
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    monkeypatch.delenv("TF_FORCE_GPU_ALLOW_GROWTH", raising=False)
 
 
 def test_cuda_sees_the_tasks_gpus_and_no_others() -> None:
@@ -93,6 +95,41 @@ def test_gpus_that_tensorflow_does_not_see_are_said() -> None:
     notes: list[Any] = []
     pinned_gpus.limit_memory(task(visible_gpus=["GPU-a", "GPU-b"]), lambda *note: notes.append(note), FakeConfig(1))
     assert notes == [("warning", "TensorFlow does not see the GPUs", "It sees 1 of this task's 2 (GPU-a, GPU-b)")]
+
+
+@pytest.mark.parametrize(
+    ("held_gib", "cap_gib", "little"),
+    [(0, 0, False), (14, 0, False), (15, 0, True), (10, 8, True), (10, 4, False), (0, 15, False)],
+)
+def test_a_gpu_that_others_have_filled_is_said(
+    monkeypatch: pytest.MonkeyPatch, held_gib: int, cap_gib: int, little: bool
+) -> None:
+    gpu = GpuInfo(
+        id="GPU-a",
+        index=0,
+        name="L4",
+        memory_bytes=16 << 30,
+        memory_used_bytes=held_gib << 30,
+        utilization=0.0,
+    )
+    monkeypatch.setattr(pinned_gpus, "read_gpus", lambda: [gpu])
+    notes: list[Any] = []
+    spec = task(visible_gpus=["GPU-a"], gpu_memory_bytes=cap_gib << 30)
+    pinned_gpus.limit_memory(spec, lambda *note: notes.append(note), FakeConfig(1))
+    if not little:
+        assert notes == []
+        return
+    ((level, title, text),) = notes
+    assert (level, title) == ("warning", "Little GPU memory is free")
+    assert text.startswith(f"GPU 0 has {16 - held_gib}.0 GiB of 16.0 GiB free. Other processes hold the rest")
+
+
+def test_what_the_notebook_was_given_is_not_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    pinned_gpus.pin(task(environment={"TF_FORCE_GPU_ALLOW_GROWTH": "false"}))
+    assert os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"  # its own is set from there, elsewhere
+    pinned_gpus.pin(task(gpu_growth=False))
+    assert "TF_FORCE_GPU_ALLOW_GROWTH" not in os.environ
 
 
 def test_a_server_is_told_the_same() -> None:
