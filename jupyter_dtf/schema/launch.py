@@ -51,6 +51,8 @@ class TaskSpec(PeerStruct):
     """TensorFlow's memory limit on each; 0: none."""
     gpu_growth: bool = True
     """Without such a limit: allocate memory as needed instead of all at once."""
+    gpu_shortage: str = ""
+    """A sentence about those that had too little free memory for the task just before it was started."""
     may_go_over: bool = False
     """Whether the task's process may continue in another attempt of the run when other tasks are lost."""
     may_be_spare: bool = False

@@ -31,7 +31,7 @@ from ..kinds.dask_http import silence
 from ..machine import cluster_processes, paths
 from ..machine.figures import Figures
 from ..machine.gpu_sensors import GpuSensors
-from ..machine.gpus import read_gpus
+from ..machine.gpus import read_gpus, shortage
 from ..machine.oom import OomWatch
 from ..machine.processes import stat_of
 from ..machine.shared_directory import answer, read_word
@@ -258,8 +258,10 @@ class Host(WorkerPlugin):
             if self._runs.get(run_id) is not run:
                 raise Unavailable(_GIVEN_UP)
             shared = private_files.own_dir(run.shared)
+            gpus = read_gpus()
             for data in specs:
                 spec = msgspec.json.decode(data, type=TaskSpec)
+                spec.gpu_shortage = shortage(gpus, spec.visible_gpus, spec.gpu_memory_bytes)
                 if spec.joins and (task := run.tasks.get(spec.task)) is not None:
                     self._go_over(run, task, spec, shared)
                 else:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ...schema.machines import GpuInfo
+from ...schema.sizes import bytes_
 from .nvml import NVML
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
+_LITTLE = 0.1
+"""The fraction of a GPU's memory below which what is free is little for a task without a cap."""
 
 
 def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVER) -> list[GpuInfo]:
@@ -38,6 +41,19 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
             return _visible(whole, visible, lambda uuid: _read(nvml, nvml.nvmlDeviceGetHandleByUUID(uuid), -1))
     except pynvml.NVMLError:  # no driver, a GPU is lost, or the driver is being replaced
         return []
+
+
+def shortage(gpus: Iterable[GpuInfo], ids: Collection[str], cap_bytes: int) -> str:
+    """Return a sentence about the GPUs of these ids that have too little free memory for a task; empty if none has.
+
+    ``cap_bytes``: the most that the task takes of each; 0 if there is no limit.
+    """
+    short = []
+    for gpu in gpus:
+        free = gpu.memory_bytes - gpu.memory_used_bytes
+        if gpu.id in ids and free < (cap_bytes or gpu.memory_bytes * _LITTLE) and gpu.memory_bytes:
+            short.append(f"GPU {gpu.index} has {bytes_(free)} of {bytes_(gpu.memory_bytes)} free")
+    return "; ".join(short)
 
 
 def _visible(gpus: list[GpuInfo], visible: str | None, part: Any = None) -> list[GpuInfo]:

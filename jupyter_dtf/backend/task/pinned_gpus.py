@@ -8,13 +8,9 @@ from typing import Any
 
 from ...gpu_growth import VARIABLE as _GROWTH
 from ...schema.launch import TaskSpec
-from ...schema.sizes import bytes_
-from ..machine.gpus import read_gpus
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MIB = 1 << 20
-_LITTLE = 0.1
-"""The fraction of a GPU's memory below which the free memory is little for a task without a cap."""
 
 
 def pin(spec: TaskSpec) -> None:
@@ -32,7 +28,8 @@ def pin(spec: TaskSpec) -> None:
 def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: Any = None) -> None:
     """Configure how TensorFlow (``config``, by default ``tf.config``) allocates GPU memory: on demand, all, or a cap.
 
-    ``note`` is called if TensorFlow does not see all GPUs: it was built without CUDA, or a library is missing.
+    ``note`` is called if TensorFlow does not see all GPUs, because it was built without CUDA or a library is missing,
+    and if other processes have filled them.
     """
     if not spec.visible_gpus:
         return
@@ -44,12 +41,12 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
     if len(gpus) < len(spec.visible_gpus):
         seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} ({', '.join(spec.visible_gpus)})"
         note("warning", "TensorFlow does not see the GPUs", seen)
-    if full := nearly_full(spec):
+    if spec.gpu_shortage:
         note(
             "warning",
             "Little GPU memory is free",
-            f"{full}. Other processes hold the rest: `nvidia-smi` shows which. A notebook that used TensorFlow before it "
-            "imported jupyter_dtf holds all of it until its kernel is restarted",
+            f"{spec.gpu_shortage}. Other processes hold the rest: `nvidia-smi` shows which. A notebook that used "
+            "TensorFlow before it imported jupyter_dtf holds all of it until its kernel is restarted",
         )
     for gpu in gpus:
         if spec.gpu_memory_bytes:
@@ -57,19 +54,6 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
             config.set_logical_device_configuration(gpu, [cap])
         else:
             config.experimental.set_memory_growth(gpu, spec.gpu_growth)
-
-
-def nearly_full(spec: TaskSpec) -> str:
-    """Return a sentence about the task's GPUs that have too little free memory for it; empty if there are none.
-
-    Must be called before TensorFlow takes memory here.
-    """
-    full = []
-    for gpu in read_gpus():
-        free = gpu.memory_bytes - gpu.memory_used_bytes
-        if free < (spec.gpu_memory_bytes or gpu.memory_bytes * _LITTLE):
-            full.append(f"GPU {gpu.index} has {bytes_(free)} of {bytes_(gpu.memory_bytes)} free")
-    return "; ".join(full)
 
 
 def gpu_options(spec: TaskSpec) -> Any:

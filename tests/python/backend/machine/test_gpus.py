@@ -8,8 +8,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from jupyter_dtf.backend.machine.gpus import read_gpus
-
+from jupyter_dtf.backend.machine.gpus import read_gpus, shortage
+from jupyter_dtf.schema.machines import GpuInfo
 
 RESERVED = 512 << 20
 """Bytes of a GPU's memory that the driver keeps for itself."""
@@ -22,7 +22,7 @@ class FakeNvml(ModuleType):
     NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NO_PERMISSION = 2, 3, 4
     NVML_ERROR_FUNCTION_NOT_FOUND, NVML_ERROR_GPU_IS_LOST = 13, 15
     NVML_PCIE_UTIL_TX_BYTES, NVML_PCIE_UTIL_RX_BYTES = 0, 1
-    nvmlMemory_v2 = 0x2000028
+    nvmlMemory_v2 = 0x2000028  # noqa: N815
     NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX = 138, 139
 
     class NVMLError(Exception):
@@ -169,3 +169,23 @@ def test_without_the_library_the_driver_says_what_there_is(monkeypatch: pytest.M
         ("GPU-b", 1, "NVIDIA L4", 0),
         ("GPU-a", 0, "NVIDIA L4", 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("held_gib", "cap_gib", "is_short"),
+    [(0, 0, False), (14, 0, False), (15, 0, True), (10, 8, True), (10, 4, False), (0, 15, False)],
+)
+def test_too_little_free_memory_is_a_shortage(held_gib: int, cap_gib: int, is_short: bool) -> None:
+    gpus = [
+        GpuInfo(
+            id=f"GPU-{name}",
+            index=index,
+            name="L4",
+            memory_bytes=size << 30,
+            memory_used_bytes=held << 30,
+            utilization=0.0,
+        )
+        for index, (name, size, held) in enumerate([("other", 16, 16), ("a", 16, held_gib), ("untold", 0, 0)])
+    ]
+    found = shortage(gpus, ["GPU-a", "GPU-untold"], cap_gib << 30)
+    assert found == (f"GPU 1 has {16 - held_gib}.0 GiB of 16.0 GiB free" if is_short else "")

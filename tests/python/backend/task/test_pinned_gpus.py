@@ -10,7 +10,6 @@ import pytest
 
 from jupyter_dtf.backend.task import pinned_gpus
 from jupyter_dtf.schema.launch import TaskSpec
-from jupyter_dtf.schema.machines import GpuInfo
 
 from .gang import FakeContext, run_gang
 
@@ -97,31 +96,13 @@ def test_gpus_that_tensorflow_does_not_see_are_said() -> None:
     assert notes == [("warning", "TensorFlow does not see the GPUs", "It sees 1 of this task's 2 (GPU-a, GPU-b)")]
 
 
-@pytest.mark.parametrize(
-    ("held_gib", "cap_gib", "little"),
-    [(0, 0, False), (14, 0, False), (15, 0, True), (10, 8, True), (10, 4, False), (0, 15, False)],
-)
-def test_a_gpu_that_others_have_filled_is_said(
-    monkeypatch: pytest.MonkeyPatch, held_gib: int, cap_gib: int, little: bool
-) -> None:
-    gpu = GpuInfo(
-        id="GPU-a",
-        index=0,
-        name="L4",
-        memory_bytes=16 << 30,
-        memory_used_bytes=held_gib << 30,
-        utilization=0.0,
-    )
-    monkeypatch.setattr(pinned_gpus, "read_gpus", lambda: [gpu])
+def test_gpus_that_others_have_filled_are_said() -> None:
     notes: list[Any] = []
-    spec = task(visible_gpus=["GPU-a"], gpu_memory_bytes=cap_gib << 30)
+    spec = task(visible_gpus=["GPU-a"], gpu_shortage="GPU 0 has 1.0 GiB of 16.0 GiB free")
     pinned_gpus.limit_memory(spec, lambda *note: notes.append(note), FakeConfig(1))
-    if not little:
-        assert notes == []
-        return
     ((level, title, text),) = notes
     assert (level, title) == ("warning", "Little GPU memory is free")
-    assert text.startswith(f"GPU 0 has {16 - held_gib}.0 GiB of 16.0 GiB free. Other processes hold the rest")
+    assert text.startswith("GPU 0 has 1.0 GiB of 16.0 GiB free. Other processes hold the rest")
 
 
 def test_what_the_notebook_was_given_is_not_the_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
