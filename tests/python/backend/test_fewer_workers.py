@@ -203,7 +203,7 @@ def plain_model() -> Any:
 @pytest.mark.parametrize(
     ("strategy", "jobs", "lost"),
     [
-        (dtf.ParameterServer(sync=True), {"worker": 2, "ps": 1}, "worker:1"),
+        pytest.param(dtf.ParameterServer(sync=True), {"worker": 2, "ps": 1}, "worker:1", marks=pytest.mark.extended),
         (dtf.ParameterServer(sync=True), {"worker": 2, "ps": 1}, "ps:0"),
         (dtf.InGraph(), {"worker": 3}, "worker:0"),
     ],

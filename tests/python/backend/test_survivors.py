@@ -180,7 +180,7 @@ CASES: dict[str, tuple[int, Deaths, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", cut(CASES, keep=["the chief", "two of three, by TCP", "in the last step"]))
+@pytest.mark.parametrize("case", cut(CASES, keep=["two of three, by TCP", "in the last step"]))
 def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[int, Any], case: str) -> None:
     workers, deaths, strategy = CASES[case]
     counts = Counts()
@@ -251,6 +251,7 @@ def test_a_csv_of_the_epochs_has_each_of_them_once_when_the_chief_dies(
     assert [float(row["val_loss"]) for row in rows] == pytest.approx([*run.history["val_loss"]])
 
 
+@pytest.mark.extended
 def test_a_step_of_several_passes_is_no_step_to_go_on_from(cluster: dtf.Cluster, whole: dict[int, Any]) -> None:
     strategy = dtf.AllReduce(backward_passes_per_step=2)
     run = fit(cluster, 2, {1: {"worker:1": ("step", 5)}}, strategy=strategy)
@@ -379,7 +380,11 @@ def three(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
         yield shared
 
 
-@pytest.mark.parametrize("lost", [["worker:1"], ["worker:1", "worker:2"]], ids=["one", "all but one"])
+@pytest.mark.parametrize(
+    "lost",
+    [["worker:1"], pytest.param(["worker:1", "worker:2"], marks=pytest.mark.extended)],
+    ids=["one", "all but one"],
+)
 def test_fewer_workers_go_on_where_hosts_are_gone_and_more_again_when_they_are_back(
     three: dtf.Cluster, tmp_path: Path, lost: list[str]
 ) -> None:

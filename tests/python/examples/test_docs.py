@@ -137,6 +137,7 @@ def test_in_graph(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_pipeline(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("pipeline.md", "python")), tmp_path)
     rows = re.findall(r"^\d +(\w+) +\[(.*?)\] +\[(.*?)\] +True$", found.stdout, re.MULTILINE)
@@ -144,6 +145,7 @@ def test_pipeline(tmp_path: Path) -> None:
     assert rows == [("first", first, first), ("second", second, second), ("classes", second, second)]
 
 
+@pytest.mark.extended
 def test_devices(tmp_path: Path) -> None:
     found = run_script("\n".join(blocks("devices.md", "python")), tmp_path)
     assert "has none for 2 tasks\n" in found.stdout or "GPU:0" in found.stdout
@@ -176,6 +178,7 @@ model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=Tru
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_notebook() -> None:
     with Notebook() as notebook:
         notebook.run(MODEL)  # which the page's cell with a `fit` takes for granted

@@ -78,7 +78,7 @@ def network() -> Any:
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
 @pytest.mark.parametrize(
     ("placement", "replicas", "in_turn"),
-    [(SPLIT, 1, True), (ON_ONE, 2, False)],
+    [(SPLIT, 1, True), pytest.param(ON_ONE, 2, False, marks=pytest.mark.extended)],
     ids=["a split, one forward, one backward", "two copies, fill and drain"],
 )
 def test_two_processes_learn_what_one_does(tmp_path: Path, placement: Placement, replicas: int, in_turn: bool) -> None:

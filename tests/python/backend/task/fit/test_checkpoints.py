@@ -160,7 +160,7 @@ def resumed(strategy: Strategy) -> Callable[[FakeContext], Any]:
         (AllReduce(), 2, 0),
         pytest.param(InGraph(), 1, 0, marks=pytest.mark.extended),
         pytest.param(ParameterServer(sync=True), 4, 2, marks=pytest.mark.extended),
-        (ParameterServer(sync=True), 2, 1),
+        pytest.param(ParameterServer(sync=True), 2, 1, marks=pytest.mark.extended),
         pytest.param(ParameterServer(), 3, 2, marks=pytest.mark.extended),
         (Pipeline(PLACED, microbatches=2), 2, 0),
     ],
@@ -283,6 +283,7 @@ def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
     assert "accuracy, loss, val_accuracy, val_loss" in warnings[0][2]
 
 
+@pytest.mark.extended
 def test_another_number_of_workers_goes_on_with_the_same_batches() -> None:
     """Without what each task has for itself (dropout, normalization) one worker does what two would have done."""
     kept: dict[str, bytes] = {}

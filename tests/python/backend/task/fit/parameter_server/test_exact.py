@@ -12,6 +12,7 @@ import pytest
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.strategy import ParameterServer
 
+from .....tiers import cut
 from ...gang import FakeContext, run_gang
 from ..cases import digits
 from ..comparison import Recorded, alone, compare, distributed
@@ -67,11 +68,12 @@ def over_two() -> Callable[[str], Any]:
     return _trained(OVER_TWO, 2)
 
 
-@pytest.mark.parametrize("name", ON_ONE)
+@pytest.mark.parametrize("name", cut(ON_ONE, keep=ON_ONE[:GROUP]))
 def test_one_server_does_what_one_process_does(name: str, expected: Any, on_one: Any) -> None:
     compare(CASES[name], expected(name), on_one(name))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("name", OVER_TWO)
 def test_two_servers_do_the_same(name: str, expected: Any, over_two: Any) -> None:
     compare(CASES[name], expected(name), over_two(name))
