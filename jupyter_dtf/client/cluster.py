@@ -24,7 +24,7 @@ from ..schema.design import Design
 from ..schema.notify import Alarm, Notify
 from ..schema.printable import shown_path
 from ..schema.restart import Restart
-from ..schema.run_options import RunOptions
+from ..schema.run_options import STEP_GRACE_S, RunOptions
 from ..schema.strategy import Strategy
 from . import held_resources, own_modules
 from .answering import Answering
@@ -444,6 +444,7 @@ class Cluster(Searching, Answering):
             >>> run.history["val_loss"][-1]
         """
         options = RunOptions.among(locals())
+        options.stop_grace_s = STEP_GRACE_S
         from . import fit as fit_client
         from .checkpoints import path_of, run_of
 

@@ -16,6 +16,10 @@ from .trace import check_steps
 MIN_GPU_MEMORY_BYTES = 1 << 20
 
 
+STEP_GRACE_S = 30.0
+"""How long a training may take to reach the end of a step after a stop. If it is killed, what it has learnt is lost."""
+
+
 class RunOptions(Struct):
     """The options of a run, validated when created. A new option is a field here and an argument of these functions."""
 

@@ -158,7 +158,7 @@ def test_a_run_that_is_stopped_keeps_what_it_has_learnt(
 ) -> None:
     trained = model(0.01)
     before = trained.get_weights()
-    run = cluster.fit(trained, *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False, stop_grace_s=120)
+    run = cluster.fit(trained, *data, strategy=strategy, batch_size=BATCH, epochs=100_000, wait=False)
     until_first_point(run)
     run.stop()
     run.wait(left_s())
