@@ -26,6 +26,8 @@ MAX_MICROBATCHES = 256
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
+_SPLITS = "placement.splits."
+"""What the field of a layer that is split begins with."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,8 @@ def of_training(looked: Looked) -> Iterator[DesignProblem]:
     splits = design.placement.splits
     holds = {"model": True, "run.replicas": design.run.replicas > 1, "placement.splits": bool(splits)}
     for refusal in graph.refusals if graph else ():
-        if holds.get(refusal.field, refusal.field.removeprefix("placement.splits.") in splits):
+        of_split = refusal.field.startswith(_SPLITS) and refusal.field.removeprefix(_SPLITS) in splits
+        if holds.get(refusal.field, of_split):
             yield _warning(refusal.field, f"fit would refuse the model: {refusal.message}")
 
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 
 from jupyter_dtf.backend.planning.check_design import as_drawn, check, place, request_of
+from jupyter_dtf.backend.planning.design_problems import Looked, of_training
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.api import ClusterInfo, ClusterState, TaskSeat
 from jupyter_dtf.schema.design import ClusterDesign, Design, ModelDesign, RunSettings
-from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph
+from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph, Refusal
 from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
 from jupyter_dtf.schema.machines import GpuInfo, HostInfo
 from jupyter_dtf.schema.placement import Placement
@@ -73,6 +74,15 @@ def test_a_new_design_is_sound() -> None:
     report = check(Design())
     assert report.problems == [] and report.prediction is None
     assert report.devices == {"worker:0": cpu(0), "worker:1": cpu(1)}
+
+
+def test_a_refusal_without_a_field_is_of_no_split() -> None:
+    """In a file that was written by hand, a layer may have no name and a refusal no field."""
+    refusals = [Refusal(field=field, message="no") for field in ("", "placement.splits.", "placement.splits.other")]
+    design = Design(model=ModelDesign(graph=LayerGraph(model="", layers=[], edges=[], refusals=refusals)))
+    design.placement.splits = {"": ["/job:worker/task:0/device:CPU:0"]}
+    told = [problem.field for problem in of_training(Looked(design))]
+    assert told == ["placement.splits."]
 
 
 @given(any_designs)
