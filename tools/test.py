@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 SUITES = {
-    # As many files of tests run at a time as there are cores, four at most, and the longest first. One more saves
-    # nothing, for their processes leave no core idle, and has some wait for longer than they should.
+    # As many files of tests run at a time as there are cores, four at most, and the longest first. With one
+    # more, some waited for a core for longer than their limits allow.
     "python": [
         sys.executable,
         "-m",

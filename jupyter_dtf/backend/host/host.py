@@ -261,10 +261,10 @@ class Host(WorkerPlugin):
             gpus = read_gpus()
             for data in specs:
                 spec = msgspec.json.decode(data, type=TaskSpec)
-                spec.gpu_shortage = shortage(gpus, spec.visible_gpus, spec.gpu_memory_bytes)
                 if spec.joins and (task := run.tasks.get(spec.task)) is not None:
                     self._go_over(run, task, spec, shared)
                 else:
+                    spec.gpu_shortage = shortage(gpus, spec.visible_gpus, spec.gpu_memory_bytes)
                     self._fork(run, spec, path, shared)
         except OSError as error:
             needed = len(payload) + sum(map(len, specs))

@@ -26,7 +26,7 @@ SILENT_S = 3.0
 """A cluster that has not responded for this long is shown as not responding."""
 GIVE_UP_S = 15.0
 """After this long, requests fail, and stopping the cluster kills its processes directly. If its process is known to be
-stopped (SIGSTOP), neither waits."""
+stopped (SIGSTOP), new requests and stopping wait for ``SILENT_S`` only."""
 
 logger = logging.getLogger(__name__)
 
