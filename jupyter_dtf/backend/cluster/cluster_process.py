@@ -153,8 +153,7 @@ class ClusterProcess:
             await link.close()
             elsewhere.close_all()
         finally:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(cluster.close(), CLOSE_S)
+            await close_dask(cluster)
 
     async def _create(self, security: Any) -> Any:
         """Create the Dask cluster. Returns None if this process is asked to stop first."""
@@ -234,6 +233,22 @@ class ClusterProcess:
                 self._stop.set()
             case "ended":
                 self._runs_ended.set()
+
+
+async def close_dask(cluster: Any) -> None:
+    """Close a Dask cluster. Once all of its workers have ended, an error of Dask's is only logged.
+
+    If a connection is being made when a scheduler closes, ``ConnectionPool`` may cancel it twice (once for the worker
+    that has left, once for the end) and then raises "Cannot change state of expiring Timeout".
+    """
+    try:
+        await asyncio.wait_for(cluster.close(), CLOSE_S)
+    except asyncio.TimeoutError:
+        logger.warning("Dask did not close within %g s; what is left of it is ended", CLOSE_S)
+    except Exception:
+        if getattr(cluster, "workers", True):
+            raise
+        logger.exception("Dask's scheduler did not close cleanly; its workers had ended")
 
 
 async def _first_of(*events: asyncio.Event) -> None:

@@ -170,6 +170,7 @@ class Meeting:
             except RuntimeError:
                 if self._has_come(other, target):  # it has just arrived, and ended since
                     return
+                self.interrupted = self._words[other * 16 + _STATE] == _FAILED
                 if why := self._why_gone(self._wait(target, call), self._ranks[other]):
                     raise DifferentCalls(why) from None
                 raise
@@ -227,8 +228,7 @@ class Meeting:
         alive = not pid or _alive(pid)  # checked first: a task that says that it leaves may be gone right afterwards
         state = self._words[other * 16 + _STATE]
         if state != _HERE:
-            self.interrupted = state == _FAILED
-            how = "failed" if self.interrupted else "ended"
+            how = "failed" if state == _FAILED else "ended"
             raise peer_lost(f"The task {name} has {how} while the others wait for it in a collective")
         if not alive:
             raise peer_lost(f"The task {name} (process {pid}) has died")
