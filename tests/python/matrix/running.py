@@ -127,7 +127,7 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
             return None  # it is the other task's to say what went wrong
         return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
     finally:
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)  # collecting garbage each time takes a tenth of all
 
 
 def _all(trial: Trial, outcome: Outcome) -> dict[str, Outcome]:
