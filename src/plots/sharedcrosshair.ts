@@ -4,7 +4,7 @@ import type { PlotCard } from './plotcard';
 
 // Updating values costs the browser more than moving the crosshair: in each frame the values of the plot under the
 // pointer are updated, and of this many others.
-const OTHERS = 4;
+const OTHERS = 3;
 
 /** Shows the pointer's position in one plot on all of them, at most once per frame. */
 export class SharedCrosshair implements IDisposable {
