@@ -3,8 +3,8 @@
 They let a package use code above it, or outside of the project, without importing it by a string.
 
 * ``jupyter_dtf.kinds``: classes, ``backend.kinds.base.Kind``, named as the kind; for ``backend.kinds.registry``.
-* ``jupyter_dtf.errands``: modules that are run as processes (``schema.errand``), for
-  ``backend.machine.errand_process``.
+* ``jupyter_dtf.subprocess_jobs``: modules that are run as processes (``schema.subprocess_job``), for
+  ``backend.machine.subprocess_runner``.
 * ``jupyter_dtf.compat``: functions that make the modules of another library importable, and import nothing else;
   named as the library; for ``backend.task.script_program``.
 """

@@ -15,7 +15,7 @@ from .._version import __version__
 from ..backend.machine.versions import TENSORFLOW, installed_version
 from ..backend.viewer.templates import Templates
 from ..errors import InvalidInput, Unavailable
-from ..schema import errand, protocol
+from ..schema import protocol, subprocess_job
 from ..schema.api import KindInfo, Preview, ResumeRequest, StatusInfo
 from ..schema.cluster_request import ClusterRequest
 from ..schema.design import VERSION, Design, DesignProblem, DesignReport, RunSettings, version_of
@@ -158,11 +158,11 @@ class Services:
 
     async def place_design(self, design: Design) -> Placement:
         """An automatic placement of a design's model. Raises InvalidInput."""
-        from ..backend.machine import errand_process
+        from ..backend.machine import subprocess_runner
 
         promised, _ = await self._promised(design)
-        request = errand.PlaceRequest(design=design, promised=promised)
-        return await errand_process.send(errand.PLACE, request, Placement)
+        request = subprocess_job.PlaceRequest(design=design, promised=promised)
+        return await subprocess_runner.run(subprocess_job.PLACE, request, Placement)
 
     async def script_of(self, design: Design) -> str:
         """A program in plain TensorFlow for a design. Raises InvalidInput if the design is invalid."""
@@ -211,22 +211,22 @@ class Services:
 
     async def describe_model(self, path: Path) -> LayerGraph:
         """The layers of a model in a file. Raises InvalidInput."""
-        from ..backend.machine import errand_process
+        from ..backend.machine import subprocess_runner
 
-        return await errand_process.send(errand.DESCRIBE, str(path), LayerGraph)
+        return await subprocess_runner.run(subprocess_job.DESCRIBE, str(path), LayerGraph)
 
     async def profile_model(self, path: Path, cluster: str, run: RunSettings) -> Calibration:
         """Measure a model in a file on a running cluster. Raises InvalidInput, NotFound, RunFailed."""
-        from ..backend.machine import errand_process
+        from ..backend.machine import subprocess_runner
 
         (await self.fleet()).cluster(cluster)
-        wanted = errand.MeasureRequest(
+        wanted = subprocess_job.MeasureRequest(
             path=str(path),
             cluster=cluster,
             batch_size=run.batch_size // max(1, run.replicas),
             microbatches=run.microbatches,
         )
-        return await errand_process.send(errand.PROFILE, wanted, Calibration)
+        return await subprocess_runner.run(subprocess_job.PROFILE, wanted, Calibration)
 
     async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
         """Start a run that continues another one; its program may still be being sent. Raises what the fleet raises."""

@@ -123,7 +123,7 @@ NAMED = {
     # Words for a reader.
     ("jupyter_dtf/schema/typescript.py", "jupyter_dtf.schema.typescript"): "the head of the file that it writes",
     # Groups of entry points, which are called as the folders of this package's own.
-    ("jupyter_dtf/schema/errand.py", "jupyter_dtf.errands"): "the group of errands",
+    ("jupyter_dtf/schema/subprocess_job.py", "jupyter_dtf.subprocess_jobs"): "the group of subprocess jobs",
     ("jupyter_dtf/backend/task/script_program.py", "jupyter_dtf.compat"): "the group of stand-ins",
 }  # fmt: skip
 """Who may import or start something by a string, what, and why: no contract sees it.
@@ -163,9 +163,9 @@ def test_a_string_around_a_contract_is_found() -> None:
         "importlib.import_module(name)",
         "from importlib import import_module\nimport_module('.x', __name__)",
         "__import__('x')",
-        "PLACE = 'jupyter_dtf.errands.place_design'",
-        "subprocess.run([sys.executable, '-m', 'jupyter_dtf.errands.place_design'])",
-        "os.system('python -m jupyter_dtf.errands.place_design')",
+        "PLACE = 'jupyter_dtf.subprocess_jobs.place_design'",
+        "subprocess.run([sys.executable, '-m', 'jupyter_dtf.subprocess_jobs.place_design'])",
+        "os.system('python -m jupyter_dtf.subprocess_jobs.place_design')",
         "exec('from jupyter_dtf.client import cluster')",
         "runpy.run_module(name)",
     ]:
@@ -177,7 +177,7 @@ def test_every_entry_point_leads_somewhere() -> None:
     tomllib = pytest.importorskip("tomllib", reason="from Python 3.11 on")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert groups.pop("jupyterlab.locale") == {"jupyter_dtf": "jupyter_dtf"}  # JupyterLab's own group
-    assert set(groups) == {"jupyter_dtf.compat", "jupyter_dtf.errands", "jupyter_dtf.kinds"}
+    assert set(groups) == {"jupyter_dtf.compat", "jupyter_dtf.subprocess_jobs", "jupyter_dtf.kinds"}
     for group, offered in groups.items():
         for name, value in offered.items():
             assert value.partition(":")[0] in MODULES, name

@@ -1,4 +1,4 @@
-"""An errand that never answers."""
+"""A subprocess job that never answers."""
 
 import signal
 

@@ -15,12 +15,12 @@ import pytest
 
 from jupyter_dtf import entry_points
 from jupyter_dtf.backend.task.describe.layer_graph import describe
-from jupyter_dtf.errands.describe_file import describe_file
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema import errand
+from jupyter_dtf.schema import subprocess_job
 from jupyter_dtf.schema.base import convert, to_plain
 from jupyter_dtf.schema.design import Design, ModelDesign
 from jupyter_dtf.schema.graph import LayerGraph
+from jupyter_dtf.subprocess_jobs.describe_file import describe_file
 
 from .conftest import Api, Post
 from .fleet import MemoryFleet
@@ -168,9 +168,9 @@ async def test_nothing_goes_on_for_a_client_that_has_gone(
     fleet: MemoryFleet, post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that works for a request ends when the request is given up."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the process finds this errand
-    endless = EntryPoint(errand.PLACE, "tests.python.handlers.endless", errand.GROUP)
-    monkeypatch.setitem(entry_points.points(errand.GROUP), errand.PLACE, endless)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))  # where the process finds this job
+    endless = EntryPoint(subprocess_job.PLACE, "tests.python.handlers.endless", subprocess_job.GROUP)
+    monkeypatch.setitem(entry_points.points(subprocess_job.GROUP), subprocess_job.PLACE, endless)
     before = set(psutil.Process().children())
     _, connection = await post("designs/place", FULL)
     (child,) = await until(lambda: set(psutil.Process().children()) - before)

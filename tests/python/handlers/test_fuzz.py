@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from tornado.httpclient import HTTPClientError
 
-from jupyter_dtf.backend.machine import errand_process
-from jupyter_dtf.errands import place_design
+from jupyter_dtf.backend.machine import subprocess_runner
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.handlers.openapi import OPERATIONS
-from jupyter_dtf.schema import errand
+from jupyter_dtf.schema import subprocess_job
 from jupyter_dtf.schema.base import encode_json
+from jupyter_dtf.subprocess_jobs import place_design
 
 from .conftest import Api
 from .fleet import MemoryFleet
@@ -96,8 +96,8 @@ async def answer_to(api: Api, method: str, path: str, body: bytes) -> tuple[int,
 
 
 async def done_here(name: str, argument: Any, answer: type[Any]) -> Any:
-    """An errand without a process: two hundred would take minutes."""
-    if name == errand.PLACE:
+    """A job without a process: two hundred would take minutes."""
+    if name == subprocess_job.PLACE:
         return place_design.work(encode_json(argument))
     raise InvalidInput("not a model")
 
@@ -106,7 +106,7 @@ async def done_here(name: str, argument: Any, answer: type[Any]) -> Any:
 async def test_no_body_is_a_mistake_of_the_server(
     fleet: MemoryFleet, api: Api, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errand_process, "send", done_here)
+    monkeypatch.setattr(subprocess_runner, "run", done_here)
     dice = random.Random(path)
     bodies = [json.dumps(mutate(BODIES[path], dice)).encode() for _ in range(150)]
     bodies += [garble(json.dumps(BODIES[path]).encode(), dice) for _ in range(50)] + RAW

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from jupyter_dtf.backend.machine import errand_process
+from jupyter_dtf.backend.machine import subprocess_runner
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.handlers.openapi import generate
 from jupyter_dtf.handlers.routes import PREFIX
@@ -95,12 +95,12 @@ def fuzz(base_url: str, token: str, designs: bool) -> tuple[int, list[str]]:
 
 
 @pytest.fixture
-def no_errands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errand_process, "send", done_here)
+def no_subprocesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess_runner, "run", done_here)
 
 
 @pytest.fixture
-def send_everything(no_errands: None, jp_serverapp: Any, jp_http_port: int, http_server: Any) -> Send:
+def send_everything(no_subprocesses: None, jp_serverapp: Any, jp_http_port: int, http_server: Any) -> Send:
     url = f"http://127.0.0.1:{jp_http_port}{jp_serverapp.base_url.rstrip('/')}"
     token = jp_serverapp.identity_provider.token
 

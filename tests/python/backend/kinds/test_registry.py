@@ -17,7 +17,7 @@ from jupyter_dtf.backend.kinds.registry import check_options
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput, NotFound, Unavailable
-from jupyter_dtf.schema import errand
+from jupyter_dtf.schema import subprocess_job
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
 from jupyter_dtf.testing.kinds import KindContract
@@ -79,8 +79,10 @@ def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyP
     try:
         with pytest.raises(Unavailable, match="No kind of cluster is installed. Reinstall the package: pip install"):
             registry.find_kind("local")
-        with pytest.raises(Unavailable, match="has no 'place_design' in jupyter_dtf.errands. Reinstall the package"):
-            entry_points.point(errand.GROUP, errand.PLACE)
+        with pytest.raises(
+            Unavailable, match="has no 'place_design' in jupyter_dtf.subprocess_jobs. Reinstall the package"
+        ):
+            entry_points.point(subprocess_job.GROUP, subprocess_job.PLACE)
     finally:
         entry_points.points.cache_clear()
 

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 from jupyter_dtf.backend.task.describe.layer_graph import describe
-from jupyter_dtf.errands.describe_file import describe_file
 from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.subprocess_jobs.describe_file import describe_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # Keras's, when it saves
 

@@ -23,8 +23,8 @@ from ..backend.task.describe.saved_model_graph import describe_saved
 from ..backend.task.describe.unallocated import unallocated
 from ..backend.task.fit.pipeline.checks import refused_as_drawn
 from ..errors import InvalidInput
-from ..schema.errand import answer
 from ..schema.graph import Layer, LayerGraph, Refusal
+from ..schema.subprocess_job import answer
 from ..schema.text import MAX_WHOLE
 
 T = TypeVar("T")

@@ -1,8 +1,8 @@
-"""Runs one-off jobs ("errands") in a subprocess, because the server must neither import TensorFlow nor block.
+"""Runs one-off jobs in subprocesses, because the server must neither import TensorFlow nor block.
 
-The modules of errands may import anything: they are found by entry points and run with ``python -m``.
-``schema.errand`` is the subprocess's side. If the caller gives up waiting, the subprocess and everything that it has
-started are killed.
+The modules of these jobs may import anything: they are found by entry points and run with ``python -m``.
+``schema.subprocess_job`` is the subprocess's side. If the caller gives up waiting, the subprocess and everything that
+it has started are killed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ... import entry_points, errors
 from ...errors import DtfError, InvalidInput, Unavailable
 from ...schema.api import ErrorInfo
 from ...schema.base import decode_json, encode_json
-from ...schema.errand import GROUP, REFUSED
+from ...schema.subprocess_job import GROUP, REFUSED
 from . import children
 
 T = TypeVar("T")
@@ -34,22 +34,22 @@ _WAYS_OUT: dict[int, str] = {
 }
 
 
-async def send(errand: str, argument: Any, answer: type[T], *words: str) -> T:
-    """Run an errand in a subprocess and return its reply. Cancelling this kills the subprocess.
+async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
+    """Run a job in a subprocess and return its reply. Cancelling this kills the subprocess.
 
     The subprocess sees no GPUs, and the working directory is not on its path.
 
     Args:
-        errand: The name of the errand's entry point.
+        job: The name of the job's entry point.
         argument: Encoded as JSON and passed on standard input.
         answer: The type of the reply.
         words: Command-line arguments.
 
     Raises:
-        Unavailable: If the subprocess died (with its last line of output), or the errand is not installed.
-        DtfError: Whatever the errand itself raised.
+        Unavailable: If the subprocess died (with its last line of output), or the job is not installed.
+        DtfError: Whatever the job itself raised.
     """
-    module = entry_points.point(GROUP, errand).value
+    module = entry_points.point(GROUP, job).value
     process = await asyncio.create_subprocess_exec(
         *children.command(module, *words),
         stdin=asyncio.subprocess.PIPE,

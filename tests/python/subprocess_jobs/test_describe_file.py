@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from jupyter_dtf.backend.task.describe.layer_graph import describe
 from jupyter_dtf.backend.task.describe.saved_graph import FILE
-from jupyter_dtf.errands.describe_file import describe_file, load
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.graph import LayerGraph
+from jupyter_dtf.subprocess_jobs.describe_file import describe_file, load
 from tests.python.backend.task import hostile_files as hostile
 
 pytestmark = pytest.mark.filterwarnings(

@@ -6,8 +6,8 @@ import sys
 
 from ..backend.planning import check_design
 from ..schema.base import decode_json
-from ..schema.errand import PlaceRequest, answer
 from ..schema.placement import Placement
+from ..schema.subprocess_job import PlaceRequest, answer
 
 
 def work(argument: bytes) -> Placement:

@@ -1,3 +1,3 @@
 """Short-lived subprocesses of the Jupyter server. Each is a module with an entry point by which the server finds
-it; ``schema.errand`` defines their requests.
+it; ``schema.subprocess_job`` defines their requests.
 """

@@ -9,8 +9,8 @@ from pathlib import Path
 from ..client.cluster import Cluster
 from ..client.model_placement import calibrate
 from ..schema.base import decode_json
-from ..schema.errand import MeasureRequest, answer
 from ..schema.placement import Calibration
+from ..schema.subprocess_job import MeasureRequest, answer
 from .describe_file import load
 
 

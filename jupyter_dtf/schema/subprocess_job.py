@@ -1,6 +1,6 @@
 """Jobs that run in a subprocess: an argument on standard input, the answer or the error on standard output.
 
-``backend.machine.errand_process`` is the other side. An errand is a module with an entry point in ``GROUP``; its name
+``backend.machine.subprocess_runner`` is the other side. A job is a module with an entry point in ``GROUP``; its name
 and its request are defined here, for both sides.
 """
 
@@ -19,7 +19,7 @@ from .base import Struct, encode_json
 from .design import Design
 from .hosts import HostDesign
 
-GROUP = "jupyter_dtf.errands"
+GROUP = "jupyter_dtf.subprocess_jobs"
 PLACE = "place_design"
 """Takes a PlaceRequest, answers with a Placement."""
 DESCRIBE = "describe_file"
@@ -28,7 +28,7 @@ PROFILE = "profile_design"
 """Takes a MeasureRequest, answers with a Calibration."""
 
 REFUSED = 3
-"""The exit status of an errand whose answer is an ErrorInfo."""
+"""The exit status of a job whose answer is an ErrorInfo."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -49,7 +49,7 @@ class MeasureRequest(Struct):
 
 
 def answer(work: Callable[[bytes], Any]) -> int:
-    """The main function of an errand's process: answer ``work(standard input)``. Returns the exit status.
+    """The main function of a job's process: answer ``work(standard input)``. Returns the exit status.
 
     Output of the work goes to standard error. The process ends with its parent.
     """
