@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.cluster.run_queue import Room
+from jupyter_dtf.backend.cluster.run_queue import RunQueue
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.trial_places import places_of
 from jupyter_dtf.client.search.optuna_trials import AskedTrials
@@ -133,7 +133,7 @@ def reports_by_hand_per_s() -> float:
 
 
 class _Simulated:
-    """A cluster of ``SLOTS`` hosts, each with a place, for ``Room``."""
+    """A cluster of ``SLOTS`` hosts, each with a place, for ``RunQueue``."""
 
     has_all_hosts = True
 
@@ -158,7 +158,7 @@ async def scheduled_s(trials: int) -> float:
     """Seconds a trial, of asking the study, of finding it a place, and of telling its end; it does nothing itself."""
     study = open_study(None, None, as_sampler("random", 1), as_pruner(None), ["minimize"])
     asked = AskedTrials(study, train, as_space({"x": (0.0, 1.0)}), ["loss"], trials, keeps=False)
-    room = Room(_Simulated())  # type: ignore[arg-type]
+    queue = RunQueue(_Simulated())  # type: ignore[arg-type]
     running: deque[tuple[int, Any]] = deque()
     request = SimpleNamespace(places=1, place_shares=1, threads_per_task=0)
     began = time.perf_counter()
@@ -167,12 +167,12 @@ async def scheduled_s(trials: int) -> float:
             info = SimpleNamespace(jobs={"worker": 1}, latest={}, started=0.0, ended=1.0, state=RunState.SUCCEEDED)
             info.run_dir = ""
             run = SimpleNamespace(id=str(following.number), is_active=True, info=info, request=request)
-            assert len(await room.acquire(run)) == 1  # type: ignore[arg-type]
+            assert len(await queue.acquire(run)) == 1  # type: ignore[arg-type]
             running.append((following.number, run))
         if not running:
             return (time.perf_counter() - began) / trials
         number, run = running.popleft()
-        await room.leave(run)
+        await queue.leave(run)
         asked.ended(Ended(number, run.info, 0.5))
 
 

@@ -213,7 +213,7 @@ _HOW: dict[str, How] = {
     "predict.py": text,
     "recommender.py": text,
     "search.py": shown,
-    "towers.py": text,
+    "in_graph.py": text,
     "transformer_pipeline.py": text,
 }
 """Of the others the loss and the accuracy of the newest run."""

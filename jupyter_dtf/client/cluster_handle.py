@@ -83,7 +83,7 @@ class ClusterHandle:
         GPUs are included once the hosts are there. A run with another ``gpus_per_task`` has other devices.
         """
         info = self.info
-        gpus = {seat.task: len(seat.gpus) for seat in info.tasks}
+        gpus = {location.task: len(location.gpus) for location in info.tasks}
         return [
             device
             for job, count in info.jobs.items()

@@ -41,7 +41,7 @@ def of_this_machine(*, clean: bool = False) -> Checkup:
         Finding(
             about="versions", text=", ".join(f"{name} {version or '(none)'}" for name, version in versions.items())
         ),
-        *self_check.quick(versions, gpus, facts.rooms(), failure),
+        *self_check.quick(versions, gpus, facts.free_spaces(), failure),
     ]
     if gpus and not failure and versions["TensorFlow"] and seen < len(gpus):
         text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; its log, with TF_CPP_MIN_LOG_LEVEL=0, says why"

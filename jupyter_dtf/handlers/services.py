@@ -149,8 +149,8 @@ class Services:
         except InvalidText as error:
             problem = DesignProblem(field=error.field, message=str(error), line=error.line, column=error.column)
             return DesignReport(problems=[problem])
-        promised, problems = await self._promised(design)
-        report = await asyncio.to_thread(check_design.check, design, promised)
+        expected_hosts, problems = await self._expected_hosts(design)
+        report = await asyncio.to_thread(check_design.check, design, expected_hosts)
         report.problems += problems
         if await asyncio.to_thread(version_of, data.decode()) != VERSION:
             report.text = await asyncio.to_thread(design.text)
@@ -160,8 +160,8 @@ class Services:
         """An automatic placement of a design's model. Raises InvalidInput."""
         from ..backend.machine import subprocess_runner
 
-        promised, _ = await self._promised(design)
-        request = subprocess_job.PlaceRequest(design=design, promised=promised)
+        expected_hosts, _ = await self._expected_hosts(design)
+        request = subprocess_job.PlaceRequest(design=design, expected_hosts=expected_hosts)
         return await subprocess_runner.run(subprocess_job.PLACE, request, Placement)
 
     async def script_of(self, design: Design) -> str:
@@ -179,15 +179,15 @@ class Services:
         """How a design would scale, once for each of the settings. Raises InvalidInput."""
         from ..backend.planning import design_forecast
 
-        promised, _ = await self._promised(wanted.design)
-        return await asyncio.to_thread(design_forecast.forecasts, wanted.design, wanted.settings, promised)
+        expected_hosts, _ = await self._expected_hosts(wanted.design)
+        return await asyncio.to_thread(design_forecast.forecasts, wanted.design, wanted.settings, expected_hosts)
 
     async def plan_design(self, wanted: PlanRequest) -> ScalePlan:
         """The fewest machines on which a design's model reaches a target. Raises InvalidInput."""
         from ..backend.planning import scale_plan
 
-        promised, _ = await self._promised(wanted.design)
-        return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, promised)
+        expected_hosts, _ = await self._expected_hosts(wanted.design)
+        return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, expected_hosts)
 
     async def forecast_run(self, run_id: str, settings: ForecastSettings) -> Forecast:
         """How a run would scale, from its measured steps. Raises NotFound, and Conflict if it has too few steps."""
@@ -238,7 +238,7 @@ class Services:
         await asyncio.wait({opened, sending}, return_when=asyncio.FIRST_COMPLETED)
         return opened.result() if opened.done() else sending.result()
 
-    async def _promised(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
+    async def _expected_hosts(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
         """The hosts that a design's kind of cluster provides, and the problems of the kind and its options."""
         from ..backend.planning import check_design
 

@@ -70,7 +70,7 @@ class ExampleCopy(PeerStruct):
     path: str
 
 
-class TaskSeat(PeerStruct):
+class TaskLocation(PeerStruct):
     """The place of a task of a cluster's jobs, in a run with default settings."""
 
     task: str
@@ -91,7 +91,7 @@ class ClusterInfo(PeerStruct):
     hosts: list[HostInfo] = []
     coming: list[ComingHost] = []
     """Hosts that are starting, if the kind reports them."""
-    tasks: list[TaskSeat] = []
+    tasks: list[TaskLocation] = []
     """In order of rank; empty until the hosts are present."""
     created: float = 0.0
     active_runs: int = 0
@@ -136,12 +136,12 @@ class FieldInfo(PeerStruct):
 
 
 class KindInfo(PeerStruct):
-    """A kind of cluster. ``lacks`` says what is missing if it is not available."""
+    """A kind of cluster. ``missing`` says what it needs if it is not available."""
 
     kind: str
     title: str
     available: bool
-    lacks: str = ""
+    missing: str = ""
     fields: list[FieldInfo] = []
 
 

@@ -57,7 +57,7 @@ class Checkup(PeerStruct):
         return all(finding.level == OK for finding in found)
 
 
-class Room(NamedTuple):
+class FreeSpace(NamedTuple):
     """The free space in a directory that is written to."""
 
     what: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -133,6 +134,10 @@ class Context(Protocol):
     def should_stop(self) -> bool:
         """Whether the run was asked to stop. A program that checks this can end in its own way."""
 
+    @property
+    def stop_requested(self) -> threading.Event:
+        """The event behind ``should_stop``, to wait for."""
+
     # -- reporting ----------------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
@@ -171,6 +176,35 @@ class Context(Protocol):
 
         Raises:
             InvalidInput: If ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        """
+
+    def report_text(self, name: str, text: str, step: float | None = None) -> None:
+        """Report a text, such as a sample of the model's output.
+
+        Beyond 100 texts or 4 MiB under one name, fewer and fewer are sent.
+
+        Args:
+            name: What the text shows.
+            text: The text, at most 64 KiB.
+            step: The step that the text belongs to. None: that of the last ``report``.
+
+        Raises:
+            InvalidInput: If ``text`` is not a string, or is too long.
+        """
+
+    def report_table(self, name: str, table: Any, step: float | None = None) -> None:
+        """Report a table.
+
+        Beyond 100 tables or 4 MiB under one name, fewer and fewer are sent.
+
+        Args:
+            name: What the table shows.
+            table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one
+                for each row.
+            step: The step that the table belongs to. None: that of the last ``report``.
+
+        Raises:
+            InvalidInput: If ``table`` is not a table, or has more than 1,000 rows, 100 columns or 256 KiB.
         """
 
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
-"""The strategies that can be forecast: all-reduce, parameter servers, in-graph towers, pipelines."""
+"""The strategies that can be forecast: all-reduce, parameter servers, in-graph replicas, pipelines."""
 ALGORITHMS = ("auto", "ring", "hierarchical", "tree")
 """The algorithms of all-reduce."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")

@@ -243,7 +243,8 @@ class RunInfo(RunDescriptor):
 def read_run(raw: Any) -> RunInfo:
     """Decode the summary of a run from a peer or from the store. Raises InvalidInput.
 
-    A state that this version does not know is read as running, or as lost if the run has ended; the message names it.
+    A state that this version does not know is read as running, or as stopped if the run has ended;
+    the message names it.
     """
     if isinstance(raw, dict):
         raw = _known_state(raw, RunState, raw.get("ended") is not None)

@@ -36,7 +36,7 @@ class PlaceRequest(Struct):
     """A design, and the hosts that its kind of cluster will provide."""
 
     design: Design
-    promised: list[HostDesign] = []
+    expected_hosts: list[HostDesign] = []
 
 
 class MeasureRequest(Struct):

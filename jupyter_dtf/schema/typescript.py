@@ -94,7 +94,7 @@ STRUCTS: tuple[type[msgspec.Struct], ...] = (
     machines.HostInfo,
     machines.ComingHost,
     machines.MachineSeries,
-    api.TaskSeat,
+    api.TaskLocation,
     api.ClusterInfo,
     api.FieldInfo,
     api.KindInfo,

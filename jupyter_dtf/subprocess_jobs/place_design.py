@@ -13,7 +13,7 @@ from ..schema.subprocess_job import PlaceRequest, answer
 def work(argument: bytes) -> Placement:
     """Place the model. Raises InvalidInput like ``check_design.place``."""
     request = decode_json(argument, PlaceRequest)
-    return check_design.place(request.design, request.promised)
+    return check_design.place(request.design, request.expected_hosts)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from ..schema.hosts import wrong_places
 _DESCRIBING = (
     "import json, sys; from jupyter_dtf.backend.kinds import registry; kind = registry.kinds()[sys.argv[1]]\n"
     "options = registry.check_options(kind, json.loads(sys.argv[2]))\n"
-    "kind.lacks(); kind.hosts(options, {'worker': 2}); kind.promised(options)\n"
+    "kind.missing(); kind.hosts(options, {'worker': 2}); kind.expected_hosts(options)\n"
     "print(*sorted({'dask', 'distributed', 'tensorflow', 'keras'} & set(sys.modules)))"
 )
 
@@ -63,15 +63,15 @@ class KindContract:
     # -- what it says of itself ------------------------------------------------------------------------------------
 
     def test_its_name_begins_the_names_of_clusters(self, made: Kind) -> None:
-        assert isinstance(made, Kind), made.lacks()
+        assert isinstance(made, Kind), made.missing()
         assert made.kind == self.kind
         assert check_name(f"{made.kind}-1")
         assert made.title
 
     def test_it_is_available_or_says_what_it_lacks(self, made: Kind) -> None:
         (info,) = (info for info in registry.describe_kinds() if info.kind == self.kind)
-        assert info.available is not bool(info.lacks)
-        assert info.lacks == made.lacks()
+        assert info.available is not bool(info.missing)
+        assert info.missing == made.missing()
 
     def test_its_options_are_valid_and_make_at_least_one_host(self, made: Kind) -> None:
         options = registry.check_options(made, self.options)
@@ -95,7 +95,7 @@ class KindContract:
             assert field.type == "integer"
             options = registry.check_options(made, {**self.options, field.name: 2})
             assert made.hosts(options, {"worker": 3}) == 2
-            assert len(made.promised(options)) in (0, 2)
+            assert len(made.expected_hosts(options)) in (0, 2)
 
     def test_it_refuses_an_unknown_option_and_a_wrong_type(self, made: Kind) -> None:
 
@@ -113,7 +113,7 @@ class KindContract:
 
     def test_the_hosts_that_it_promises_can_be_drawn(self, made: Kind) -> None:
         options = registry.check_options(made, self.options)
-        hosts = made.promised(options)
+        hosts = made.expected_hosts(options)
         assert not list(wrong_places({"worker": 1}, hosts, []))
         assert len(hosts) in (0, made.hosts(options, {"worker": 1}))
 
@@ -132,15 +132,15 @@ class KindContract:
     # -- a cluster of it -------------------------------------------------------------------------------------------
 
     def test_a_cluster_of_it_starts_scales_trains_and_stops(self, made: Kind) -> None:
-        if lacking := made.lacks():
-            pytest.skip(lacking)
+        if missing := made.missing():
+            pytest.skip(missing)
         options = registry.check_options(made, self.options)
         cluster = dtf.Cluster(jobs={"worker": 2}, backend=self.kind, **self.options)
         try:
             info = self._with_hosts(cluster, self.workers or made.hosts(options, {"worker": 2}))
             assert info.kind == self.kind
-            if promised := made.promised(options):
-                assert sorted(host.name for host in info.hosts) == sorted(host.name for host in promised)
+            if expected_hosts := made.expected_hosts(options):
+                assert sorted(host.name for host in info.hosts) == sorted(host.name for host in expected_hosts)
             assert cluster.run(_where).result() == [("worker", 0, 2), ("worker", 1, 2)]
 
             cluster.scale({"worker": 3})

@@ -362,7 +362,7 @@ export interface MachineSeries {
 }
 
 /** The place of a task of a cluster's jobs, in a run with default settings. */
-export interface TaskSeat {
+export interface TaskLocation {
   /** `worker:1`. */
   task: string;
   host: string;
@@ -382,7 +382,7 @@ export interface ClusterInfo {
   /** Hosts that are starting, if the kind reports them. */
   coming: ComingHost[];
   /** In order of rank; empty until the hosts are present. */
-  tasks: TaskSeat[];
+  tasks: TaskLocation[];
   created: number;
   active_runs: number;
   /** Notes for the user, such as more tasks than cores. */
@@ -410,12 +410,12 @@ export interface FieldInfo {
   counts_hosts: boolean;
 }
 
-/** A kind of cluster. `lacks` says what is missing if it is not available. */
+/** A kind of cluster. `missing` says what it needs if it is not available. */
 export interface KindInfo {
   kind: string;
   title: string;
   available: boolean;
-  lacks: string;
+  missing: string;
   fields: FieldInfo[];
 }
 
@@ -1488,7 +1488,7 @@ export const PROFILE_STEPS = 3;
 /** Layer classes whose columns can be split over devices. */
 export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
 
-/** The strategies that can be forecast: all-reduce, parameter servers, in-graph towers, pipelines. */
+/** The strategies that can be forecast: all-reduce, parameter servers, in-graph replicas, pipelines. */
 export const FORECAST_STRATEGIES: readonly string[] = ['allreduce', 'ps', 'mirrored', 'pipeline'];
 
 /** The algorithms of all-reduce. */

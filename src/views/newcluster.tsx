@@ -158,7 +158,7 @@ export function NewCluster(props: {
             >
               {kinds.map(other => (
                 <option key={other.kind} value={other.kind} disabled={!other.available}>
-                  {other.available ? other.title : trans.__('%1 (needs %2)', other.title, other.lacks)}
+                  {other.available ? other.title : trans.__('%1 (needs %2)', other.title, other.missing)}
                 </option>
               ))}
             </select>

@@ -139,13 +139,13 @@ function hostSources(
   trans: TranslationBundle
 ): HostSource[] {
   const { kind, options } = cluster;
-  const promised = (request: ClusterRequest) => async () => (await dtf.clusters.preview(request)).hosts;
+  const expectedHosts = (request: ClusterRequest) => async () => (await dtf.clusters.preview(request)).hosts;
   const title = kinds.find(other => other.kind === kind)?.title ?? kind;
   return [
-    { label: trans.__('the kind “%1”', title), hosts: promised({ kind, options }) },
+    { label: trans.__('the kind “%1”', title), hosts: expectedHosts({ kind, options }) },
     ...dtf.clusters.templates.map(({ name, request }) => ({
       label: trans.__('the template %1', name),
-      hosts: promised({ ...request, name: '' })
+      hosts: expectedHosts({ ...request, name: '' })
     })),
     ...dtf.clusters.clusters
       .filter(({ hosts }) => hosts.length > 0)

@@ -166,7 +166,7 @@ export const KINDS: KindInfo[] = [
     kind: 'local',
     title: 'This machine',
     available: true,
-    lacks: '',
+    missing: '',
     fields: [
       {
         name: 'threads_per_host',
@@ -192,7 +192,7 @@ export const KINDS: KindInfo[] = [
       }
     ]
   },
-  { kind: 'slurm', title: 'Slurm', available: false, lacks: 'dask-jobqueue', fields: [] }
+  { kind: 'slurm', title: 'Slurm', available: false, missing: 'dask-jobqueue', fields: [] }
 ];
 
 /** A WebSocket that does what the test says. The newest is `FakeSocket.last`. */

@@ -25,7 +25,7 @@ _READINGS = 5
 _MOST_NAMED = 10
 
 
-class Checkups:
+class ClusterChecks:
     """The checks of one cluster's hosts.
 
     Args:

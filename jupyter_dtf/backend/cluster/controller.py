@@ -34,7 +34,7 @@ from ..machine import paths
 from ..machine.versions import read_versions
 from ..records.ring import Machines
 from ..viewer.background import Background
-from .cluster_checks import Checkups
+from .cluster_checks import ClusterChecks
 from .cluster_runs import Runs
 from .driver import Driver
 from .external_scheduler import Guest
@@ -47,7 +47,7 @@ from .open_ports import open_ports
 from .preemption import Preemption
 from .self_shutdown import LeftAlone
 from .settings import ControllerSettings
-from .slow_tasks import HeldUp
+from .slow_tasks import SlowTasks
 from .standing_warnings import StandingWarnings
 from .starting_hosts import ComingHosts
 from .streams import Viewers
@@ -84,7 +84,7 @@ class Controller(SchedulerPlugin):
             are_ours=not settings.scope,
         )
         self.versions = HostVersions(read_versions())
-        self.checkups = Checkups(self.watch.ask, self.watch.infos, self.versions, paths.machine_name())
+        self.checkups = ClusterChecks(self.watch.ask, self.watch.infos, self.versions, paths.machine_name())
         self.machines = Machines()
         self.coming = ComingHosts(lambda: {host.name for host in self.watch.infos.values()} | self.versions.refused)
         self.assignment = TaskAssignment(
@@ -99,7 +99,7 @@ class Controller(SchedulerPlugin):
         self.runs = Runs(settings.name, self.viewers, self._watch_idle)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
-        self._held_up = HeldUp(self.runs, self.watch)
+        self._slow_tasks = SlowTasks(self.runs, self.watch)
         self._driver = Driver(
             settings.name,
             rpc,
@@ -125,7 +125,7 @@ class Controller(SchedulerPlugin):
         self._listen()
         self._watching = [
             asyncio.create_task(self.watch.watch()),
-            asyncio.create_task(self._held_up.watch()),
+            asyncio.create_task(self._slow_tasks.watch()),
             asyncio.create_task(stay_awake(scheduler, lambda: self.runs.are_busy)),
         ]
         if self._guest is not None:
@@ -238,7 +238,7 @@ class Controller(SchedulerPlugin):
             created=self.settings.created,
             active_runs=len(self.runs.working),
             coming=self.coming.hosts,
-            tasks=[task.seat for task in planned],
+            tasks=[task.location for task in planned],
             notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.assignment.rests)],
             warnings=[
                 *self.warnings.texts,
@@ -303,7 +303,7 @@ class Controller(SchedulerPlugin):
                 self._background.begin(self._preemption.leaves(worker))
             if "alive" in more:
                 self._ends.host_has(worker, set(more["alive"]))
-            self._held_up.tells(worker, more.get("quiet", []), more.get("paces", []))
+            self._slow_tasks.tells(worker, more.get("quiet", []), more.get("paces", []))
             if self._guest is not None:
                 self._guest.worker_spoke(worker)
                 self._release_what_is_over(worker, more.get("alive", ()))
@@ -375,7 +375,7 @@ class Controller(SchedulerPlugin):
         host = self.watch.gone(address)
         self.versions.gone(address)
         self.checkups.gone(address)
-        self._held_up.gone(address)
+        self._slow_tasks.gone(address)
         self._ends.host_is_gone(address, f"its host {host.name if host else address} {how}")
         if not self.closing:
             self.viewers.tell_cluster()

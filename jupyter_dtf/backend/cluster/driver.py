@@ -18,18 +18,18 @@ from ...schema.sizes import duration
 from ..planning.launch_plan import PlannedTask, crowding, without_gpu
 from ..viewer.background import Background
 from .active_run import Run, predicate
-from .cluster_checks import Checkups
+from .cluster_checks import ClusterChecks
 from .gang import ask_hosts, places, task_specs
 from .grace_period import is_spent
 from .host_versions import HostVersions
 from .host_watch import HostWatch
 from .pausing import Pausing
 from .profiling import Profiling
-from .program_transfer import Parcel, hosts_of
-from .regrowth import Growing
+from .program_transfer import ProgramTransfer, hosts_of
+from .regrowth import Regrowth
 from .rejoining import Rejoining
 from .restarts import KILL_GRACE_S, Ready, Restarts, not_started
-from .run_queue import Room
+from .run_queue import RunQueue
 from .task_assignment import RESTING, TaskAssignment
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Driver:
         assignment: TaskAssignment,
         watch: HostWatch,
         versions: HostVersions,
-        checkups: Checkups,
+        checkups: ClusterChecks,
         background: Background,
         on_change: Callable[[], None],
     ) -> None:
@@ -66,9 +66,9 @@ class Driver:
         self._checkups = checkups
         self._background = background
         self._on_change = on_change
-        self._room = Room(assignment)
-        self._restarts = Restarts(rpc, assignment, watch, self._start_tasks, on_change, room=self._room)
-        self._growing = Growing(
+        self._queue = RunQueue(assignment)
+        self._restarts = Restarts(rpc, assignment, watch, self._start_tasks, on_change, queue=self._queue)
+        self._regrowth = Regrowth(
             assignment, self._restarts, watch, self._make_ready, move=self.move, on_change=on_change
         )
         self._rejoining = Rejoining(rpc, assignment, watch, on_change)
@@ -82,25 +82,25 @@ class Driver:
         )
         self._profiling = Profiling(self._tell_hosts)
 
-    def begin(self, run: Run, parcel: Parcel) -> None:
-        """Start driving a run whose program is, or will be, in ``parcel``."""
-        self._background.begin(self._drive(run, parcel))
+    def begin(self, run: Run, transfer: ProgramTransfer) -> None:
+        """Start driving a run whose program is, or will be, in ``transfer``."""
+        self._background.begin(self._drive(run, transfer))
 
     # -- life cycle of a run ------------------------------------------------------------------------------------
 
-    async def _drive(self, run: Run, parcel: Parcel) -> None:
+    async def _drive(self, run: Run, transfer: ProgramTransfer) -> None:
         """Take a run through its whole life cycle."""
-        rejoining = asyncio.create_task(self._rejoining.follow(run, parcel))
+        rejoining = asyncio.create_task(self._rejoining.follow(run, transfer))
         try:
-            await self._launch(run, parcel)
+            await self._launch(run, transfer)
             while run.is_active:
-                await self._growing.until_work_done(run, parcel)
+                await self._regrowth.until_work_done(run, transfer)
                 if not run.decided.is_set():
                     await self._tell_hosts(run, "dtf_work_done")
                 await run.decided.wait()
                 if run.begins_again:
-                    await self._restarts.restart(run, parcel)
-                elif not (run.is_pausing and await self._pausing.rest(run, parcel)):
+                    await self._restarts.restart(run, transfer)
+                elif not (run.is_pausing and await self._pausing.rest(run, transfer)):
                     await self._conclude(run)
         except DtfError as error:
             await self._abandon(run, str(error))
@@ -109,12 +109,12 @@ class Driver:
             await self._abandon(run, f"{type(error).__name__}: {error}")
         finally:
             rejoining.cancel()
-            await self._room.leave(run)
-            self._background.begin(asyncio.to_thread(parcel.remove))
+            await self._queue.leave(run)
+            self._background.begin(asyncio.to_thread(transfer.remove))
             self._background.begin(self._tell_hosts(run, "dtf_release"))
             self._on_change()
 
-    async def _launch(self, run: Run, parcel: Parcel) -> None:
+    async def _launch(self, run: Run, transfer: ProgramTransfer) -> None:
         rested = self._assignment.rests
         if rested:
             run.note("info", "Waiting for hosts", f"{RESTING}, and asks for them again")
@@ -126,11 +126,11 @@ class Driver:
         await self._assignment.all_hosts(or_until=lambda: not run.is_active)
         if rested and run.is_active:
             run.note("info", "The hosts are there", f"After {duration(time.time() - run.info.created)}")
-        await parcel.arrived()
+        await transfer.arrived()
         if not run.is_active:
             return
         if run.request.places:
-            planned = await self._room.acquire(run)
+            planned = await self._queue.acquire(run)
             if not run.is_active:
                 return
         else:
@@ -143,7 +143,7 @@ class Driver:
         run.to(RunState.LAUNCHING)
         self._on_change()
         try:
-            await self._start_tasks(run, parcel)
+            await self._start_tasks(run, transfer)
         except (Unavailable, OSError) as error:  # a dying host causes an OSError
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(run.decided.wait(), LOSS_S)
@@ -152,7 +152,7 @@ class Driver:
             await self._tell_hosts(run, "dtf_release")
             not_started(run, f"was not started: {error}")
 
-    async def _make_ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready:
+    async def _make_ready(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> Ready:
         """Prepare the hosts that are new to a run for its next attempt. Raises DtfError, OSError."""
         new = [task for task in planned if task.host.address not in run.by_host]
         endpoints = await ask_hosts(
@@ -163,10 +163,10 @@ class Driver:
             lambda mine: {"places": places(mine), "ready": True, "attempt": run.attempt + 1},
         )
         await self._checkups.before(run, planned)
-        return Ready(endpoints, await parcel.hand_over(self._rpc, run, hosts_of(new)))
+        return Ready(endpoints, await transfer.hand_over(self._rpc, run, hosts_of(new)))
 
     async def _start_tasks(
-        self, run: Run, parcel: Parcel, going_on: Collection[str] = (), ready: Ready | None = None
+        self, run: Run, transfer: ProgramTransfer, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
         """Fork the tasks of a run where they have been placed; those in ``going_on`` go over in their own processes.
 
@@ -195,7 +195,7 @@ class Driver:
             await self._checkups.before(run, planned)
         specs = run.specs = task_specs(run, self._cluster, {**endpoints, **ready.endpoints}, joins=bool(going_on))
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
-        given = {**ready.given, **await parcel.hand_over(self._rpc, run, hosts_of(new))}
+        given = {**ready.given, **await transfer.hand_over(self._rpc, run, hosts_of(new))}
         if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
             not_started(run, "it was not started")
             return

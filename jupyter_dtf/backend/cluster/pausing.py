@@ -10,7 +10,7 @@ from ...schema.run import RunState
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .grace_period import is_spent
-from .program_transfer import Parcel
+from .program_transfer import ProgramTransfer
 
 GRACE_S = 60.0
 """How long tasks may take to reach the end of a step before they are killed. If they are, the work since the last
@@ -28,7 +28,7 @@ class Pausing:
         tell_hosts: Callable[..., Awaitable[None]],
         end_tasks: Callable[[Run], Awaitable[None]],
         find_places: Callable[[Run], Awaitable[list[PlannedTask]]],
-        start: Callable[[Run, Parcel, list[PlannedTask]], Awaitable[None]],
+        start: Callable[[Run, ProgramTransfer, list[PlannedTask]], Awaitable[None]],
         on_change: Callable[[], None],
     ) -> None:
         self._rpc = rpc
@@ -63,7 +63,7 @@ class Pausing:
             raise Conflict(f"A run must be paused to be continued, got {run.id}, {run.info.state.value}")
         run.continued.set()
 
-    async def rest(self, run: Run, parcel: Parcel) -> bool:
+    async def rest(self, run: Run, transfer: ProgramTransfer) -> bool:
         """Carry out a pause, after its tasks have ended or one has failed, until the tasks are started again.
 
         Returns:
@@ -93,7 +93,7 @@ class Pausing:
                 continue
             if not run.is_stopping:
                 run.unlost += 1
-                await self._start(run, parcel, planned)
+                await self._start(run, transfer, planned)
             break
         return True
 

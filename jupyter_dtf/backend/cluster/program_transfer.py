@@ -30,7 +30,7 @@ from ...schema.disk_space import refusal
 from ...schema.events import Progressed
 from ...schema.run import Progress, RunState
 from ..machine import shared_directory
-from ..machine.shared_directory import MeetingPlace, answer
+from ..machine.shared_directory import SharedDirectory, answer
 from ..records.apply_event import BYTES
 from .active_run import Run
 
@@ -41,21 +41,21 @@ TELL_S = 0.3
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-class Parcel:
+class ProgramTransfer:
     """A run's program, present or still arriving. Call ``remove`` when the run has ended."""
 
     def __init__(self, payload: bytes = b"") -> None:
         self.size = len(payload)
         self._payload = payload
-        self._places: list[MeetingPlace] = []
-        self._place: MeetingPlace | None = None
+        self._places: list[SharedDirectory] = []
+        self._place: SharedDirectory | None = None
         self._settled = asyncio.Event()
         self._settled.set()
         self._failure = ""
 
     @classmethod
-    def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> Parcel:
-        """Create a parcel for a file of ``size`` bytes that will arrive.
+    def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> ProgramTransfer:
+        """Create a transfer for a file of ``size`` bytes that will arrive.
 
         Args:
             size: The size in bytes.
@@ -70,8 +70,8 @@ class Parcel:
         self._settled.clear()
         try:
             if _has_plenty(memory(), size):
-                self._places.append(MeetingPlace(memory()))
-            self._places.append(MeetingPlace(disk()))
+                self._places.append(SharedDirectory(memory()))
+            self._places.append(SharedDirectory(disk()))
         except OSError as error:
             self.remove()
             raise Unavailable(refusal(disk(), "The program", error, advice="set TMPDIR")) from None

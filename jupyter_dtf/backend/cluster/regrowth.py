@@ -15,7 +15,7 @@ from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .host_watch import HostWatch
-from .program_transfer import Parcel
+from .program_transfer import ProgramTransfer
 from .restarts import AGAIN_S, Ready, Restarts, names_of
 from .task_assignment import TaskAssignment
 
@@ -25,10 +25,10 @@ MOST_PAUSE_S = 15.0
 """The maximum interval between two attempts to grow, after repeated failures."""
 
 
-class Growing:
+class Regrowth:
     """Handles runs that continue with fewer tasks than they were started with.
 
-    ``make_ready(run, parcel, planned)`` prepares hosts that are new to a run. ``move(run)`` ends a run's tasks with a
+    ``make_ready(run, transfer, planned)`` prepares hosts that are new to a run. ``move(run)`` ends a run's tasks with a
     checkpoint and restarts them wherever there is room. ``on_change()`` is called when tasks have been placed.
     """
 
@@ -37,7 +37,7 @@ class Growing:
         assignment: TaskAssignment,
         restarts: Restarts,
         watch: HostWatch,
-        make_ready: Callable[[Run, Parcel, list[PlannedTask]], Coroutine[Any, Any, Ready]],
+        make_ready: Callable[[Run, ProgramTransfer, list[PlannedTask]], Coroutine[Any, Any, Ready]],
         *,
         move: Callable[[Run], Awaitable[None]],
         on_change: Callable[[], None],
@@ -49,12 +49,12 @@ class Growing:
         self._move = move
         self._on_change = on_change
 
-    async def until_work_done(self, run: Run, parcel: Parcel) -> None:
+    async def until_work_done(self, run: Run, transfer: ProgramTransfer) -> None:
         """Wait until the run's work is done, successfully or not, and let it grow meanwhile if possible."""
         pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
             await self._first(run, self._assignment.until(lambda: bool(self._planned(run))))
-            if not run.work_done.is_set() and not await self._grow(run, parcel):
+            if not run.work_done.is_set() and not await self._grow(run, transfer):
                 # The tasks are starting or ending, or the host is not ready yet: try again later.
                 await self._first(run, asyncio.sleep(pause_s))
                 pause_s = min(2 * pause_s, MOST_PAUSE_S)
@@ -86,7 +86,7 @@ class Growing:
                 chosen.add(name)
         return found
 
-    async def _grow(self, run: Run, parcel: Parcel) -> bool:
+    async def _grow(self, run: Run, transfer: ProgramTransfer) -> bool:
         """Move a run to an attempt with more tasks. Returns whether that was begun."""
         began = time.monotonic()
         going_on = {task.task for task in run.planned}
@@ -96,7 +96,7 @@ class Growing:
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
         # The tasks go on training meanwhile and may finish, after which there is no reason to grow.
-        ready = await self._ready(run, parcel, planned)
+        ready = await self._ready(run, transfer, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
         are_there = all(self._assignment.is_there(task.host.address) for task in planned)
@@ -112,7 +112,7 @@ class Growing:
         run.to(RunState.RESTARTING, f"there is room for {names} again: {following} begins")
         self._on_change()
         # No task is lost: one in the middle of a long step comes over when that is done.
-        await self._restarts.replace(run, parcel, planned, going_on, ready)
+        await self._restarts.replace(run, transfer, planned, going_on, ready)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
             is_ = "is" if len(back) == 1 else "are"
@@ -131,9 +131,9 @@ class Growing:
         await self._move(run)
         return True
 
-    async def _ready(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> Ready | None:
+    async def _ready(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> Ready | None:
         """Prepare hosts that are new to a run. Returns None if that fails, or the run's work is done first."""
-        ready = asyncio.ensure_future(self._make_ready(run, parcel, planned))
+        ready = asyncio.ensure_future(self._make_ready(run, transfer, planned))
         done = asyncio.ensure_future(run.work_done.wait())
         try:
             await asyncio.wait([ready, done], return_when=asyncio.FIRST_COMPLETED)

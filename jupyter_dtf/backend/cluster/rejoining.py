@@ -24,7 +24,7 @@ from ..planning.launch_plan import PlannedTask
 from .active_run import Run
 from .gang import ask_hosts, link_of, places
 from .host_watch import HostWatch
-from .program_transfer import Parcel
+from .program_transfer import ProgramTransfer
 from .restarts import AGAIN_S
 from .task_assignment import TaskAssignment
 
@@ -42,7 +42,7 @@ class Rejoining:
         self._watch = watch
         self._on_change = on_change
 
-    async def follow(self, run: Run, parcel: Parcel) -> None:
+    async def follow(self, run: Run, transfer: ProgramTransfer) -> None:
         """Restart lost tasks of a run that can rejoin, one after the other, until cancelled."""
         while True:
             task, is_back = await self._next(run)
@@ -51,7 +51,7 @@ class Rejoining:
                 await self._tell_without(run)
             attempt = run.task_info(task).attempt
             try:
-                await self._start(run, parcel, task, attempt)
+                await self._start(run, transfer, task, attempt)
             except DtfError as error:
                 if is_back and run.may_go_on_without(task):  # the host is not ready yet, or is lost again
                     run.go_on_without(task, str(error))
@@ -100,7 +100,7 @@ class Rejoining:
         """Tell the other tasks which lost ones they need not wait for."""
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
-    async def _start(self, run: Run, parcel: Parcel, task: str, attempt: int) -> None:
+    async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
         """Restart a task. Raises DtfError if it cannot be started, or its host is lost meanwhile."""
 
         def is_over() -> bool:
@@ -134,7 +134,7 @@ class Rejoining:
                 lambda mine: {"places": places(mine), "ready": True, "attempt": run.gang_attempt},
             )
         spec = _spec_of(run, planned, attempt, endpoints)
-        given = await parcel.hand_over(self._rpc, run, [(host.address, host.machine)])
+        given = await transfer.hand_over(self._rpc, run, [(host.address, host.machine)])
         if is_over():
             return
         pids = await ask_hosts(

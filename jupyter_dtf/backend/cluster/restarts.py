@@ -17,8 +17,8 @@ from ...schema.sizes import seconds_
 from ..planning.launch_plan import PlannedTask, ranked
 from .active_run import Run, predicate
 from .host_watch import HostWatch
-from .program_transfer import Parcel
-from .run_queue import Room, check_fits
+from .program_transfer import ProgramTransfer
+from .run_queue import RunQueue, check_fits
 from .task_assignment import TaskAssignment
 
 KILL_GRACE_S = 3.0
@@ -46,7 +46,7 @@ class Ready:
     """The arguments on the program for ``dtf_launch``, by the host's address."""
 
 
-Start = Callable[[Run, Parcel, Collection[str], Ready | None], Awaitable[None]]
+Start = Callable[[Run, ProgramTransfer, Collection[str], Ready | None], Awaitable[None]]
 """Starts the tasks of a run where they have been placed; the tasks listed go over in their existing processes."""
 
 
@@ -61,16 +61,16 @@ class Restarts:
         start: Start,
         on_change: Callable[[], None],
         *,
-        room: Room,
+        queue: RunQueue,
     ) -> None:
         self._rpc = rpc
         self._assignment = assignment
         self._watch = watch
         self._start = start
         self._on_change = on_change
-        self._room_apart = room
+        self._queue = queue
 
-    async def restart(self, run: Run, parcel: Parcel) -> None:
+    async def restart(self, run: Run, transfer: ProgramTransfer) -> None:
         """Restart a gang that has lost a task. If it does not start, that counts as its next loss.
 
         A run that is being stopped is left for the driver to conclude. Raises Unavailable if no hosts have room for it.
@@ -96,9 +96,9 @@ class Restarts:
         if run.is_stopping:
             return
         if planned:
-            await self.replace(run, parcel, planned, going_on)
+            await self.replace(run, transfer, planned, going_on)
         else:
-            await self._start_all(run, parcel, why)
+            await self._start_all(run, transfer, why)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
             kept = f". {names_of(sorted(going_on))} went on" if planned else ""
@@ -139,7 +139,7 @@ class Restarts:
     async def replace(
         self,
         run: Run,
-        parcel: Parcel,
+        transfer: ProgramTransfer,
         planned: list[PlannedTask],
         going_on: set[str],
         ready: Ready | None = None,
@@ -148,7 +148,7 @@ class Restarts:
 
         Args:
             run: The run.
-            parcel: Its program.
+            transfer: Its program.
             planned: The places of all tasks.
             going_on: The tasks that go over.
             ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. Then there is no
@@ -159,7 +159,7 @@ class Restarts:
         self._on_change()
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
-            await self._start(run, parcel, going_on, ready)
+            await self._start(run, transfer, going_on, ready)
         except (Unavailable, OSError) as error:  # another task or host was lost meanwhile: a loss like any other
             if ready is None or not await self._have_ended_well(run, going_on):
                 if not going_on - await self.survivors(run):
@@ -210,7 +210,7 @@ class Restarts:
 
     # -- restarting all tasks -----------------------------------------------------------------------------------
 
-    async def _start_all(self, run: Run, parcel: Parcel, why: str) -> None:
+    async def _start_all(self, run: Run, transfer: ProgramTransfer, why: str) -> None:
         await self._watch.tell(run.by_host, "dtf_kill", or_end=run.is_stopping, run_id=run.id, grace_s=KILL_GRACE_S)
         await run.tasks_ended.wait()
         await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
@@ -219,9 +219,9 @@ class Restarts:
         except Unavailable as error:
             raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
         if not run.is_stopping:
-            await self.start_placed(run, parcel, planned)
+            await self.start_placed(run, transfer, planned)
 
-    async def start_placed(self, run: Run, parcel: Parcel, planned: list[PlannedTask]) -> None:
+    async def start_placed(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> None:
         """Restart all tasks of a run in given places. If they do not start, that counts as a loss like any other."""
         run.place_again(planned)
         if run.missing:
@@ -230,7 +230,7 @@ class Restarts:
             run.note("warning", title, f"{begin} {'is' if len(planned) == 1 else 'are'} started again without")
         self._on_change()
         try:
-            await self._start(run, parcel, (), None)
+            await self._start(run, transfer, (), None)
         except (Unavailable, OSError) as error:  # a host was lost meanwhile, or lacks disk space
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
@@ -244,7 +244,7 @@ class Restarts:
 
         def is_room() -> bool:
             if run.request.places:
-                return self._assignment.has_all_hosts and self._room_apart.again(run)
+                return self._assignment.has_all_hosts and self._queue.again(run)
             may_shrink = run.request.restarts.min_workers is not None
             try:
                 return (may_shrink or self._assignment.has_all_hosts) and bool(self._assignment.plan_again(run))
@@ -262,7 +262,7 @@ class Restarts:
             return self._assignment.plan_again(run)
         if not is_room():
             raise Unavailable("no places of the cluster are free for it")
-        return self._room_apart.acquired_again(run)
+        return self._queue.acquired_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from .active_run import Run
 from .task_assignment import TaskAssignment
 
 
-class Room:
+class RunQueue:
     """Which runs have which of the cluster's places (``RunRequest.places``), and which are waiting.
 
     No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.

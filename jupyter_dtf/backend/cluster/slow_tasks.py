@@ -19,7 +19,7 @@ LOOK_S = 1.0
 """The interval between two checks."""
 
 
-class HeldUp:
+class SlowTasks:
     """The last reports of hosts on the progress of their tasks, and the actions that follow from them."""
 
     def __init__(self, runs: Runs, hosts: HostWatch) -> None:

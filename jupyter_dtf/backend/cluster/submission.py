@@ -22,7 +22,7 @@ from ..machine import paths
 from ..planning.check_design import drawn
 from .active_run import Run
 from .cluster_runs import Runs
-from .program_transfer import Parcel
+from .program_transfer import ProgramTransfer
 from .run_queue import check_fits
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
@@ -30,7 +30,7 @@ from .task_assignment import TaskAssignment
 
 
 class Submission:
-    """Accepts runs until it is closed; ``begin(run, parcel)`` is then called for each."""
+    """Accepts runs until it is closed; ``begin(run, transfer)`` is then called for each."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Submission:
         assignment: TaskAssignment,
         runs: Runs,
         warnings: StandingWarnings,
-        begin: Callable[[Run, Parcel], None],
+        begin: Callable[[Run, ProgramTransfer], None],
     ) -> None:
         self._settings = settings
         self._assignment = assignment
@@ -54,26 +54,28 @@ class Submission:
     def submit(self, request: bytes, payload: bytes) -> dict[str, Any]:
         """Accept a run. Returns its descriptor at once; everything else is reported by events."""
         run = self._accept(request)
-        self._begin(run, Parcel(payload))
+        self._begin(run, ProgramTransfer(payload))
         return dict(to_plain(run.info.descriptor))
 
     async def send(self, comm: Comm, request: bytes, size: int) -> Status:
-        """Accept a run whose program is too large for one message and arrives on this connection, as in ``parcel``."""
+        """Accept a run whose program is too large for a message and arrives on this connection, as in ``transfer``."""
         token = self._settings.token
         try:
-            parcel = Parcel.to_come(size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token))
+            transfer = ProgramTransfer.to_come(
+                size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token)
+            )
             try:
                 run = self._accept(request)
             except BaseException:
-                parcel.remove()
+                transfer.remove()
                 raise
         except DtfError as error:
             await comm.write({"error": type(error).__name__, "message": str(error)})
             return Status.dont_reply
-        self._begin(run, parcel)
+        self._begin(run, transfer)
         with contextlib.suppress(OSError):  # the client is already gone, which is noticed when reading
-            await comm.write({"ok": to_plain(run.info.descriptor), "places": parcel.places})
-        await parcel.receive(comm, run)
+            await comm.write({"ok": to_plain(run.info.descriptor), "places": transfer.places})
+        await transfer.receive(comm, run)
         return Status.dont_reply
 
     def _accept(self, request: bytes) -> Run:

@@ -13,7 +13,7 @@ from ...errors import Unavailable
 from ...schema import private_files
 from ...schema.disk_space import refusal
 from ..machine import shared_directory
-from ..machine.shared_directory import MeetingPlace
+from ..machine.shared_directory import SharedDirectory
 from .host_task import HostTask
 
 ADVICE = "set TMPDIR before the cluster is started"
@@ -32,7 +32,7 @@ class HostRun:
         self.ended: set[str] = set()
         self._before = before
         self._ports: dict[str, socket.socket] = {}
-        self._received: MeetingPlace | None = None
+        self._received: SharedDirectory | None = None
 
     @property
     def alive(self) -> list[HostTask]:
@@ -62,7 +62,7 @@ class HostRun:
         """
         try:
             if self._received is None:
-                self._received = MeetingPlace(private_files.make_dir(self.directory))
+                self._received = SharedDirectory(private_files.make_dir(self.directory))
                 os.close(shared_directory.create(self._received.directory))
             _append(self._received.program, at, data)
         except OSError as error:

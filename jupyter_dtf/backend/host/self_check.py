@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 
-from ...schema.checkup import WARNING, Finding, Room
+from ...schema.checkup import WARNING, Finding, FreeSpace
 from ...schema.machines import GpuInfo
 from ..machine import facts, leftovers
 from ..planning import host_findings
@@ -19,7 +19,7 @@ class SelfCheck:
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions = versions
-        self._rooms: list[Room] = []
+        self._free_spaces: list[FreeSpace] = []
         self._looking: asyncio.Task[None] | None = None
 
     def findings(self, gpus: Sequence[GpuInfo], failure: str = "", *, is_imported: bool = False) -> list[Finding]:
@@ -30,7 +30,7 @@ class SelfCheck:
             failure: Why no task can start, or empty.
             is_imported: Whether TensorFlow has been imported.
         """
-        return quick(self._versions, gpus, self._rooms, failure, is_imported=is_imported)
+        return quick(self._versions, gpus, self._free_spaces, failure, is_imported=is_imported)
 
     async def look(self) -> None:
         """Read the free space of the disks. If a file system hangs, return early and let the result come later."""
@@ -39,7 +39,7 @@ class SelfCheck:
         await asyncio.wait([self._looking], timeout=_LOOK_S)
 
     async def _look(self) -> None:
-        self._rooms = await asyncio.to_thread(facts.rooms)
+        self._free_spaces = await asyncio.to_thread(facts.free_spaces)
 
     def close(self) -> None:
         if self._looking is not None:
@@ -49,7 +49,7 @@ class SelfCheck:
 def quick(
     versions: Mapping[str, str],
     gpus: Sequence[GpuInfo],
-    rooms: Sequence[Room],
+    spaces: Sequence[FreeSpace],
     failure: str = "",
     *,
     is_imported: bool = False,
@@ -58,7 +58,7 @@ def quick(
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),
-        *host_findings.of_rooms(rooms),
+        *host_findings.of_free_space(spaces),
     ]
 
 

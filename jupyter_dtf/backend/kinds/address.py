@@ -67,7 +67,7 @@ class AddressKind(Kind):
         """Return 1, the minimum: this cluster does not control the number of workers."""
         return 1
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return none: whether the scheduler exists, and its workers, are only known once it is contacted."""
         check(options)
         return []

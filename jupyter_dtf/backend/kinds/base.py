@@ -60,7 +60,7 @@ class Kind(ABC):
     ``address``).
     """
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         """Return what is missing to start one here, in words; empty if nothing is. Must not raise."""
         return ""
 
@@ -122,10 +122,10 @@ class Kind(ABC):
         Also called in the cluster process, when it starts and whenever its jobs have changed.
         """
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return the hosts that a cluster with these options will have, if known in advance; by default none are.
 
-        Their names must be those of the Dask workers. If no hosts are promised, a design is only checked once the hosts
+        Their names must be those of the Dask workers. If none can be named, a design is only checked once the hosts
         exist.
 
         Raises:

@@ -110,7 +110,7 @@ class CudaKind(LocalKind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return 1
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         gpus = _chosen(options)
         _check_memory(options, gpus)
         return [

@@ -26,7 +26,7 @@ AGAIN_AT_MOST_S = 30.0
 _SETTLED_S = 60.0
 
 
-class KeptCluster(LocalCluster):
+class DurableCluster(LocalCluster):
     """A LocalCluster whose nannies restart their workers, and are replaced if they exit because they cannot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

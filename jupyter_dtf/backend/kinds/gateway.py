@@ -29,7 +29,7 @@ class GatewayKind(Kind):
     scheduler_is_elsewhere = True
     has_more_fields = True
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         if importlib.util.find_spec("dask_gateway") is None:
             return "dask-gateway is not installed: pip install jupyter-dtf[gateway]"
         return ""
@@ -40,7 +40,7 @@ class GatewayKind(Kind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return -(-sum(jobs.values()) // int(options["tasks_per_worker"]))
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return none: the gateway decides what a worker has. Raises InvalidInput for errors that are visible here."""
         if address := options["address"]:
             parts = urlsplit(address)
@@ -65,7 +65,7 @@ class GatewayKind(Kind):
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
         """Return the options that the gateway offers this user. Raises InvalidInput, Unavailable."""
-        self.promised(options)
+        self.expected_hosts(options)
         from . import gateway_client
 
         return gateway_client.offered(options)

@@ -32,7 +32,7 @@ class JobQueueKind(Kind):
     account_argument = "account"
     """The name of dask-jobqueue's argument for it."""
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         if importlib.util.find_spec("dask_jobqueue") is None:
             return "dask-jobqueue is not installed: pip install jupyter-dtf[jobqueue]"
         if shutil.which(self.submit) is None:
@@ -116,7 +116,7 @@ class JobQueueKind(Kind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return -(-sum(jobs.values()) // int(options["tasks_per_job"]))
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return none: the batch system chooses the nodes. Raises InvalidInput for values not valid in a job script."""
         for field in ("queue", "account", "interface"):
             if not _WORD.match(options[field]):
@@ -269,8 +269,8 @@ class HtcondorKind(JobQueueKind):
         disk = FieldInfo(name="disk_bytes", title="Disk per job", type="bytes", default=GIB, minimum=1 << 20)
         return [*(field for field in super().fields() if field.name not in ("queue", "walltime")), disk]
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        return super().promised({"queue": "", "walltime": "", **options})
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
+        return super().expected_hosts({"queue": "", "walltime": "", **options})
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         lines = {}

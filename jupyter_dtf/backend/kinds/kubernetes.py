@@ -32,7 +32,7 @@ class KubernetesKind(Kind):
     title = "Kubernetes"
     scheduler_is_elsewhere = True
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         if importlib.util.find_spec("kr8s") is None:
             return "kr8s is not installed: pip install jupyter-dtf[kubernetes]"
         return ""
@@ -81,7 +81,7 @@ class KubernetesKind(Kind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return -(-sum(jobs.values()) // int(options["tasks_per_pod"]))
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return none: Kubernetes chooses the nodes. Raises InvalidInput for errors that are visible here."""
         if not _IMAGE.match(options["image"]):
             raise InvalidInput(

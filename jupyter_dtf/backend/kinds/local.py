@@ -25,7 +25,7 @@ class LocalKind(Kind):
     title = "This machine"
     is_here = True
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         if not sys.platform.startswith("linux"):
             return "Tasks are forked from a warm process, which needs Linux"
         if importlib.util.find_spec("tensorflow") is None:
@@ -66,11 +66,11 @@ class LocalKind(Kind):
 
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
         from .dask_http import SilentNanny, SilentScheduler
-        from .durable_cluster import KeptCluster
+        from .durable_cluster import DurableCluster
 
         hosts = options["hosts"]
         cores = len(os.sched_getaffinity(0))
-        cluster = KeptCluster(
+        cluster = DurableCluster(
             n_workers=0,
             threads_per_worker=options["threads_per_host"] or max(1, cores // hosts),
             memory_limit=options["memory_per_host_bytes"] or f"{1 / hosts:.6f}",
@@ -89,7 +89,7 @@ class LocalKind(Kind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return int(options["hosts"])
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         hosts = options["hosts"]
         cores, memory = len(os.sched_getaffinity(0)), psutil.virtual_memory().total
         return [

@@ -29,7 +29,7 @@ class _Unusable(Kind):
         self.kind = self.title = name
         self._why = why
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         return self._why
 
     async def create(self, *_: Any) -> Any:
@@ -40,7 +40,7 @@ class _Unusable(Kind):
 
 
 def kinds() -> dict[str, Kind]:
-    """Return all installed kinds by name. Never raises: an unusable kind reports the problem with ``lacks``."""
+    """Return all installed kinds by name. Never raises: an unusable kind reports the problem with ``missing``."""
     return {name: _made(point) for name, point in entry_points.points(GROUP).items()}
 
 
@@ -63,9 +63,9 @@ def _made(point: EntryPoint) -> Kind:
 def describe_kinds() -> list[KindInfo]:
     """Return the kinds for a form: the default first, unavailable ones last."""
     infos = [
-        KindInfo(kind=kind.kind, title=kind.title, available=not lacking, lacks=lacking, fields=kind.fields())
+        KindInfo(kind=kind.kind, title=kind.title, available=not missing, missing=missing, fields=kind.fields())
         for kind in kinds().values()
-        for lacking in [kind.lacks()]
+        for missing in [kind.missing()]
     ]
     return sorted(infos, key=lambda info: (info.kind != DEFAULT_KIND, not info.available, info.title.casefold()))
 
@@ -80,8 +80,8 @@ def find_kind(name: str) -> Kind:
         raise Unavailable(f"No kind of cluster is installed. {entry_points.reinstall()}")
     if name not in found:
         raise NotFound(f"The kind of a cluster must be one of {', '.join(found)}, got {name!r}")
-    if lacking := found[name].lacks():
-        raise Unavailable(f"A cluster of kind {name} cannot start here: {lacking}")
+    if missing := found[name].missing():
+        raise Unavailable(f"A cluster of kind {name} cannot start here: {missing}")
     return found[name]
 
 

@@ -26,7 +26,7 @@ class SshKind(Kind):
     kind = "ssh"
     title = "Machines by SSH"
 
-    def lacks(self) -> str:
+    def missing(self) -> str:
         if importlib.util.find_spec("asyncssh") is None:
             return "asyncssh is not installed: pip install jupyter-dtf[ssh]"
         return ""
@@ -113,14 +113,14 @@ class SshKind(Kind):
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
         return len(ssh_entries.parse(options["hosts"]))
 
-    def promised(self, options: Mapping[str, Any]) -> list[HostDesign]:
+    def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
         """Return none: the hosts' cores are not known. Raises InvalidInput for errors that are visible here."""
         entries = ssh_entries.parse(options["hosts"])
         if file := options["key_file"]:
             _check_file(file, "key_file", "The private key")
         if (file := options["known_hosts"]) and options["host_keys"] == STRICT:
             _check_file(file, "known_hosts", "The file of known hosts")
-        if not self.lacks():
+        if not self.missing():
             from . import ssh_host_keys
 
             ssh_host_keys.check_known(entries, options)

@@ -108,7 +108,7 @@ class Keeper:
         else:
             await self._listening  # read all remaining output
             raise HostProblem(f"Python could not be started there{self._words()}")
-        if wrong := self.hello["lacks"]:
+        if wrong := self.hello["problem"]:
             raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
 
     async def _next(self) -> dict[str, Any] | None:

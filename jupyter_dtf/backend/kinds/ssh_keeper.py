@@ -7,8 +7,8 @@ Python 3.6. The other side sends lines on standard input:
 * an empty line every few seconds, as a heartbeat;
 * nothing, for ``silent_s`` or because the connection is closed: then everything that was started here is ended.
 
-The keeper sends ``{"hello": {...}}`` at once, which describes its Python and what it lacks, then ``{"started": pid}``,
-and at the end ``{"ended": status, "words": the nanny's last output}``.
+The keeper sends ``{"hello": {...}}`` at once, which describes its Python and its problem, if any, then
+``{"started": pid}``, and at the end ``{"ended": status, "words": the nanny's last output}``.
 """
 
 import ctypes
@@ -53,19 +53,19 @@ def hello() -> Dict[str, Any]:
         "python": list(sys.version_info[:3]),
         "machine": socket.gethostname(),
         "identity": identity(),
-        "lacks": "",
+        "problem": "",
     }
     if sys.version_info < NEEDED:
-        found["lacks"] = "Python must be 3.10 or newer, and is {}.{}".format(*sys.version_info[:2])
+        found["problem"] = "Python must be 3.10 or newer, and is {}.{}".format(*sys.version_info[:2])
         return found
     if not sys.platform.startswith("linux"):
-        found["lacks"] = "Tasks are forked from a warm process, which needs Linux"
+        found["problem"] = "Tasks are forked from a warm process, which needs Linux"
         return found
     import importlib.util
 
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        found["lacks"] = f"there is no {' and no '.join(missing)}: {sys.executable} -m pip install jupyter-dtf[cpu]"
+        found["problem"] = f"there is no {' and no '.join(missing)}: {sys.executable} -m pip install jupyter-dtf[cpu]"
         return found
     return found
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from ...schema.checkup import Room
+from ...schema.checkup import FreeSpace
 from ...schema.disk_space import nearest
 from . import paths
 from .versions import TENSORFLOW, installed_version
@@ -22,14 +22,14 @@ _SHARED = "make it larger: docker run --shm-size=2g, mount -o remount,size=2g /d
 _DISCARD = 9  # nothing is sent to this port: only the route is looked up
 
 
-def rooms() -> list[Room]:
+def free_spaces() -> list[FreeSpace]:
     """Return the disk space where runs, tasks and shared memory are written, with one entry per file system."""
     places = [
         ("runs", paths.runs_dir(), "set JUPYTER_DTF_DATA_DIR to a directory that has some"),
         ("tasks and programs", Path(tempfile.gettempdir()), "set TMPDIR to a directory that has some"),
         ("what tasks share in memory", paths.family_parents()[1].parent, _SHARED),
     ]
-    found: dict[int, Room] = {}
+    found: dict[int, FreeSpace] = {}
     for what, path, advice in places:
         with contextlib.suppress(OSError):
             there = nearest(path)
@@ -38,7 +38,7 @@ def rooms() -> list[Room]:
             if device in found:
                 found[device] = found[device]._replace(what=f"{found[device].what}, {what}")
             else:
-                found[device] = Room(what, str(there), usage.free, usage.total, advice)
+                found[device] = FreeSpace(what, str(there), usage.free, usage.total, advice)
     return list(found.values())
 
 

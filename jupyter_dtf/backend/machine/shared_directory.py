@@ -24,7 +24,7 @@ _WORD_BYTES = 64
 PREFIX = "program-"
 
 
-class MeetingPlace:
+class SharedDirectory:
     """A directory created by this process. Raises OSError if it cannot be created."""
 
     def __init__(self, parent: Path) -> None:

@@ -21,7 +21,7 @@ from ...schema.origin import Source
 from ...schema.placement import Device, Placement, Prediction
 from . import design_problems
 from . import place_layers as placing
-from .launch_plan import HostLayout, PlannedTask, main_device, plan, promised_slots, tf_configs
+from .launch_plan import HostLayout, PlannedTask, expected_slots, main_device, plan, tf_configs
 from .prediction import predict
 from .unused_devices import why_unused, with_reasons
 
@@ -33,18 +33,18 @@ GPU_FLOPS_PER_S = 1e13
 # -- looking at a design -------------------------------------------------------------------------------------------
 
 
-def check(design: Design, promised: Sequence[HostDesign] = ()) -> DesignReport:
-    """The report of a design. ``promised``: the hosts of its kind of cluster, where none were drawn."""
+def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
+    """The report of a design. ``expected_hosts``: the hosts of its kind of cluster, where none were drawn."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
-    planned = [] if wrong_cluster else _planned(cluster, promised)
+    planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
     wrong_model = list(design_problems.of_model(graph)) if graph else []
     wrong_run = list(design_problems.of_run(design.run, cluster))
     is_placed = bool(design.placement.devices or design.placement.splits)
     prediction = None
     if graph and planned and is_placed and not wrong_model and not wrong_run:
-        prediction = _predicted(design, graph, promised, planned)
-    looked = design_problems.Looked(design, planned, bool(cluster.hosts or promised), prediction)
+        prediction = _predicted(design, graph, expected_hosts, planned)
+    looked = design_problems.Looked(design, planned, bool(cluster.hosts or expected_hosts), prediction)
     spec, tf_config = tf_configs(cluster.jobs) if planned else ({}, {})
     return DesignReport(
         cluster_spec=spec,
@@ -61,10 +61,10 @@ def check(design: Design, promised: Sequence[HostDesign] = ()) -> DesignReport:
 
 
 def _predicted(
-    design: Design, graph: LayerGraph, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]
+    design: Design, graph: LayerGraph, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> Prediction:
     """The predicted step of the design as drawn, and the reasons why usable devices have no layers."""
-    devices = _devices(design.cluster, promised, planned)
+    devices = _devices(design.cluster, expected_hosts, planned)
     others = _others(design.placement, devices)
     run, by_layer = design.run, _by_layer(design.placement, graph)
     sizes: dict[str, Any] = {
@@ -74,7 +74,7 @@ def _predicted(
         "calibration": design.calibration,
     }
     found = predict(graph, by_layer, [*devices, *others], **sizes)
-    first = _devices(design.cluster, promised, _of_first_replica(design, planned))
+    first = _devices(design.cluster, expected_hosts, _of_first_replica(design, planned))
     return with_reasons(found, why_unused(graph, by_layer, [*first, *others], **sizes))
 
 
@@ -83,7 +83,7 @@ def _of_first_replica(design: Design, planned: Sequence[PlannedTask]) -> list[Pl
     return [task for task in planned if task.index < max(1, jobs[task.job] // replicas)]
 
 
-def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
+def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placement:
     """Place a design's model automatically, leaving pinned layers where they are.
 
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
@@ -94,8 +94,8 @@ def place(design: Design, promised: Sequence[HostDesign] = ()) -> Placement:
     wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
     for problem in itertools.chain(*wrong):
         raise InvalidInput(problem.message, field=problem.field)
-    planned = _planned(cluster, promised)
-    first = _devices(cluster, promised, _of_first_replica(design, planned))
+    planned = _planned(cluster, expected_hosts)
+    first = _devices(cluster, expected_hosts, _of_first_replica(design, planned))
     by_layer = _by_layer(before, graph)
     pinned = set(by_layer.pinned)
     placed = placing.place(
@@ -139,11 +139,13 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
     """A running cluster as a design would show it: hosts with their devices, and tasks where they run."""
     names = {host.name: host.drawn or host.name for host in info.hosts}
     tasks = []
-    for seat in info.tasks:
-        job, _, index = seat.task.rpartition(":")
-        device = f"GPU:{seat.gpus[0]}" if seat.gpus else "CPU"
+    for location in info.tasks:
+        job, _, index = location.task.rpartition(":")
+        device = f"GPU:{location.gpus[0]}" if location.gpus else "CPU"
         tasks.append(
-            TaskPlace(job=job, index=int(index), host=names[seat.host], device=device, memory_bytes=seat.memory_bytes)
+            TaskPlace(
+                job=job, index=int(index), host=names[location.host], device=device, memory_bytes=location.memory_bytes
+            )
         )
     hosts = [
         HostDesign(
@@ -173,24 +175,26 @@ def drawn(request: ClusterRequest) -> Source | None:
 # -- devices -------------------------------------------------------------------------------------------------------
 
 
-def devices(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[Device]:
+def devices(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[Device]:
     """The devices of a cluster that layers may be placed on, with the memory available on each."""
-    return _devices(cluster, promised, _planned(cluster, promised))
+    return _devices(cluster, expected_hosts, _planned(cluster, expected_hosts))
 
 
-def hosts_of_tasks(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> list[str]:
+def hosts_of_tasks(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[str]:
     """The host of each task that computes."""
-    return [task.host.name for task in _planned(cluster, promised) if task.job not in CPU_JOBS]
+    return [task.host.name for task in _planned(cluster, expected_hosts) if task.job not in CPU_JOBS]
 
 
-def _planned(cluster: ClusterDesign, promised: Sequence[HostDesign]) -> list[PlannedTask]:
-    hosts = cluster.hosts or promised or [HostDesign(name="")]
-    return plan(cluster.jobs, promised_slots(hosts), layout=HostLayout(cluster.hosts, cluster.tasks))
+def _planned(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign]) -> list[PlannedTask]:
+    hosts = cluster.hosts or expected_hosts or [HostDesign(name="")]
+    return plan(cluster.jobs, expected_slots(hosts), layout=HostLayout(cluster.hosts, cluster.tasks))
 
 
-def _devices(cluster: ClusterDesign, promised: Sequence[HostDesign], planned: Sequence[PlannedTask]) -> list[Device]:
+def _devices(
+    cluster: ClusterDesign, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
+) -> list[Device]:
     """The devices that layers may be placed on, with each task's memory: its cap, or its share of what is left."""
-    hosts = {host.name: host for host in cluster.hosts or promised}
+    hosts = {host.name: host for host in cluster.hosts or expected_hosts}
     caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
     together: dict[tuple[str, int | None], list[str]] = {}
     for task in planned:
@@ -229,7 +233,7 @@ def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
 
 def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
     """The host of a task, and the index of the GPU that it computes on there."""
-    gpus = task.seat.gpus
+    gpus = task.location.gpus
     return task.host.name, gpus[0] if gpus else None
 
 

@@ -17,13 +17,13 @@ from .forecast import Machines, forecast
 
 
 def forecasts(
-    design: Design, settings: Sequence[ForecastSettings], promised: Sequence[HostDesign] = ()
+    design: Design, settings: Sequence[ForecastSettings], expected_hosts: Sequence[HostDesign] = ()
 ) -> list[Forecast]:
-    """Forecasts for each of the settings, in order. ``promised``: the hosts of the design's kind, if none are drawn.
+    """Forecasts for each of the settings, in order. ``expected_hosts``: those of the design's kind, if none are drawn.
 
     Raises InvalidInput for a design without a model, with errors, and for unknown devices and networks.
     """
-    graph, machines = model_of(design), machines_of(design, promised)
+    graph, machines = model_of(design), machines_of(design, expected_hosts)
     found = []
     for number, each in enumerate(settings):
         try:
@@ -48,9 +48,9 @@ def model_of(design: Design) -> LayerGraph:
     return graph
 
 
-def machines_of(design: Design, promised: Sequence[HostDesign] = ()) -> Machines:
+def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
     """The machines of a design's cluster."""
-    found = of_cluster(design.cluster, promised)
+    found = of_cluster(design.cluster, expected_hosts)
     run = design.run
     return Machines(
         **{name: getattr(found, name) for name in ("tasks", "servers", "per_machine", "on_cpu", "flops_per_s")},
@@ -61,16 +61,16 @@ def machines_of(design: Design, promised: Sequence[HostDesign] = ()) -> Machines
     )
 
 
-def of_cluster(cluster: ClusterDesign, promised: Sequence[HostDesign] = ()) -> Machines:
+def of_cluster(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
     """The machines of a cluster: its tasks, the most that a machine has, and the devices they compute on."""
-    devices = check_design.devices(cluster, promised)
-    hosts = Counter(check_design.hosts_of_tasks(cluster, promised))
+    devices = check_design.devices(cluster, expected_hosts)
+    hosts = Counter(check_design.hosts_of_tasks(cluster, expected_hosts))
     on_cpu = all(device.name.endswith("CPU:0") for device in devices)
     limits = [device.memory_bytes for device in devices if device.memory_bytes]
     return Machines(
         tasks=max(1, sum(count for job, count in cluster.jobs.items() if job not in CPU_JOBS)),
         servers=cluster.jobs.get("ps", 0),
-        per_machine=max(hosts.values(), default=1) if cluster.hosts or promised else 1,
+        per_machine=max(hosts.values(), default=1) if cluster.hosts or expected_hosts else 1,
         on_cpu=on_cpu,
         flops_per_s=check_design.CPU_FLOPS_PER_S if on_cpu else check_design.GPU_FLOPS_PER_S,
         memory_bytes=min(limits, default=0),

@@ -164,7 +164,7 @@ def title(found: Basis) -> str:
         depth = f"{settings.stages} stages" if settings.stages else "all tasks in a row"
         words = f"pipeline, {depth}, {settings.microbatches} microbatches"
     else:
-        words = "in-graph towers"
+        words = "in-graph replicas"
     return f"{words}, {fabric.title}"
 
 

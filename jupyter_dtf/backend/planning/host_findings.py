@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...schema.checkup import ERROR, OK, WARNING, Finding, Room
+from ...schema.checkup import ERROR, OK, WARNING, Finding, FreeSpace
 from ...schema.sizes import bytes_, seconds_
 
 FULL_BYTES = 1 << 20
@@ -19,16 +19,18 @@ CLOCK_S = 1.0
 _CPU_ONLY = "tensorflow-cpu"
 
 
-def of_rooms(rooms: Iterable[Room]) -> list[Finding]:
+def of_free_space(spaces: Iterable[FreeSpace]) -> list[Finding]:
     """A finding for each directory that is written to."""
-    return [_of_room(room) for room in rooms]
+    return [_of_one(space) for space in spaces]
 
 
-def _of_room(room: Room) -> Finding:
-    little = LITTLE_MEMORY_BYTES if room.path.startswith("/dev/shm") else LITTLE_BYTES
-    level = ERROR if room.free_bytes < FULL_BYTES else WARNING if room.free_bytes < little else OK
-    text = f"{bytes_(room.free_bytes)} of {bytes_(room.total_bytes)} are free in {room.path}, for {room.what}"
-    return Finding(about="disk", text=f"{text}. Free some room, or {room.advice}" if level != OK else text, level=level)
+def _of_one(space: FreeSpace) -> Finding:
+    little = LITTLE_MEMORY_BYTES if space.path.startswith("/dev/shm") else LITTLE_BYTES
+    level = ERROR if space.free_bytes < FULL_BYTES else WARNING if space.free_bytes < little else OK
+    text = f"{bytes_(space.free_bytes)} of {bytes_(space.total_bytes)} are free in {space.path}, for {space.what}"
+    return Finding(
+        about="disk", text=f"{text}. Free some room, or {space.advice}" if level != OK else text, level=level
+    )
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:

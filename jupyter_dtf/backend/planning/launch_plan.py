@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ...errors import GangIncomplete
-from ...schema.api import TaskSeat
+from ...schema.api import TaskLocation
 from ...schema.cluster import CPU_JOBS, FIRST_JOBS
 from ...schema.hosts import HostDesign, TaskPlace
 from ...schema.machines import HostInfo
@@ -71,10 +71,10 @@ class PlannedTask:
         return devices_of(self.job, self.index, len(self.gpus.gpus))
 
     @property
-    def seat(self) -> TaskSeat:
+    def location(self) -> TaskLocation:
         """Its place, as reported to viewers."""
         numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
-        return TaskSeat(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
+        return TaskLocation(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
 
 
 def devices_of(job: str, index: int, gpus: int) -> list[str]:
@@ -98,7 +98,7 @@ def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
     ]
 
 
-def promised_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
+def expected_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
     """Slots of hosts that have not started yet, each on a machine of its own."""
     return [
         HostSlot(

@@ -34,13 +34,13 @@ def plan(
     design: Design,
     target: ScaleTarget,
     settings: Sequence[ForecastSettings] = (),
-    promised: Sequence[HostDesign] = (),
+    expected_hosts: Sequence[HostDesign] = (),
 ) -> ScalePlan:
     """The plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
 
     Their ``tasks`` are the allowed numbers of tasks; empty: any up to 1,024. Raises InvalidInput.
     """
-    graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, promised)
+    graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, expected_hosts)
     found = []
     for number_, each in enumerate(settings or _DEFAULTS):
         try:

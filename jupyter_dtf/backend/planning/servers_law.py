@@ -1,4 +1,4 @@
-"""Models steps with synchronous and asynchronous parameter servers, and with one client and towers. Pure.
+"""Models steps with synchronous and asynchronous parameter servers, and with one client and replicas. Pure.
 
 Variables and gradients of S bytes are divided among p servers. A worker's link carries S each way; a server's link
 carries S / p each way for every worker, and its processor applies as much.
@@ -92,6 +92,6 @@ def asynchronous(
     return ServerStep(compute_s, own, update, max(0.0, response - demand), 1 / step)
 
 
-def one_client(size: float, towers: int, link: Link) -> float:
-    """Seconds in which towers fetch the variables from one device and return their gradients, one after the other."""
-    return 0.0 if towers < 2 else 2 * (towers - 1) * size / link.bytes_per_s + 2 * link.latency_s
+def one_client(size: float, replicas: int, link: Link) -> float:
+    """Seconds in which replicas fetch the variables from one device and return their gradients, one after the other."""
+    return 0.0 if replicas < 2 else 2 * (replicas - 1) * size / link.bytes_per_s + 2 * link.latency_s

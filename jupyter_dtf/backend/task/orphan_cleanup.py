@@ -50,7 +50,7 @@ def _parent(pid: int) -> int:
 
 
 @dataclass
-class Estate:
+class Orphans:
     """The directories of a host that is gone, to be removed when its tasks are gone too."""
 
     host: int

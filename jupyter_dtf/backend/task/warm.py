@@ -47,7 +47,7 @@ from typing import Any
 
 from ... import entry_points
 from . import autograph_files
-from .orphan_cleanup import Estate, adopt_orphans, die_with_parent, end_orphans
+from .orphan_cleanup import Orphans, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
 from .rehearsed_forks import Spares
 
@@ -84,7 +84,7 @@ class Warm:
         self._claims = claims
         self._directory = directory
         self._shared = shared
-        self._estates: list[Estate] = []
+        self._orphans: list[Orphans] = []
         self._hosts: list[_Host] = []
         self._state: dict[str, object] = {}
         self._lifeline = True
@@ -200,9 +200,9 @@ class Warm:
             _kill_group(pid, signal.SIGKILL)
         if not host.has_forked:
             return
-        estate = Estate(host.pid, set(host.tasks.values()))
-        if not estate.settle(0, self._directory, self._shared):
-            self._estates.append(estate)
+        orphans = Orphans(host.pid, set(host.tasks.values()))
+        if not orphans.settle(0, self._directory, self._shared):
+            self._orphans.append(orphans)
 
     def _start(self, host: _Host, task_id: str, spec: str, spare: int, fds: list[int]) -> None:
         try:
@@ -301,7 +301,7 @@ class Warm:
         self._spares.rest()
         end_orphans({*self._spares.pids, *(pid for host in self._hosts for pid in host.tasks.values())})
         autograph_files.forget(self._directory, ended)
-        self._estates = [each for each in self._estates if not each.settle(ended, self._directory, self._shared)]
+        self._orphans = [each for each in self._orphans if not each.settle(ended, self._directory, self._shared)]
 
     def _tell_all(self, message: dict[str, object]) -> None:
         for host in self._hosts:

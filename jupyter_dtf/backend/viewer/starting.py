@@ -19,7 +19,7 @@ from ..kinds import registry
 from ..kinds.base import Kind
 from ..machine import children, cluster_processes, paths
 from ..machine.processes import signal_name, signal_words
-from ..planning.launch_plan import HostLayout, crowding, plan, promised_slots, tf_configs
+from ..planning.launch_plan import HostLayout, crowding, expected_slots, plan, tf_configs
 from . import connections
 from .connections import Connection
 
@@ -146,9 +146,9 @@ def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
         GangIncomplete: If the hosts do not fit the design.
         Unavailable: If the design uses a device that does not exist.
     """
-    hosts = kind.promised(registry.options_of(kind, request))
+    hosts = kind.expected_hosts(registry.options_of(kind, request))
     if hosts and request.hosts:
-        plan(request.jobs, promised_slots(hosts), layout=HostLayout(request.hosts, request.tasks))
+        plan(request.jobs, expected_slots(hosts), layout=HostLayout(request.hosts, request.tasks))
     return hosts
 
 
@@ -172,6 +172,6 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
         return [*problems, Problem(field=chips[0] if chips else "tasks", message=str(error))], []
     if hosts:
         layout = HostLayout(request.hosts, request.tasks)
-        if crowded := crowding(plan(request.jobs, promised_slots(hosts), layout=layout)):
+        if crowded := crowding(plan(request.jobs, expected_slots(hosts), layout=layout)):
             problems.append(Problem(field="jobs", message=crowded, level="warning"))
     return problems, hosts

@@ -12,9 +12,9 @@ from ...schema.sizes import number as shown_number
 from .. import display_hooks
 from . import listing
 from .kept_models import ensemble_of
-from .one_driver import Driving
 from .optuna_trials import AskedTrials
 from .study import INDEPENDENT
+from .study_lock import StudyLock
 from .trial_runs import TrialRuns, begin_thread, new_id
 from .trials import HOW_KEPT, Trial, all_trials, table
 
@@ -51,16 +51,16 @@ class Search:
         self._error: BaseException | None = None
         self._runs: TrialRuns
         self._asked: AskedTrials
-        self._driving: Driving | None = None
+        self._lock: StudyLock | None = None
 
     def take_study(self) -> None:
         """From now on nobody else on this machine drives the study, until the search has ended. Raises Conflict."""
-        self._driving = Driving(self.study, self.id)
+        self._lock = StudyLock(self.study, self.id)
 
     def let_study_go(self) -> None:
         """Others may drive the study."""
-        if self._driving is not None:
-            self._driving.end()
+        if self._lock is not None:
+            self._lock.end()
 
     def begin(self, asked: AskedTrials, runs: TrialRuns, sampler: Any) -> None:
         """Start the trials, in a thread of this process."""

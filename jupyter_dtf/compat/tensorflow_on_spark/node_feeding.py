@@ -29,11 +29,11 @@ FED, DROPPED, ENDED = "fed", "dropped", "ended"
 """What became of a partition: consumed; no longer wanted; not wanted because the node's program has ended."""
 
 
-class Unfed(Conflict):
+class FeedError(Conflict):
     """A partition could not be fed completely. The message contains the partition, the node and the reason."""
 
 
-class Gone(Unfed):
+class Gone(FeedError):
     """There is no node to feed, because the run has ended, at least on this machine."""
 
 
@@ -55,20 +55,20 @@ class Place:
 
 
 def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
-    """Wait until these nodes of this machine listen, or have ended. Raises Unfed after ``timeout_s`` seconds."""
+    """Wait until these nodes of this machine listen, or have ended. Raises FeedError after ``timeout_s`` seconds."""
     ends = time.monotonic() + timeout_s
     for task in tasks:
         while not _is_or_was_here(place.inlet(task)) and place.shared.is_dir():
             if time.monotonic() > ends:
-                raise Unfed(f"{task} does not listen {timeout_s:g} s after it was started")
+                raise FeedError(f"{task} does not listen {timeout_s:g} s after it was started")
             time.sleep(_LOOK_S)  # there is no notification when a socket appears
 
 
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
     """Feed a partition to a node of this machine, and wait until it has consumed it. Returns what became of it.
 
-    Raises RunFailed with the node's traceback, Unfed if the node does not consume it in time or is lost, and Gone if
-    the run has ended.
+    Raises RunFailed with the node's traceback, FeedError if the node does not consume it in time or is lost, and Gone
+    if the run has ended.
     """
     _give_thread_back()
     with _turn(place.inlet(task)):
@@ -80,7 +80,7 @@ def infer(
 ) -> list[Any]:
     """Feed a partition to any free node of this machine. Returns one result for each item, in order.
 
-    On a machine without a node, it is passed on to the Dask workers at ``addresses``. Raises RunFailed or Unfed.
+    On a machine without a node, it is passed on to the Dask workers at ``addresses``. Raises RunFailed or FeedError.
     """
     rows = _listed(items)
     if not rows:
@@ -92,7 +92,7 @@ def infer(
         _give_thread_back()
         outcome, results = _feed(rows, number, place.inlet(task), task, queue, timeout_s, wants_results=True)
     if outcome is not FED:
-        raise Unfed(f"The partition {number} got no results: the program of {task} wants no more data")
+        raise FeedError(f"The partition {number} got no results: the program of {task} wants no more data")
     return results
 
 
@@ -132,7 +132,7 @@ def _feed(
         )
         # Later results would be taken for those of the next partition.
         words.leave(inlet, words.Standing("behind", text))
-        raise Unfed(text) from None
+        raise FeedError(text) from None
     except ConnectionError as error:
         if words.left(inlet, queue) is not None:
             return _ended(inlet, number, task, queue), []
@@ -146,13 +146,13 @@ def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
     if standing.state == "behind":
-        raise Unfed(f"The partition {number} was not fed after another one. {standing.text}")
+        raise FeedError(f"The partition {number} was not fed after another one. {standing.text}")
     return ENDED if standing.state == "ended" else DROPPED
 
 
-def _lost(inlet: Path) -> type[Unfed]:
+def _lost(inlet: Path) -> type[FeedError]:
     """Return the error for a node that has gone without a message: a run's directory is removed when it has ended."""
-    return Unfed if inlet.parent.parent.is_dir() else Gone
+    return FeedError if inlet.parent.parent.is_dir() else Gone
 
 
 def _too_few(results: int, items: int, number: int, task: str) -> str:
@@ -186,7 +186,7 @@ def _pieces(rows: list[Any], number: int) -> Iterator[words.Piece]:
 def _listed(items: Any) -> list[Any]:
     rows = list(items)
     if any(row is None for row in rows):
-        raise Unfed("An item of a feed must not be None, which is the end of the feed")
+        raise FeedError("An item of a feed must not be None, which is the end of the feed")
     return rows
 
 
@@ -202,7 +202,7 @@ def _elsewhere(
     from distributed import get_worker, worker_client
 
     if get_worker().address in addresses:
-        raise Unfed(f"The partition {number} could not be fed: the run has ended")
+        raise FeedError(f"The partition {number} could not be fed: the run has ended")
     with worker_client() as client:  # it secedes
         future = client.submit(
             infer, rows, number, place, tasks, addresses, queue, timeout_s, workers=list(addresses), pure=False

@@ -47,7 +47,7 @@ def cluster(no_process_left_by_module: None, tmp_path_factory: pytest.TempPathFa
     (library / "pynvml.py").write_text(NVML)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(library), os.environ.get("PYTHONPATH", "")])))
-        made = dtf.Cluster(jobs={"chief": 1, "worker": 1, "ps": 1}, name="towers")
+        made = dtf.Cluster(jobs={"chief": 1, "worker": 1, "ps": 1}, name="replicas")
     with made:
         yield made
     session().close()
@@ -79,7 +79,7 @@ def until_it_trains(run: dtf.Run) -> None:
     assert not info.state.is_final, info
 
 
-# -- towers --------------------------------------------------------------------------------------------------------
+# -- replicas --------------------------------------------------------------------------------------------------------
 
 
 def test_one_client_trains_on_the_devices_of_all_tasks(cluster: dtf.Cluster) -> None:
@@ -96,7 +96,7 @@ def test_one_client_trains_on_the_devices_of_all_tasks(cluster: dtf.Cluster) -> 
     assert run.info.strategy == "mirrored"
     assert [task.task for task in run.info.tasks] == ["chief:0", "worker:0"]
     assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
-    assert notes(run)["Towers: 2"].count("CPU:0") == 2
+    assert notes(run)["Replicas: 2"].count("CPU:0") == 2
     assert set(run.metrics["task"][run.metrics["metric"] == "loss"]) == {"chief:0"}
 
 
@@ -127,7 +127,7 @@ def test_a_run_stops_when_told_to_and_keeps_what_it_has_learnt(cluster: dtf.Clus
     assert not np.array_equal(model.get_weights()[0], before[0])
 
 
-def test_a_tower_that_dies_ends_the_run(cluster: dtf.Cluster) -> None:
+def test_a_replica_that_dies_ends_the_run(cluster: dtf.Cluster) -> None:
     run = cluster.fit(network(), *data(), epochs=100_000, strategy="mirrored", restart=False, wait=False)
     until_it_trains(run)
     client, server = (psutil.Process(task.pid) for task in run.info.tasks)

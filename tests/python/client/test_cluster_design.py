@@ -54,9 +54,9 @@ def test_tasks_run_where_they_were_drawn(cluster: dtf.Cluster) -> None:
     assert dtf.Design.parse(run.design.text).cluster == DESIGN.cluster
     info = cluster.info
     assert (info.name, info.jobs) == ("drawn", {"worker": 3, "ps": 1})
-    assert {seat.task: seat.host for seat in info.tasks} == DRAWN
+    assert {location.task: location.host for location in info.tasks} == DRAWN
     assert {host.name: host.drawn for host in info.hosts} == {FIRST: "node-a", SECOND: "node-b"}
-    assert [task.task for task in run.info.tasks] == [seat.task for seat in info.tasks]
+    assert [task.task for task in run.info.tasks] == [location.task for location in info.tasks]
 
 
 def test_a_run_of_some_of_the_tasks_has_them_there_too(cluster: dtf.Cluster) -> None:

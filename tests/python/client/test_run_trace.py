@@ -50,7 +50,7 @@ def test_a_training_is_traced_under_every_strategy(
     assert set(placement["device"]) == {cpu(task) for task in tasks}
     assert set(placement["task"]) == tasks
     products = placement[placement["op_type"].str.contains("MatMul")]
-    assert set(products["task"]) == {"worker:0", "worker:1"}  # forward and backward where the towers are
+    assert set(products["task"]) == {"worker:0", "worker:1"}  # forward and backward where the replicas are
     assert (placement["duration_us"] >= 0).all() and placement["start_us"].is_monotonic_increasing
     notes = [event.title for _, event in session().hub.events(run.id) if isinstance(event, Note)]
     assert notes.count("Steps 4 to 5 are traced") == 1

@@ -12,7 +12,7 @@ def test_warnings_are_told_as_they_come_and_remarks_are_not() -> None:
     fake = FakeRun()
     told: list[str] = []
     fake.start()
-    fake.give(Note(time=2.0, level="info", title="Towers: 2"))
+    fake.give(Note(time=2.0, level="info", title="Replicas: 2"))
     with warnings_told(fake.run, told.append):
         fake.give(Note(time=3.0, level="warning", title="Not the step", text="It differs.", task="worker:0"))
         fake.end()

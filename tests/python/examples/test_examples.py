@@ -85,8 +85,8 @@ def test_between_graph(run_example: Callable[[str], Ran]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.extended
-def test_towers(run_example: Callable[[str], Ran]) -> None:
-    script = run_example("towers.py")
+def test_in_graph_replicas(run_example: Callable[[str], Ran]) -> None:
+    script = run_example("in_graph.py")
     match = re.search(r"not seen: ([\d.]+)% right\n.*at most (\S+) apart", script.stdout)
     assert match is not None
     assert float(match[1]) > 90

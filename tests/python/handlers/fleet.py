@@ -60,7 +60,7 @@ class MemoryFleet:
         hosts = FieldInfo(name="hosts", title="Dask workers", type="integer", default=1, minimum=1, counts_hosts=True)
         return [
             KindInfo(kind="local", title="This machine", available=True, fields=[hosts]),
-            KindInfo(kind="moon", title="The moon", available=False, lacks="a rocket"),
+            KindInfo(kind="moon", title="The moon", available=False, missing="a rocket"),
         ]
 
     def preview(self, request: ClusterRequest) -> Preview:

@@ -142,7 +142,7 @@ class TestPolicy:
 
 
 async def test_all_kinds_are_offered_with_what_they_lack(fleet: MemoryFleet, api: Api) -> None:
-    assert [(kind["kind"], kind["lacks"]) for kind in await api("GET", "kinds")] == [
+    assert [(kind["kind"], kind["missing"]) for kind in await api("GET", "kinds")] == [
         ("local", ""),
         ("moon", "a rocket"),
     ]

@@ -33,7 +33,9 @@ WHOLE_BATCH = "It compares the examples of a batch, and a task sees its share on
 SCALING = "Losses are not scaled under parameter servers: `mixed_bfloat16` needs no scaling."
 STATE = "State of every example goes on with the next batch: one task has to train it, or a pipeline."
 OUTPUTS = "Keras's history has the loss of one of several outputs as a mean over batches, here it is one over examples."
-ASSIGNED = "A tower that reads what it has assigned to a weight that is not trained has the new value in the next step."
+ASSIGNED = (
+    "A replica that reads what it has assigned to a weight that is not trained has the new value in the next step."
+)
 ONE_OPTIMIZER = "The servers apply one optimizer, to all that is trained."
 TOGETHER = "It computes with all variables together, which one ps task has to hold; three workers have two here."
 BY_ROUNDING = "Half precision rounds what is computed; the order of sums decides what is rounded."

@@ -42,14 +42,14 @@ def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[st
     """What so many tasks make of them."""
     servers = SERVERS.get(strategy, {}).get(tasks, 0)
     fewest = tasks == min(TASKS_COUNTED)
-    towers = tasks if strategy == "mirrored" else 0
-    if towers:
+    replicas = tasks if strategy == "mirrored" else 0
+    if replicas:
         tasks = 1
 
     def train(trial: Trial, ctx: FakeContext) -> Any:
         optimize_graphs(fewest and trial.kind == "models")
-        if towers:
-            _divide_cpu(towers)
+        if replicas:
+            _divide_cpu(replicas)
         return _distributed(trial, ctx, strategy, tasks, as_usual=fewest)
 
     found = _run(trials, tasks, servers, train)
@@ -197,7 +197,7 @@ def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, a
 
 
 def _divide_cpu(count: int) -> None:
-    """Towers stand on devices of one process: a model that was made before the tasks were connected is of no use."""
+    """Replicas stand on devices of one process: a model that was made before the tasks were connected is of no use."""
     import tensorflow as tf
 
     (cpu,) = tf.config.list_physical_devices("CPU")

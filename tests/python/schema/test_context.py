@@ -20,6 +20,8 @@ def _is_one(ctx: Context) -> dtf.Context:
 def test_it_is_public() -> None:
     assert "Context" in dtf.__all__
     assert {"job_name", "rank", "size", "report", "should_stop", "checkpoint_dir", "feed", "restore"} <= set(MEMBERS)
+    reports = {name for name in vars(Context) if name.startswith("report")}
+    assert reports <= set(MEMBERS)
 
 
 @pytest.mark.parametrize("name", MEMBERS)

@@ -22,12 +22,12 @@ def test_a_strategy_is_itself_or_its_name(name: str, strategy: Any) -> None:
 
 
 def test_other_names_are_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match=r'"mirrored" \(dtf.InGraph\) or dtf.Pipeline\(placement\), got \'tower\''):
-        parse_strategy("tower")
+    with pytest.raises(InvalidInput, match=r'"mirrored" \(dtf.InGraph\) or dtf.Pipeline\(placement\), got \'replica\''):
+        parse_strategy("replica")
 
 
 @pytest.mark.parametrize("devices", ["GPU:0", ("GPU:0", "GPU:0"), ("",), (0, 1), None])
-def test_towers_stand_on_devices_each_named_once(devices: Any) -> None:
+def test_replicas_stand_on_devices_each_named_once(devices: Any) -> None:
     with pytest.raises(InvalidInput, match="different device strings") as raised:
         InGraph(devices=devices)
     assert raised.value.field == "strategy.devices"

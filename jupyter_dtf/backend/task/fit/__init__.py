@@ -9,6 +9,6 @@ from .job import FitJob
 
 def run(job: FitJob, ctx: Any) -> Any:
     """Train ``job`` as one of ``ctx.size`` tasks. Return a FitResult on the chief, None on the other tasks."""
-    from .strategies import room_of
+    from .strategies import implementation_of
 
-    return room_of(job.strategy).train(job, ctx)
+    return implementation_of(job.strategy).train(job, ctx)

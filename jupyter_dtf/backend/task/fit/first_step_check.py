@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from ....errors import Unavailable
 from ..model.model_state import seed_states
 from .gradient_sync import optimizers_of
 from .job import FitJob
@@ -153,6 +154,8 @@ class Guard:
         after = [np.array(v.numpy()) for v in self._variables]
         try:
             batches = self._first_batches(steps)
+            if len(batches) < steps:  # fewer steps would give other weights
+                raise Unavailable(f"of its {steps} batches, {len(batches)} are kept")
             self._assign(before)
             if not self._is_cheap(batches):
                 return

@@ -9,7 +9,7 @@ from typing import Any
 from ....schema.checkpoint import Checkpoint
 from ....schema.strategy import AllReduce, Strategy
 from ..model.keras_io import PackedModel
-from ..model.model_state import MoreState
+from ..model.model_state import ExtraState
 from ..model.questions import Question
 from .sources.base import BatchSource
 
@@ -109,7 +109,7 @@ class FitResult:
     """With parameter servers, by task, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
     ``repeated`` (received twice, applied once).
     """
-    more: MoreState = field(default_factory=MoreState)
+    more: ExtraState = field(default_factory=ExtraState)
     """The model's state besides its weights."""
     question: Question | None = None
     """An input that the model was called with at the end, and its output."""

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 
 class Shares(Protocol):
-    """The division of a batch among tasks or towers, as seen by one of them while a step is traced."""
+    """The division of a batch among tasks or replicas, as seen by one of them while a step is traced."""
 
     @property
     def examples(self) -> Any:

@@ -19,34 +19,34 @@ from .job import FitJob
 
 
 @dataclass(frozen=True)
-class Room:
+class Implementation:
     """A strategy's implementation. ``train(job, ctx)`` returns a FitResult on the chief, None on the other tasks."""
 
     train: Callable[[FitJob, Any], Any]
     checks: Checks
 
 
-def _rooms() -> Iterator[tuple[type[Any], Room]]:
+def _implementations() -> Iterator[tuple[type[Any], Implementation]]:
     for found in iter_modules([str(Path(__file__).parent)]):
         if found.ispkg:
-            room = import_module(f".{found.name}", __package__)
-            if hasattr(room, "STRATEGY"):  # other subpackages are common to all strategies
-                yield room.STRATEGY, Room(room.train, room.CHECKS)
+            package = import_module(f".{found.name}", __package__)
+            if hasattr(package, "STRATEGY"):  # other subpackages are common to all strategies
+                yield package.STRATEGY, Implementation(package.train, package.CHECKS)
 
 
-ROOMS: dict[type[Any], Room] = dict(_rooms())
+IMPLEMENTATIONS: dict[type[Any], Implementation] = dict(_implementations())
 
 
-def room_of(strategy: Strategy) -> Room:
+def implementation_of(strategy: Strategy) -> Implementation:
     """Return the implementation of a strategy."""
-    return ROOMS[type(strategy)]
+    return IMPLEMENTATIONS[type(strategy)]
 
 
 def validate(asked: Asked, model: Any = None) -> None:
     """Validate as ``Checks.validate`` of the requested strategy."""
-    room_of(asked.strategy).checks.validate(asked, model)
+    implementation_of(asked.strategy).checks.validate(asked, model)
 
 
 def refusals(asked: Asked, model: Any) -> list[InvalidInput]:
     """Return the result of ``Checks.refusals`` of the requested strategy."""
-    return room_of(asked.strategy).checks.refusals(asked, model)
+    return implementation_of(asked.strategy).checks.refusals(asked, model)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ....errors import InvalidInput
 from .custom_objects import CustomObjects, names_known
-from .model_state import OTHER_WAY, MoreState, exclude_from_decay, give_more, give_own, set_trainable, take_more
+from .model_state import OTHER_WAY, ExtraState, exclude_from_decay, give_more, give_own, set_trainable, take_more
 from .patched import patched
 
 
@@ -32,7 +32,7 @@ class PackedModel:
     """Arrays in the order of ``model.weights``; empty if the model is not built."""
     optimizer: list[Any] = field(default_factory=list)
     """Arrays in the order of ``model.optimizer.variables``; empty if the optimizer is not built."""
-    more: MoreState = field(default_factory=MoreState)
+    more: ExtraState = field(default_factory=ExtraState)
     built: bool = False
     policies: list[str] = field(default_factory=list)
     """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
@@ -41,7 +41,7 @@ class PackedModel:
 
     def without_state(self) -> PackedModel:
         """Return the same model without weights, which its initializers will create."""
-        more = MoreState(own=self.more.own, layers=self.more.layers)
+        more = ExtraState(own=self.more.own, layers=self.more.layers)
         return PackedModel(
             self.description, more=more, built=self.built, policies=self.policies, compiled=self.compiled
         )
@@ -291,7 +291,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         yield
 
 
-def _compile(model: Any, config: dict[str, Any], more: MoreState) -> None:
+def _compile(model: Any, config: dict[str, Any], more: ExtraState) -> None:
     import keras
 
     if type(model).compile_from_config is not keras.Model.compile_from_config:

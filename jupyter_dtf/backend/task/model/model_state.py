@@ -37,7 +37,7 @@ class Own:
 
 
 @dataclass
-class MoreState:
+class ExtraState:
     """A model's state apart from its weights and the optimizer's variables."""
 
     seeds: list[Any] = field(default_factory=list)
@@ -62,11 +62,11 @@ class MoreState:
     """The pattern of the names passed to it."""
 
 
-def take_more(model: Any) -> MoreState:
+def take_more(model: Any) -> ExtraState:
     """Return a model's other state. Raises whatever the user's ``save_own_variables`` raises."""
     layers = model._flatten_layers()
     optimizer = getattr(model, "optimizer", None)
-    more = MoreState(
+    more = ExtraState(
         seeds=[variable.numpy() for variable in seed_states(model)],
         metrics=[variable.numpy() for variable in model.metrics_variables],
         own={number: own for number, layer in enumerate(layers) if (own := _own(layer)) is not None},
@@ -84,7 +84,7 @@ def take_more(model: Any) -> MoreState:
     return more
 
 
-def give_own(model: Any, more: MoreState) -> None:
+def give_own(model: Any, more: ExtraState) -> None:
     """Restore what layers write themselves, skipping layers that do not exist yet."""
     layers = model._flatten_layers()
     for number, own in more.own.items():
@@ -92,7 +92,7 @@ def give_own(model: Any, more: MoreState) -> None:
             _give(layers[number], own)
 
 
-def give_more(model: Any, more: MoreState) -> None:
+def give_more(model: Any, more: ExtraState) -> None:
     """Restore the rest in a model with all its weights. Raises InvalidInput if it has other layers."""
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
@@ -107,7 +107,7 @@ def give_more(model: Any, more: MoreState) -> None:
         _compute_anew(layer)
 
 
-def set_trainable(model: Any, more: MoreState) -> None:
+def set_trainable(model: Any, more: ExtraState) -> None:
     """Restore what is trainable. Does nothing if the model is not built yet."""
     layers, weights = model._flatten_layers(), model.weights
     if len(layers) == len(more.trainable_layers):
@@ -152,7 +152,7 @@ def is_seed(variable: Any) -> bool:
     return bool(variable.name == "seed_generator_state")
 
 
-def exclude_from_decay(model: Any, more: MoreState) -> None:
+def exclude_from_decay(model: Any, more: ExtraState) -> None:
     """Restore which weights the optimizer excludes from weight decay, if they exist."""
     weights = model.weights
     if (more.not_decayed or more.not_decayed_names) and max(more.not_decayed, default=-1) < len(weights):
@@ -164,7 +164,7 @@ def exclude_from_decay(model: Any, more: MoreState) -> None:
         inner._exclude_from_weight_decay_cache = {}
 
 
-def _take_exclusions(more: MoreState, optimizer: Any, weights: list[Any]) -> None:
+def _take_exclusions(more: ExtraState, optimizer: Any, weights: list[Any]) -> None:
     inner = _inner(optimizer)
     keys = getattr(inner, "_exclude_from_weight_decay", ())
     more.not_decayed = [number for number, weight in enumerate(weights) if inner._var_key(weight) in keys]

@@ -67,7 +67,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
           {!info && <option value={cluster.kind}>{cluster.kind}</option>}
           {kinds.map(kind => (
             <option key={kind.kind} value={kind.kind} disabled={!kind.available && kind.kind !== cluster.kind}>
-              {kind.available ? kind.title : trans.__('%1 (needs %2)', kind.title, kind.lacks)}
+              {kind.available ? kind.title : trans.__('%1 (needs %2)', kind.title, kind.missing)}
             </option>
           ))}
         </select>

@@ -93,11 +93,11 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     trans
   });
 
-  const seats = new Map(live?.state === 'running' ? live.tasks.map(seat => [seat.task, seat]) : []);
+  const locations = new Map(live?.state === 'running' ? live.tasks.map(location => [location.task, location]) : []);
   const went = (task: DesignTask) => {
-    const seat = task.isDrawn ? undefined : seats.get(task.task);
-    const device = seat?.gpus[0] === undefined ? 'CPU' : `GPU:${seat.gpus[0]}`;
-    return seat ? `${seat.host} ${device}` : '';
+    const location = task.isDrawn ? undefined : locations.get(task.task);
+    const device = location?.gpus[0] === undefined ? 'CPU' : `GPU:${location.gpus[0]}`;
+    return location ? `${location.host} ${device}` : '';
   };
 
   const chip = (task: DesignTask) => (

@@ -14,7 +14,7 @@ from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.driver import Driver
 from jupyter_dtf.backend.cluster.preemption import Preemption
-from jupyter_dtf.backend.cluster.program_transfer import Parcel
+from jupyter_dtf.backend.cluster.program_transfer import ProgramTransfer
 from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
 from jupyter_dtf.backend.planning.launch_plan import HostLayout
 from jupyter_dtf.backend.planning.task_defaults import TaskDefaults
@@ -187,7 +187,7 @@ class Cluster:
 
 async def begun(restart: Restart, kind: str = "program", *, rejoins: bool = False, goes_on: bool = False) -> Cluster:
     cluster = Cluster(restart, kind, rejoins=rejoins, goes_on=goes_on)
-    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     await cluster.until(RunState.RUNNING)
     return cluster
 
@@ -261,7 +261,7 @@ async def test_a_gang_that_is_being_started_leaves_a_host_that_is_to_go(monkeypa
             await leaves(cluster, B)
 
     monkeypatch.setattr(cluster, "before", leaves_once)
-    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "restarting", "running", "succeeded"]
     assert {task.host for task in cluster.run.info.tasks} == {"a"}
@@ -321,7 +321,7 @@ async def test_a_host_that_dies_while_the_first_gang_starts_is_a_loss(
             raise error
 
     monkeypatch.setattr(cluster, "before", dies)
-    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert cluster.states == ["launching", "restarting", "running", "succeeded"]
     assert "worker:1 failed: its host b went away" in cluster.notes
@@ -334,7 +334,7 @@ async def test_a_first_gang_that_cannot_start_though_nobody_died_fails_at_once(
     monkeypatch.setattr(driving, "LOSS_S", 0.01)
     cluster = Cluster(Restart())
     cluster.broken = {B}
-    cluster.driver.begin(cluster.run, Parcel(b"program"))
+    cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     info = await cluster.end()
     assert (info.state, cluster.run.attempt) == (RunState.FAILED, 0)
     assert info.message.startswith("All tasks of a run start or none does. Could not start worker:1 on host b: no room")

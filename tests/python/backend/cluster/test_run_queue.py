@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_dtf.backend.cluster import restarts as restarting
 from jupyter_dtf.backend.cluster.restarts import Restarts
-from jupyter_dtf.backend.cluster.run_queue import Room
+from jupyter_dtf.backend.cluster.run_queue import RunQueue
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.trial_places import places_of
 from jupyter_dtf.errors import Unavailable
@@ -56,42 +56,42 @@ async def has_settled(*waiting: asyncio.Task[Any]) -> list[bool]:
 
 
 async def test_one_that_needs_more_is_not_passed_by_those_that_need_less() -> None:
-    room = Room(Places())  # type: ignore[arg-type]
+    queue = RunQueue(Places())  # type: ignore[arg-type]
     first, large, small = trial("first"), trial("large", 2), trial("small")
-    assert len(await room.acquire(first)) == 1
-    waiting = [asyncio.create_task(room.acquire(each)) for each in (large, small)]
+    assert len(await queue.acquire(first)) == 1
+    waiting = [asyncio.create_task(queue.acquire(each)) for each in (large, small)]
     assert await has_settled(*waiting) == [False, False]
-    await room.leave(first)
+    await queue.leave(first)
     assert await has_settled(*waiting) == [True, False]
-    await room.leave(large)
+    await queue.leave(large)
     assert await has_settled(*waiting) == [True, True]
 
 
 async def test_one_that_begins_again_has_the_next_place() -> None:
-    room = Room(Places())  # type: ignore[arg-type]
+    queue = RunQueue(Places())  # type: ignore[arg-type]
     again, other, third = trial("again"), trial("other"), trial("third")
-    await room.acquire(again)
-    await room.acquire(other)
-    later = asyncio.create_task(room.acquire(third))
+    await queue.acquire(again)
+    await queue.acquire(other)
+    later = asyncio.create_task(queue.acquire(third))
     assert await has_settled(later) == [False]
     again.request.places = 2
-    assert not room.again(again)  # it has given its own back
-    await room._assignment.wake()
+    assert not queue.again(again)  # it has given its own back
+    await queue._assignment.wake()
     assert await has_settled(later) == [False]
-    await room.leave(other)
+    await queue.leave(other)
     assert await has_settled(later) == [False]
-    assert room.again(again)
-    await room.leave(again)
+    assert queue.again(again)
+    await queue.leave(again)
     assert await has_settled(later) == [True]
 
 
 async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
-    room = Room(Places())  # type: ignore[arg-type]
+    queue = RunQueue(Places())  # type: ignore[arg-type]
     first = trial("first")
-    await room.acquire(first)
-    waiting = [asyncio.create_task(room.acquire(each)) for each in (trial("too large", 3), trial("small"))]
+    await queue.acquire(first)
+    waiting = [asyncio.create_task(queue.acquire(each)) for each in (trial("too large", 3), trial("small"))]
     assert await has_settled(*waiting) == [False, False]
-    await room.leave(first)
+    await queue.leave(first)
     assert await has_settled(*waiting) == [True, True]
     with pytest.raises(Unavailable, match="A trial needs 3 places on one host"):
         waiting[0].result()
@@ -100,30 +100,30 @@ async def test_one_that_never_fits_is_refused_and_holds_nobody_up() -> None:
 
 async def test_places_are_counted_anew_when_hosts_have_come_or_gone() -> None:
     assignment = Places()
-    room = Room(assignment)  # type: ignore[arg-type]
+    queue = RunQueue(assignment)  # type: ignore[arg-type]
     first, second, third = trial("first"), trial("second"), trial("third")
-    await room.acquire(first)
+    await queue.acquire(first)
     assignment._places = list(assignment._places)
-    await room.acquire(second)
-    later = asyncio.create_task(room.acquire(third))
+    await queue.acquire(second)
+    later = asyncio.create_task(queue.acquire(third))
     assert await has_settled(later) == [False]
     assignment._places = assignment._places[:1]  # of two places that were taken one is not there any more
-    await room.leave(first)
+    await queue.leave(first)
     assert await has_settled(later) == [False]
-    await room.leave(second)
+    await queue.leave(second)
     assert await has_settled(later) == [True]
 
 
 async def test_shares_of_other_sizes_leave_whole_places() -> None:
     """A third of one place is not given back to the other, of which a half is taken."""
-    room = Room(Places())  # type: ignore[arg-type]
+    queue = RunQueue(Places())  # type: ignore[arg-type]
     shared = [trial("half", shares=2), *(trial(f"third {number}", shares=3) for number in range(3))]
     for each in shared:
-        assert len(await room.acquire(each)) == 1
+        assert len(await queue.acquire(each)) == 1
     for each in shared:
-        await room.leave(each)
-    assert len(await room.acquire(trial("half again", shares=2))) == 1
-    whole = asyncio.create_task(room.acquire(trial("whole")))
+        await queue.leave(each)
+    assert len(await queue.acquire(trial("half again", shares=2))) == 1
+    whole = asyncio.create_task(queue.acquire(trial("whole")))
     assert await has_settled(whole) == [True]
     assert len(whole.result()) == 1
 
@@ -131,16 +131,16 @@ async def test_shares_of_other_sizes_leave_whole_places() -> None:
 async def test_one_of_shares_that_begins_again_waits_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would not fit if each of its tasks needed a place."""
     assignment = Places()
-    room = Room(assignment)  # type: ignore[arg-type]
+    queue = RunQueue(assignment)  # type: ignore[arg-type]
     others, again = [trial("one"), trial("two")], trial("again", shares=2, tasks=4)
     for each in others:
-        await room.acquire(each)
+        await queue.acquire(each)
     nobody: Any = None
     monkeypatch.setattr(restarting, "HOSTS_S", 0.0)  # whether it would ever fit is asked at once
-    restarts = Restarts(nobody, assignment, nobody, nobody, nobody, room=room)  # type: ignore[arg-type]
+    restarts = Restarts(nobody, assignment, nobody, nobody, nobody, queue=queue)  # type: ignore[arg-type]
     seats = asyncio.create_task(restarts.places_again(again))
     assert await has_settled(seats) == [False]
     for each in others:
-        await room.leave(each)
+        await queue.leave(each)
     assert await has_settled(seats) == [True]
     assert [task.task for task in seats.result()] == [f"worker:{index}" for index in range(4)]

@@ -120,16 +120,16 @@ def test_a_machine_without_a_gpu_is_told_at_the_field(monkeypatch: pytest.Monkey
 )
 def test_what_cannot_be_is_told_at_its_field(given: dict[str, Any], field: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message) as caught:
-        CudaKind().promised(options(**given))
+        CudaKind().expected_hosts(options(**given))
     assert caught.value.field == f"options.{field}"
 
 
 def test_tasks_share_a_gpu_by_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told_by_driver = _driver(tmp_path)
     monkeypatch.setattr("jupyter_dtf.backend.kinds.cuda.read_gpus", lambda: told_by_driver)
-    assert CudaKind().promised(options())[0].gpus == [0]
+    assert CudaKind().expected_hosts(options())[0].gpus == [0]
     with pytest.raises(InvalidInput, match=r"`tasks_per_gpu` must be 1 for GPU 0, .* \(pip install nvidia-ml-py\)"):
-        CudaKind().promised(options(tasks_per_gpu=2))
+        CudaKind().expected_hosts(options(tasks_per_gpu=2))
 
 
 def _driver(directory: Path) -> list[Any]:

@@ -58,13 +58,13 @@ class TestKindsThatCannotBeUsed:
         assert kinds["local"].available
         assert kinds["nannies"].available
         assert not kinds["moved"].available
-        assert "dask-nannies offers it and cannot be used: AttributeError: " in kinds["moved"].lacks
+        assert "dask-nannies offers it and cannot be used: AttributeError: " in kinds["moved"].missing
         with pytest.raises(Unavailable, match="A cluster of kind moved cannot start here: dask-nannies offers it"):
             registry.find_kind("moved")
 
     def test_a_kind_under_another_name(self) -> None:
         (info,) = (info for info in registry.describe_kinds() if info.kind == "other-name")
-        assert "a kind must have the name of its entry point, 'other-name', got 'nannies'" in info.lacks
+        assert "a kind must have the name of its entry point, 'other-name', got 'nannies'" in info.missing
 
 
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("published_models.json")
 
 
 def alexnet() -> Any:
-    """One tower, 224 x 224, as in ``tf_cnn_benchmarks`` (after Krizhevsky 2014, arXiv:1404.5997)."""
+    """One replica, 224 x 224, as in ``tf_cnn_benchmarks`` (after Krizhevsky 2014, arXiv:1404.5997)."""
     import keras
 
     conv = keras.layers.Conv2D

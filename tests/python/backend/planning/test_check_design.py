@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jupyter_dtf.backend.planning.check_design import as_drawn, check, place, request_of
 from jupyter_dtf.backend.planning.design_problems import Looked, of_training
 from jupyter_dtf.errors import InvalidInput
-from jupyter_dtf.schema.api import ClusterInfo, ClusterState, TaskSeat
+from jupyter_dtf.schema.api import ClusterInfo, ClusterState, TaskLocation
 from jupyter_dtf.schema.design import ClusterDesign, Design, ModelDesign, RunSettings
 from jupyter_dtf.schema.graph import Edge, Layer, LayerGraph, Refusal
 from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
@@ -29,8 +29,8 @@ def cpu(index: int, job: str = "worker") -> str:
     return f"/job:{job}/task:{index}/device:CPU:0"
 
 
-def problems(design: Design, promised: list[HostDesign] | None = None) -> list[tuple[str, str, str]]:
-    return [(problem.level, problem.field, problem.message) for problem in check(design, promised or []).problems]
+def problems(design: Design, expected_hosts: list[HostDesign] | None = None) -> list[tuple[str, str, str]]:
+    return [(problem.level, problem.field, problem.message) for problem in check(design, expected_hosts or []).problems]
 
 
 def changed(path: str, value: Any) -> Design:
@@ -276,8 +276,8 @@ def test_gpus_of_a_kind_that_are_not_known_are_believed() -> None:
     gpu = "/job:worker/task:0/device:GPU:0"
     design = Design(model=chain("a", "b"), placement=Placement(devices={"a": gpu, "b": cpu(1)}))
     assert [text for level, _, text in problems(design) if level == "error"] == []
-    promised = [HostDesign(name="0", cpus=2)]
-    (message,) = [text for level, _, text in problems(design, promised) if level == "error"]
+    expected_hosts = [HostDesign(name="0", cpus=2)]
+    (message,) = [text for level, _, text in problems(design, expected_hosts) if level == "error"]
     assert message == f"The device must be one of worker:0's, {cpu(0)}, got {gpu!r}"
 
 
@@ -342,8 +342,8 @@ class TestCluster:
                 HostInfo(name="1", address="tls://a:2", threads=8, memory_bytes=32 * GIB),
             ],
             tasks=[
-                TaskSeat(task="worker:0", host="0", gpus=[0], memory_bytes=GIB),
-                TaskSeat(task="ps:0", host="1"),
+                TaskLocation(task="worker:0", host="0", gpus=[0], memory_bytes=GIB),
+                TaskLocation(task="ps:0", host="1"),
             ],
         )
         drawn = as_drawn(info)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_dtf.backend.planning import host_findings
-from jupyter_dtf.schema.checkup import ERROR, OK, WARNING, Room
+from jupyter_dtf.schema.checkup import ERROR, OK, WARNING, FreeSpace
 
 GIB = 1 << 30
 
@@ -15,7 +15,7 @@ GIB = 1 << 30
     [("/tmp", 10 * GIB, OK), ("/tmp", GIB >> 3, WARNING), ("/dev/shm", GIB >> 4, OK), ("/dev/shm", 9, ERROR)],
 )
 def test_a_disk_with_little_room(path: str, free: int, level: str) -> None:
-    (found,) = host_findings.of_rooms([Room("runs", path, free, 20 * GIB, "move it")])
+    (found,) = host_findings.of_free_space([FreeSpace("runs", path, free, 20 * GIB, "move it")])
     assert found.level == level
     assert ("Free some room, or move it" in found.text) is (level != OK)
 

@@ -19,7 +19,7 @@ from jupyter_dtf.backend.planning.launch_plan import (
     without_gpu,
 )
 from jupyter_dtf.errors import GangIncomplete, Unavailable
-from jupyter_dtf.schema.api import TaskSeat
+from jupyter_dtf.schema.api import TaskLocation
 from jupyter_dtf.schema.hosts import HostDesign, TaskPlace
 from jupyter_dtf.schema.machines import GpuInfo, HostInfo
 
@@ -97,7 +97,7 @@ GPUS = (Gpu("GPU-0", 16 << 30), Gpu("GPU-1", 16 << 30))
 def seats(*places: TaskPlace, gpus: tuple[Gpu, ...] = GPUS, **jobs: int) -> dict[str, tuple[str, list[int]]]:
     hosts = [HostSlot("tls://a:1", "a", "alpha", 4, gpus), TWO, FAR]
     planned = plan(jobs, hosts, layout=HostLayout(NAMED, places))
-    return {seat.task: (seat.host, seat.gpus) for seat in (task.seat for task in planned)}
+    return {location.task: (location.host, location.gpus) for location in (task.location for task in planned)}
 
 
 def test_tasks_are_where_they_were_put() -> None:
@@ -123,7 +123,7 @@ def test_the_others_go_where_there_is_room_on_what_nobody_was_put_on() -> None:
     alone = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
     first = TaskPlace(job="worker", index=1, host="a", device="GPU:0")
     both = plan({"worker": 2}, [alone], layout=HostLayout(NAMED[:1], [first]))
-    assert [task.seat.gpus for task in both] == [[1], [0]]
+    assert [task.location.gpus for task in both] == [[1], [0]]
     on_cpu = TaskPlace(job="worker", index=0, host="a")
     assert seats(on_cpu, worker=1) == {"worker:0": ("a", [])}
     assert seats(TaskPlace(job="ps", index=7, host="a"), worker=1) == {"worker:0": ("a", [0, 1])}  # scaled down since
@@ -134,16 +134,16 @@ def test_a_cap_is_kept() -> None:
     host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
     (task,) = plan({"worker": 1}, [host], layout=HostLayout(NAMED[:1], [put]))
     assert (task.gpus.gpus, task.gpus.memory_bytes) == (("GPU-1",), 4 << 30)
-    assert task.seat == TaskSeat(task="worker:0", host="a", gpus=[1], memory_bytes=4 << 30)
+    assert task.location == TaskLocation(task="worker:0", host="a", gpus=[1], memory_bytes=4 << 30)
 
 
 def test_a_run_that_asks_for_gpus_gets_them_whatever_was_drawn() -> None:
     put = TaskPlace(job="worker", index=0, host="a", device="CPU")
     host = HostSlot("tls://a:1", "a", "alpha", 4, GPUS)
     layout = HostLayout(NAMED[:1], [put])
-    assert plan({"worker": 1}, [host], gpus=GpuRequest(per_task=2), layout=layout)[0].seat.gpus == [0, 1]
+    assert plan({"worker": 1}, [host], gpus=GpuRequest(per_task=2), layout=layout)[0].location.gpus == [0, 1]
     (task,) = plan({"worker": 1}, [host], layout=layout)
-    assert task.seat.gpus == [] and without_gpu([task]) == ""
+    assert task.location.gpus == [] and without_gpu([task]) == ""
 
 
 def test_what_was_drawn_and_is_not_there_is_named() -> None:

@@ -504,11 +504,11 @@ def a_rate_that_is_a_function() -> Any:
 @traveller
 def shared_layers_and_nested_models() -> Any:
     shared = layers.Dense(3, activation=scaled_activation(1.5))
-    tower = keras.Sequential([shared, layers.Dense(3)], name="tower")
+    replica = keras.Sequential([shared, layers.Dense(3)], name="replica")
     other = keras.Sequential([shared, layers.Dense(3)], name="other")
     again = layers.Dense(4)
     a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
-    joined = layers.Concatenate()([tower(again(a)), tower(b), other(again(again(b)))])
+    joined = layers.Concatenate()([replica(again(a)), replica(b), other(again(again(b)))])
     model = keras.Model({"a": a, "b": b}, layers.Bidirectional(layers.GRU(2))(layers.Reshape((3, 3))(joined)))
     model.compile("sgd", keras.losses.Huber(0.3), metrics=["mae"])
     return model, {"a": X, "b": X * 2}, np.concatenate([Y, Y], 1)

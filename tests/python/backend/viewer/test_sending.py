@@ -18,11 +18,11 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.cluster import program_transfer
 from jupyter_dtf.backend.cluster.active_run import Run
 from jupyter_dtf.backend.cluster.controller import Controller
-from jupyter_dtf.backend.cluster.program_transfer import Parcel
+from jupyter_dtf.backend.cluster.program_transfer import ProgramTransfer
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
 from jupyter_dtf.backend.cluster.task_assignment import TaskAssignment
 from jupyter_dtf.backend.machine import paths, shared_directory
-from jupyter_dtf.backend.machine.shared_directory import MeetingPlace, answer, read_word
+from jupyter_dtf.backend.machine.shared_directory import SharedDirectory, answer, read_word
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.backend.viewer.sending import SENT_APART_BYTES, Sending
@@ -210,7 +210,7 @@ def test_what_is_no_program_is_refused(
 
 
 def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:
-    box = Parcel.to_come(10, lambda: tmp_path / "memory", lambda: tmp_path / "disk")
+    box = ProgramTransfer.to_come(10, lambda: tmp_path / "memory", lambda: tmp_path / "disk")
     directory = box.places[-1]
     os.write(shared_directory.create(directory), b"short")
     with pytest.raises(Unavailable, match="must be a file of 10 bytes, got one of 5"):
@@ -221,7 +221,7 @@ def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:
 
 
 def test_only_who_sees_a_place_knows_its_word(tmp_path: Path) -> None:
-    place = MeetingPlace(tmp_path)
+    place = SharedDirectory(tmp_path)
     assert place.is_seen_by(read_word(place.directory))
     assert not place.is_seen_by("")
     assert answer("", "challenge") == ""
@@ -231,7 +231,7 @@ def test_only_who_sees_a_place_knows_its_word(tmp_path: Path) -> None:
 
 
 def test_a_file_that_somebody_has_put_there_is_not_written_over(tmp_path: Path) -> None:
-    place = MeetingPlace(tmp_path)
+    place = SharedDirectory(tmp_path)
     place.program.symlink_to(tmp_path / "other")
     with pytest.raises(FileExistsError):
         shared_directory.create(place.directory)
@@ -239,10 +239,10 @@ def test_a_file_that_somebody_has_put_there_is_not_written_over(tmp_path: Path) 
 
 def test_memory_is_used_only_where_there_is_plenty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, disk = private_files.make_dir(tmp_path / "memory"), private_files.make_dir(tmp_path / "disk")
-    both = Parcel.to_come(1000, lambda: memory, lambda: disk)
+    both = ProgramTransfer.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in both.places] == [memory, disk]
     monkeypatch.setattr(program_transfer, "_left_of_limit", lambda: 1999)  # a container's
-    tight = Parcel.to_come(1000, lambda: memory, lambda: disk)
+    tight = ProgramTransfer.to_come(1000, lambda: memory, lambda: disk)
     assert [Path(place).parent for place in tight.places] == [disk]
     for each in (both, tight):
         each.remove()
@@ -253,7 +253,7 @@ class OtherHost:
     """A host that sees its own files alone, or also those of others."""
 
     def __init__(self, root: Path, sees: list[str]) -> None:
-        self.place = MeetingPlace(root)
+        self.place = SharedDirectory(root)
         self.sees = sees
         self.pieces: list[int] = []
 
@@ -268,7 +268,7 @@ class OtherHost:
 
 def test_hosts_elsewhere_are_sent_it_once_for_each_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_transfer, "CHUNK_BYTES", 4)
-    box = Parcel.to_come(10, lambda: tmp_path, lambda: tmp_path)
+    box = ProgramTransfer.to_come(10, lambda: tmp_path, lambda: tmp_path)
     program = Path(box.places[0])
     os.write(shared_directory.create(program), b"0123456789")
     box._check(0, read_word(program))

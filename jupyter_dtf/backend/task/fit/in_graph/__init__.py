@@ -1,4 +1,4 @@
-"""``dtf.InGraph``: one client, one tower of the model per device, and their mean gradient applied once."""
+"""``dtf.InGraph``: one client, one replica of the model per device, and their mean gradient applied once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 from .....schema.strategy import InGraph
 from ..job import FitJob, FitResult
-from .checks import TowerChecks
+from .checks import InGraphChecks
 
 STRATEGY = InGraph
-CHECKS = TowerChecks()
+CHECKS = InGraphChecks()
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:

@@ -1,4 +1,4 @@
-"""The checks of towers."""
+"""The checks of replicas."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .....schema.strategy import InGraph
 from .. import limits
 from ..checks import Asked, Check, Checks
 from ..job import FitJob
-from .tower_names import check_devices
+from .replica_names import check_devices
 
 
-class TowerChecks(Checks):
-    """The checks for each device having a tower and a share of the batch."""
+class InGraphChecks(Checks):
+    """The checks for each device having a replica and a share of the batch."""
 
     def sharing(self, asked: Asked) -> int | None:
         assert isinstance(asked.strategy, InGraph)

@@ -1,10 +1,10 @@
-"""Running one function once per tower, in lockstep.
+"""Running one function once per replica, in lockstep.
 
 A training step computes, meets and continues: after ``optimizer.apply``, it needs the variables changed by the mean
-gradient of all towers. So each tower's part runs in a thread of its own up to a meeting, where it waits for all others;
-the caller's thread then merges their values, and they continue with the result. Only one of the threads runs at a time,
-in the order of the towers, so operations are created in the same order every time. (``tf.distribute`` runs its replicas
-in the same way.)
+gradient of all replicas. So each replica's part runs in a thread of its own up to a meeting, where it waits for all
+others; the caller's thread then merges their values, and they continue with the result. Only one of the threads runs at
+a time, in the order of the replicas, so operations are created in the same order every time. (``tf.distribute`` runs
+its own replicas in the same way.)
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from .....errors import InvalidInput
 
 
 class Lockstep:
-    """Runs towers. ``current`` is the index of the running tower, or None outside of towers and during merging."""
+    """Runs them. ``current`` is the index of the one that is running, or None outside of them and during merging."""
 
     def __init__(self) -> None:
         self.current: int | None = None
-        self._towers: list[_Tower] = []
+        self._replicas: list[_Replica] = []
         self._graph: Any = None
 
     def run(self, count: int, function: Callable[[int], Any]) -> list[Any]:
-        """Return the results of ``function(tower)`` for ``count`` towers, in order, in the current graph or eagerly.
+        """Return the results of ``function(replica)`` for ``count`` replicas, in order, in the current graph or
+        eagerly.
 
         Raises the exception of the first one to fail.
         """
@@ -39,55 +40,55 @@ class Lockstep:
         if self._graph is not None:
             self._graph.switch_to_thread_local()
         enter = _surroundings(self._graph)
-        self._towers = [_Tower(index, function, enter) for index in range(count)]
+        self._replicas = [_Replica(index, function, enter) for index in range(count)]
         try:
             while True:
-                for tower in self._towers:
-                    self._resume(tower)
-                ended = [tower.ended for tower in self._towers]
+                for replica in self._replicas:
+                    self._resume(replica)
+                ended = [replica.ended for replica in self._replicas]
                 if all(ended):
-                    return [tower.value for tower in self._towers]
+                    return [replica.value for replica in self._replicas]
                 if any(ended):
-                    raise InvalidInput("`model`: train_step must be alike on every tower, got one that ends earlier")
-                merged = self._towers[0].merge([tower.value for tower in self._towers])
-                for tower in self._towers:
-                    tower.value = merged
+                    raise InvalidInput("`model`: train_step must be alike on every replica, got one that ends earlier")
+                merged = self._replicas[0].merge([replica.value for replica in self._replicas])
+                for replica in self._replicas:
+                    replica.value = merged
         finally:
-            for tower in self._towers:
-                tower.abandon()
-            self._towers = []
+            for replica in self._replicas:
+                replica.abandon()
+            self._replicas = []
 
     @property
     def at_top_level(self) -> bool:
-        """Whether the running tower is in the step itself, not in a loop, condition or function of it."""
+        """Whether the running replica is in the step itself, not in a loop, condition or function of it."""
         return self._graph is None or tf.compat.v1.get_default_graph() is self._graph
 
     def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Wait for the other towers, and return ``merge`` of all values in the towers' order. Called by a tower."""
+        """Wait for the other replicas, and return ``merge`` of all values in their order. Called by a replica."""
         assert self.current is not None
         if not self.at_top_level:
             raise InvalidInput(
-                "`model`: train_step must compute losses and apply an optimizer at its top level, where towers can "
+                "`model`: train_step must compute losses and apply an optimizer at its top level, where replicas can "
                 "wait for each other, got a call inside a loop, condition or tf.function"
             )
-        return self._towers[self.current].pause(value, merge)
+        return self._replicas[self.current].pause(value, merge)
 
-    def _resume(self, tower: _Tower) -> None:
-        self.current = tower.index
+    def _resume(self, replica: _Replica) -> None:
+        self.current = replica.index
         try:
-            tower.resume()
+            replica.resume()
         finally:
             self.current = None
-        if tower.error is not None:
-            raise tower.error
+        if replica.error is not None:
+            raise replica.error
 
 
 class _Abandoned(BaseException):
-    """Unwinds a tower that is no longer needed."""
+    """Unwinds a replica that is no longer needed."""
 
 
-class _Tower:
-    """One tower's thread. ``value``: what it brings to a meeting or returns, and the meeting's result."""
+class _Replica:
+    """One replica's thread. ``value``: what it brings to a meeting or returns, and the meeting's result."""
 
     def __init__(self, index: int, function: Callable[[int], Any], enter: Callable[[], Any]) -> None:
         self.index = index
@@ -100,7 +101,7 @@ class _Tower:
         self._abandoned = False
         self._go = threading.Semaphore(0)
         self._back = threading.Semaphore(0)
-        self._thread = threading.Thread(target=self._run, name=f"dtf-tower-{index}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"dtf-replica-{index}", daemon=True)
         self._thread.start()
 
     def resume(self) -> None:

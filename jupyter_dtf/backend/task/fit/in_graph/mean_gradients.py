@@ -1,4 +1,4 @@
-"""The towers' gradients, and their mean on the client, transferred as one tensor per tower and dtype."""
+"""The replicas' gradients, and their mean on the client, transferred as one tensor per replica and dtype."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..lookups import Lookups
 
 @dataclass
 class WeightedGradients:
-    """A tower's weighted gradients, by position: dense ones in one vector per dtype, sparse ones by row."""
+    """A replica's weighted gradients, by position: dense ones in one vector per dtype, sparse ones by row."""
 
     flat: dict[tf.DType, tf.Tensor]
     positions: dict[tf.DType, list[int]]
@@ -41,14 +41,14 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
     return WeightedGradients(flat, positions, sparse)
 
 
-def mean_gradients(towers: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """Return the sum of the towers' weighted gradients for each variable. For sparse ones, see ``lookups``."""
+def mean_gradients(replicas: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
+    """Return the sum of the replicas' weighted gradients for each variable. For sparse ones, see ``lookups``."""
     grads: list[Any] = [None] * len(variables)
-    for dtype, chosen in towers[0].positions.items():
-        total = tf.add_n([tower.flat[dtype] for tower in towers])
+    for dtype, chosen in replicas[0].positions.items():
+        total = tf.add_n([replica.flat[dtype] for replica in replicas])
         parts = tf.split(total, [math.prod(variables[p].shape) for p in chosen])
         for position, part in zip(chosen, parts, strict=True):
             grads[position] = tf.reshape(part, variables[position].shape)
-    for position in towers[0].sparse:
-        grads[position] = merged(joined([tower.sparse[position] for tower in towers]))
+    for position in replicas[0].sparse:
+        grads[position] = merged(joined([replica.sparse[position] for replica in replicas]))
     return grads

@@ -1,9 +1,9 @@
 """A training step by one client on several devices.
 
-Each tower runs the model's own ``train_step`` on its share of the batch, on its device. Variables stay on the client.
-At meetings, the client applies the mean of the towers' gradients, weighted by examples. Values that towers estimate
-from their own examples (moving statistics) are set to the same mean. Metrics have all examples, because each tower adds
-its own. Losses that are not means over examples are corrected as over several tasks (see ``losses.py``).
+Each replica runs the model's own ``train_step`` on its share of the batch, on its device. Variables stay on the client.
+At meetings, the client applies the mean of the replicas' gradients, weighted by examples. Values that replicas estimate
+from their own examples (moving statistics) are set to the same mean. Metrics have all examples, because each replica
+adds its own. Losses that are not means over examples are corrected as over several tasks (see ``losses.py``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .lockstep import Lockstep
 from .mean_gradients import mean_gradients, weighted
 
 
-class TowerStep:
-    """Replaces a built model's ``train_step``. There is a tower on each of ``devices``.
+class ReplicaStep:
+    """Replaces a built model's ``train_step``. There is a replica on each of ``devices``.
 
-    A batch with fewer examples than towers is processed by the first one alone.
+    A batch with fewer examples than replicas is processed by the first one alone.
     """
 
     def __init__(self, model: Any, sync: GradientSync, devices: list[str]) -> None:
@@ -65,23 +65,23 @@ class TowerStep:
     def __call__(self, data: Any) -> Any:
         examples = batch_size(data)
         self._sync.begin(examples)
-        towers = len(self._devices)
+        replicas = len(self._devices)
         known = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None).shape[0]
         if known is not None:
-            return self._on(towers if known >= towers else 1, data, known)
-        if towers == 1:
+            return self._on(replicas if known >= replicas else 1, data, known)
+        if replicas == 1:
             return self._on(1, data, examples)
         return tf.cond(
-            examples >= towers, lambda: self._on(towers, data, examples), lambda: self._on(1, data, examples)
+            examples >= replicas, lambda: self._on(replicas, data, examples), lambda: self._on(1, data, examples)
         )
 
     @property
     def examples(self) -> Any:
-        """Return the number of examples of the running tower."""
+        """Return the number of examples of the running replica."""
         return self._sizes[self._running]
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers that do not depend on the weights over the towers. Called by each of them."""
+        """Sum a few numbers that do not depend on the weights over the replicas. Called by each of them."""
         if self._lookups[self._running].looks_again:
             return values
         return tf.stop_gradient(self._lockstep.meet(tf.stop_gradient(values), tf.add_n))
@@ -91,12 +91,12 @@ class TowerStep:
         assert self._lockstep.current is not None
         return self._lockstep.current
 
-    def _on(self, towers: int, data: Any, examples: Any) -> Any:
-        """Run the step on the first ``towers`` devices."""
+    def _on(self, replicas: int, data: Any, examples: Any) -> Any:
+        """Run the step on the first ``replicas`` devices."""
         shares = [data]
         self._sizes = [examples]
-        if towers > 1:
-            bounds = [examples * tower // towers for tower in range(towers + 1)]
+        if replicas > 1:
+            bounds = [examples * replica // replicas for replica in range(replicas + 1)]
             shares = [tf.nest.map_structure(partial(_part, *share), data) for share in pairwise(bounds)]
             self._sizes = [high - low for low, high in pairwise(bounds)]
         self._weights = [_quotient(size, examples) for size in self._sizes]
@@ -104,23 +104,23 @@ class TowerStep:
         for lookups, share in zip(self._lookups, shares, strict=False):
             lookups.begin(share)
 
-        def tower(index: int) -> Any:
+        def replica(index: int) -> Any:
             with tf.device(self._devices[index]):
                 return self._step(shares[index])
 
         with of_global_batch(self._model, self), counted_by_examples(self._model, lambda: self.examples):
-            outputs = self._lockstep.run(towers, tower)
+            outputs = self._lockstep.run(replicas, replica)
         if not self._applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, where towers are merged, got a train_step of "
+                "optimizer that is an attribute of the model, where replicas are merged, got a train_step of "
                 f"{type(self._model).__name__} that calls neither"
             )
         for index, values in self._moved.items():
             self._assign[index](self._mean_moved(values))
         return self._results(outputs, self._get_metrics_result())
 
-    # -- replacements inside a tower ------------------------------------------------------------------------------
+    # -- replacements inside a replica ------------------------------------------------------------------------------
 
     def _apply(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
         if self._lockstep.current is None:
@@ -131,10 +131,10 @@ class TowerStep:
         mine = weighted(list(grads), variables, self._weights[self._running], lookups)
         if lookups.looks_again:
             return None
-        return self._lockstep.meet(mine, lambda all_towers: apply(mean_gradients(all_towers, variables), variables))
+        return self._lockstep.meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
 
     def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
-        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all towers."""
+        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all replicas."""
 
         def apply(grads: Any, variables: Any) -> None:
             apply_gradients(list(zip(grads, variables, strict=True)))
@@ -143,28 +143,28 @@ class TowerStep:
         return optimizer._iterations
 
     def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
-        """Assign a step's value to a weight that an optimizer trains: once, not on every tower.
+        """Assign a step's value to a weight that an optimizer trains: once, not on every replica.
 
-        The first tower's part of the step runs first, so the others see the value.
+        The first replica's part of the step runs first, so the others see the value.
         """
-        tower = self._lockstep.current
-        if tower is None or len(self._sizes) == 1:
+        replica = self._lockstep.current
+        if replica is None or len(self._sizes) == 1:
             return assign(value)
-        provenance = self._lookups[tower].provenance
+        provenance = self._lookups[replica].provenance
         if provenance is not None:
             refuse_by_example(variable, tf.convert_to_tensor(value), provenance)
-        return assign(value) if tower == 0 else None
+        return assign(value) if replica == 0 else None
 
     def _move(self, index: int, value: Any) -> None:
-        """Record the value that one of several towers assigns to a variable that no optimizer changes.
+        """Record the value that one of several replicas assigns to a variable that no optimizer changes.
 
         In a condition or loop of the step, they assign one after the other.
         """
-        tower = self._lockstep.current
-        if tower is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
+        replica = self._lockstep.current
+        if replica is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
             self._assign[index](value)
         else:
-            self._moved.setdefault(index, {})[tower] = value
+            self._moved.setdefault(index, {})[replica] = value
 
     def _metrics_result(self) -> Any:
         result = self._get_metrics_result()
@@ -172,16 +172,16 @@ class TowerStep:
             self._metric_results += tf.nest.flatten(result)
         return result
 
-    # -- combining the towers' results ----------------------------------------------------------------------------
+    # -- combining the replicas' results ----------------------------------------------------------------------------
 
     def _mean_moved(self, values: dict[int, Any]) -> Any:
-        """Return the weighted mean of the towers' values for a variable; for integers and booleans, the first's."""
-        tensors = {tower: tf.convert_to_tensor(value) for tower, value in values.items()}
+        """Return the weighted mean of the replicas' values for a variable; for integers and booleans, the first's."""
+        tensors = {replica: tf.convert_to_tensor(value) for replica, value in values.items()}
         first = tensors[min(tensors)]
         if len(tensors) == 1 or not first.dtype.is_floating:
             return first
-        weights = {tower: tf.cast(self._weights[tower], first.dtype) for tower in tensors}
-        total = tf.add_n([tensors[tower] * weights[tower] for tower in tensors])
+        weights = {replica: tf.cast(self._weights[replica], first.dtype) for replica in tensors}
+        total = tf.add_n([tensors[replica] * weights[replica] for replica in tensors])
         return total / tf.add_n(list(weights.values()))
 
     def _results(self, outputs: list[Any], metrics: Any) -> Any:
@@ -200,7 +200,7 @@ class TowerStep:
 
 
 def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Place the function's operations next to the client's variables, to avoid transfers from and to a tower."""
+    """Place the function's operations next to the client's variables, to avoid transfers from and to a replica."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with tf.device(None):

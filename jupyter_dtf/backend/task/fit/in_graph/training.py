@@ -11,9 +11,9 @@ from ..allreduce.training import train_with
 from ..gradient_sync import GradientSync
 from ..job import FitJob, FitResult
 from ..single_client import OneClient
-from .checks import TowerChecks
-from .step import TowerStep
-from .tower_devices import connect, tower_devices
+from .checks import InGraphChecks
+from .replica_devices import connect, replica_devices
+from .step import ReplicaStep
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
@@ -29,13 +29,13 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         raise InvalidInput(
             f"`jobs`: the client must be a task of {' or '.join(InGraph.jobs)}, got {ctx.task}", field="jobs"
         )
-    devices = tower_devices(job.strategy.devices, connect(ctx), ctx)
-    ctx.note("info", f"Towers: {len(devices)}", ", ".join(devices))
+    devices = replica_devices(job.strategy.devices, connect(ctx), ctx)
+    ctx.note("info", f"Replicas: {len(devices)}", ", ".join(devices))
 
-    def step(model: Any, sync: GradientSync, _: bool) -> TowerStep:
+    def step(model: Any, sync: GradientSync, _: bool) -> ReplicaStep:
         if model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: a step of several devices has none")
-        return TowerStep(model, sync, devices)
+        return ReplicaStep(model, sync, devices)
 
-    return train_with(job, OneClient(ctx), Alone(), TowerChecks(), make_step=step, replicas=len(devices))
+    return train_with(job, OneClient(ctx), Alone(), InGraphChecks(), make_step=step, replicas=len(devices))

@@ -19,7 +19,7 @@ from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pip
 
 from ..gang import FakeContext, run_gang
 from .cases import digits
-from .in_graph.test_towers import devices
+from .in_graph.test_in_graph_replicas import devices
 
 EPOCHS, STEPS = 4, 5
 PLACED = {

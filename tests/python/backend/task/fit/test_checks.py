@@ -88,8 +88,8 @@ JOBS = {"worker": 2, "ps": 1}
 CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
     "stateful, all-reduce": (dtf.AllReduce(), stateful, JOBS, "stateful=True on 2 tasks"),
     "stateful, ps": (PS(), stateful, JOBS, "stateful=True on 2 tasks"),
-    "stateful, towers": (dtf.InGraph(), stateful, JOBS, "stateful=True on 2 tasks"),
-    "stateful, two towers of a task": (
+    "stateful, replicas": (dtf.InGraph(), stateful, JOBS, "stateful=True on 2 tasks"),
+    "stateful, two replicas of a task": (
         dtf.InGraph(devices=("/gpu:0", "/gpu:1")),
         stateful,
         {"worker": 1},
@@ -217,7 +217,7 @@ def test_a_function_is_called_in_the_tasks_alone_and_its_jobs_are_checked() -> N
         prepare(never, X, Y, strategy=placed(replicas=2)).check_jobs({"worker": 3})
 
 
-def test_one_tower_keeps_state_whatever_the_number_of_tasks() -> None:
+def test_one_replica_keeps_state_whatever_the_number_of_tasks() -> None:
     validate(Asked(dtf.InGraph(devices=("/cpu:0",)), {"worker": 2}), stateful())
 
 

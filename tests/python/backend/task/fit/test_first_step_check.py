@@ -143,18 +143,18 @@ def on_devices(ctx: FakeContext) -> Any:
 
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    towers = [warned(ctx, name, MODELS[name](), strategy=InGraph())[0] for name in ("within", "by example")]
+    replicas = [warned(ctx, name, MODELS[name](), strategy=InGraph())[0] for name in ("within", "by example")]
     pipelines = []
     for name in ("within", "centred", "by example"):
         model = MODELS[name]()
         strategy = Pipeline(halves(model, 1), microbatches=3)
         pipelines.append(warned(ctx, f"pipeline {name}", model, strategy=strategy)[0])
-    return towers, pipelines
+    return replicas, pipelines
 
 
-def test_towers_and_pipelines_are_guarded() -> None:
-    ((towers, pipelines),) = run_gang(1, on_devices)
-    assert len(towers[0]) == 1 and not towers[1]
+def test_replicas_and_pipelines_are_guarded() -> None:
+    ((replicas, pipelines),) = run_gang(1, on_devices)
+    assert len(replicas[0]) == 1 and not replicas[1]
     within, centred, by_example = pipelines
     assert not within  # the loss of a pipeline sees the whole batch
     assert "on 3 shares" in centred[0] and not by_example
@@ -201,4 +201,18 @@ def test_what_takes_long_is_left_alone() -> None:
     before = model.get_weights()
     guard.compare(1)
     assert asked == [1] and ctx.notes == []
+    assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
+
+
+def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:
+    """A feed keeps two batches; two steps held against three would warn of nothing."""
+    model = network(by_example)
+    x, y = digits(24)
+    ctx = FakeContext(0, 2, None, None, [])  # type: ignore[arg-type]
+    guard = Guard(model, ctx, Parts(2), lambda count: [(x[:12], y[:12]), (x[12:], y[12:])])
+    guard.remember()
+    before = model.get_weights()
+    guard.compare(3)
+    ((level, _, text),) = ctx.notes
+    assert level == "info" and text.endswith("of its 3 batches, 2 are kept")
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))

@@ -51,7 +51,7 @@ def trained(strategy: str, names: list[str]) -> Callable[[FakeContext], dict[str
         from tests.python.backend.task import travellers
 
         from .comparison import _pickled
-        from .in_graph.test_towers import devices
+        from .in_graph.test_in_graph_replicas import devices
         from .pipeline.placed import halves
 
         if strategy == "mirrored":

@@ -1,4 +1,4 @@
-"""Towers that run together: in turn, up to where they meet, and none is left behind."""
+"""Replicas that run together: in turn, up to where they meet, and none is left behind."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jupyter_dtf.errors import InvalidInput
 @pytest.fixture(autouse=True)
 def no_thread_left() -> Iterator[None]:
     yield
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dtf-tower")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dtf-replica")]
 
 
-def test_towers_take_turns_and_go_on_with_what_has_become_of_all() -> None:
+def test_replicas_take_turns_and_go_on_with_what_has_become_of_all() -> None:
     together, order = Lockstep(), []
 
-    def tower(index: int) -> str:
+    def replica(index: int) -> str:
         order.append(("begins", index))
         total = together.meet(index + 1, sum)
         order.append(("goes on", index))
@@ -30,22 +30,22 @@ def test_towers_take_turns_and_go_on_with_what_has_become_of_all() -> None:
         assert together.current == index
         return f"{index}: {total} {largest}"
 
-    assert together.run(3, tower) == ["0: 6 18", "1: 6 18", "2: 6 18"]
+    assert together.run(3, replica) == ["0: 6 18", "1: 6 18", "2: 6 18"]
     assert order == [(what, index) for what in ("begins", "goes on") for index in range(3)]
     assert together.current is None
 
 
-def test_operations_stand_on_the_callers_graph_and_each_towers_device() -> None:
+def test_operations_stand_on_the_callers_graph_and_each_replicas_device() -> None:
     together = Lockstep()
 
-    def tower(index: int) -> Any:
+    def replica(index: int) -> Any:
         with tf.device(f"/device:CPU:{index}"):
             mine = tf.ones([]) * (index + 1)
             return together.meet(mine, tf.add_n) * mine
 
     @tf.function
     def step() -> Any:
-        return tf.stack(together.run(2, tower))
+        return tf.stack(together.run(2, replica))
 
     graph = step.get_concrete_function().graph
     assert [op.device for op in graph.get_operations() if op.type == "Mul"] == ["/device:CPU:0", "/device:CPU:1"] * 2
@@ -55,7 +55,7 @@ def test_operations_stand_on_the_callers_graph_and_each_towers_device() -> None:
 def test_the_first_to_fail_is_heard_and_the_others_are_let_go() -> None:
     together, unwound = Lockstep(), []
 
-    def tower(index: int) -> None:
+    def replica(index: int) -> None:
         try:
             together.meet(index, sum)
             if index == 1:
@@ -65,7 +65,7 @@ def test_the_first_to_fail_is_heard_and_the_others_are_let_go() -> None:
             unwound.append(index)
 
     with pytest.raises(KeyError, match="on purpose"):
-        together.run(3, tower)
+        together.run(3, replica)
     assert sorted(unwound) == [0, 1, 2]
 
 
@@ -75,9 +75,9 @@ def test_a_merge_that_fails_lets_all_go() -> None:
         together.run(2, lambda index: together.meet(None, sum))
 
 
-def test_towers_that_take_different_ways_are_an_error() -> None:
+def test_replicas_that_take_different_ways_are_an_error() -> None:
     together = Lockstep()
-    with pytest.raises(InvalidInput, match="alike on every tower"):
+    with pytest.raises(InvalidInput, match="alike on every replica"):
         together.run(2, lambda index: together.meet(index, sum) if index else None)
 
 

@@ -1,4 +1,4 @@
-"""Towers on several devices against one plain Keras process, and where their operations run."""
+"""Replicas on several devices against one plain Keras process, and where their operations run."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def devices(count: int) -> None:
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
-def fit(ctx: FakeContext, model: Any, x: Any, y: Any = None, towers: tuple[str, ...] = (), **arguments: Any) -> Any:
+def fit(ctx: FakeContext, model: Any, x: Any, y: Any = None, replicas: tuple[str, ...] = (), **arguments: Any) -> Any:
     """What the client and then this task do. Returns the prepared fit, and the context or None where it only serves."""
     import jupyter_dtf.client.fit as client
     from jupyter_dtf.schema.strategy import InGraph
 
     random.seed(5)
     here = dataclasses.replace(ctx, points=[], notes=[], epochs=[], progressed=[])
-    job = client.prepare(model, x, y, strategy=InGraph(devices=towers), **arguments)
+    job = client.prepare(model, x, y, strategy=InGraph(devices=replicas), **arguments)
     program, positional, _ = pickle.loads(_pickled(job.program))
     result = program(*positional, here)
     if result is None:
@@ -83,7 +83,7 @@ def reference() -> dict[str, Recorded]:
 
 
 @pytest.mark.parametrize(("count", "names"), cut([(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN])], keep=[(2, CHOSEN)]))
-def test_towers_follow_one_process(count: int, names: list[str], reference: dict[str, Recorded]) -> None:
+def test_replicas_follow_one_process(count: int, names: list[str], reference: dict[str, Recorded]) -> None:
     def program(ctx: FakeContext) -> dict[str, Recorded | None]:
         devices(count)
         return {name: case(ctx, name) for name in names}
@@ -91,11 +91,11 @@ def test_towers_follow_one_process(count: int, names: list[str], reference: dict
     (results,) = run_gang(1, program)
     for name in names:
         compare(CASES[name], reference[name], results[name])
-        assert results[name].more["ctx"].notes[0][1] == f"Towers: {count}"
+        assert results[name].more["ctx"].notes[0][1] == f"Replicas: {count}"
 
 
 def matmuls_by_task(ctx: FakeContext) -> Any:
-    """Each task a tower; and what multiplied matrices where, by the graphs that TensorFlow has cut the step into."""
+    """Each task a replica; and what multiplied matrices where, by the graphs that TensorFlow has cut the step into."""
     from tensorflow.python.eager import context
 
     if ctx.is_chief:
@@ -111,20 +111,20 @@ def matmuls_by_task(ctx: FakeContext) -> Any:
     return result, where
 
 
-def test_each_task_of_a_gang_carries_a_tower(reference: dict[str, Recorded]) -> None:
+def test_each_task_of_a_gang_carries_a_replica(reference: dict[str, Recorded]) -> None:
     (result, where), *others = run_gang(3, matmuls_by_task)
     assert others == [None, None]
     compare(CASES[CHOSEN[0]], reference[CHOSEN[0]], result)
     one = 5  # two layers: two forward, two for the weights, one for what lies between
     assert where == {
-        # It also does batches with fewer examples than towers.
+        # It also does batches with fewer examples than replicas.
         "/job:worker/replica:0/task:0/device:CPU:0": 2 * one,
         "/job:worker/replica:0/task:1/device:CPU:0": one,
         "/job:worker/replica:0/task:2/device:CPU:0": one,
     }
 
 
-def test_what_towers_estimate_is_averaged_and_random_numbers_differ() -> None:
+def test_what_replicas_estimate_is_averaged_and_random_numbers_differ() -> None:
     def program(ctx: FakeContext) -> Any:
         import keras
 
@@ -159,10 +159,10 @@ def test_what_towers_estimate_is_averaged_and_random_numbers_differ() -> None:
         return [w.tolist() for w in job.model.layers[0].get_weights()], here.points, float(x[5:].mean()), dropped.states
 
     ((calls, mean), points, expected, drops), *_ = run_gang(1, program)
-    assert calls == 2  # steps, not steps of each tower
+    assert calls == 2  # steps, not steps of each replica
     assert mean == pytest.approx(expected, rel=1e-6)
     (first,), (second,) = drops
-    assert second[1] - first[1] == 2  # each tower has drawn a number of its own in the step
+    assert second[1] - first[1] == 2  # each replica has drawn a number of its own in the step
     assert [step for step, values in points if "mae" in values] == [1, 2]
 
 
@@ -201,23 +201,23 @@ def test_devices_are_chosen_or_refused_with_what_is_there() -> None:
         def model() -> Any:
             return dense(keras.optimizers.SGD(0.1))
 
-        _, here = fit(ctx, model, *digits(8), towers=("CPU:1",))
+        _, here = fit(ctx, model, *digits(8), replicas=("CPU:1",))
         errors = []
         for wanted in ("/job:worker/task:0/device:GPU:0", "/job:worker/task:1", "worker one"):
             with pytest.raises(InvalidInput) as raised:
-                fit(ctx, model, *digits(8), towers=(wanted,))
+                fit(ctx, model, *digits(8), replicas=(wanted,))
             errors.append(str(raised.value))
         return here.notes, errors
 
     notes, (gpu, task, malformed) = run_gang(1, program)[0]
-    assert notes == [("info", "Towers: 1", "/device:CPU:1")]
+    assert notes == [("info", "Replicas: 1", "/device:CPU:1")]
     there = "/job:worker/task:0/device:CPU:0, /job:worker/task:0/device:CPU:1"
     assert gpu == f"`devices` must be devices of the run ({there}), got '/job:worker/task:0/device:GPU:0'"
     assert task == f"`devices` must be devices of the run ({there}), got '/job:worker/task:1'"
     assert "`devices` must be named as in TensorFlow" in malformed
 
 
-def test_a_train_step_where_towers_cannot_meet_is_refused() -> None:
+def test_a_train_step_where_replicas_cannot_meet_is_refused() -> None:
     def program(ctx: FakeContext) -> list[str]:
         import keras
         import tensorflow as tf

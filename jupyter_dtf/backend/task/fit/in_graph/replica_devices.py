@@ -1,4 +1,4 @@
-"""The devices of a run as its client sees them, and the choice of those with a tower."""
+"""The devices of a run as its client sees them, and the choice of those with a replica."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def connect(ctx: Any) -> list[str]:
     return [device.name for device in tf.config.list_logical_devices() if device.device_type in ("CPU", "GPU")]
 
 
-def tower_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
-    """Return the full names of the towers' devices: ``wanted``, or by default all GPUs, or all CPUs without GPUs.
+def replica_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
+    """Return the full names of the replicas' devices: ``wanted``, or by default all GPUs, or all CPUs without GPUs.
 
     A name without job and task is on the client. Raises InvalidInput, with the available devices, for unknown ones.
     """

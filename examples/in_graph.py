@@ -1,4 +1,4 @@
-"""In-graph towers, as in TensorFlow's old multi-GPU example: python examples/towers.py.
+"""In-graph replicas, as in TensorFlow's old multi-GPU example: python examples/in_graph.py.
 
 One program computes on many devices: on GPUs where there are any, otherwise on the CPU of each of two tasks.
 """
@@ -28,4 +28,4 @@ with dtf.Cluster(jobs={"worker": 2}) as cluster:
     loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
     apart = max(np.abs(a - b).max() for a, b in zip(model.get_weights(), alone.get_weights(), strict=True))
     print(f"on digits that it has not seen: {accuracy:.1%} right")
-    print(f"weights of two towers and of one process: at most {apart:.1e} apart")
+    print(f"weights of two replicas and of one process: at most {apart:.1e} apart")

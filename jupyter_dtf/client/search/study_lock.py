@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
 
 
-class Driving:
+class StudyLock:
     """The right to drive a study, until ``end`` or the end of this process.
 
     Two drivers would each take the other's trials for those of a dead process. Raises Conflict where somebody else, or
