@@ -43,7 +43,7 @@ export const alarms: JupyterFrontEndPlugin<void> = {
       if (mayAsk()) {
         // A browser asks for permission only after a click.
         const callback = () => void window.Notification.requestPermission();
-        actions.push({ label: trans.__('Tell Me in the Browser as Well'), callback });
+        actions.push({ label: trans.__('Also Notify Me in the Browser'), callback });
       }
       Toast.emit(text, kind, { actions, autoClose });
       if (document.hidden && 'Notification' in window && window.Notification.permission === 'granted') {

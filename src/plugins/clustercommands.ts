@@ -150,7 +150,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       describedBy: byName,
       isEnabled,
       execute: async args => {
-        const name = await pick(args['name'], trans.__('The ClusterSpec of which cluster?'), ['running']);
+        const name = await pick(args['name'], trans.__('Copy the ClusterSpec of which cluster?'), ['running']);
         const cluster = name === null ? undefined : dtf.clusters.get(name);
         if (cluster) {
           const { kind, jobs } = cluster;

@@ -72,7 +72,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     });
     commands.addCommand(CommandIDs.disconnectNotebook, {
       label: args => (args['isMenu'] ? trans.__('Disconnect') : trans.__('Disconnect from Cluster')),
-      caption: trans.__('Leave the notebook without a cluster; the cluster goes on'),
+      caption: trans.__('Disconnect the notebook; the cluster keeps running'),
       describedBy: { args: { type: 'object', properties: { isMenu: { type: 'boolean' } } } },
       isEnabled: () => current() !== '',
       execute: () => chosen.current?.choose('')

@@ -157,7 +157,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     );
     const isArchived = (run: unknown) => dtf.runs.get(run as string)?.marks.archived ?? false;
     commands.addCommand(CommandIDs.archiveRun, {
-      label: args => (isArchived(args['run']) ? trans.__('Take out of the Archive') : trans.__('Archive Run')),
+      label: args => (isArchived(args['run']) ? trans.__('Unarchive') : trans.__('Archive Run')),
       describedBy: byId,
       execute: args => archive([args['run'] as string], !isArchived(args['run']))
     });

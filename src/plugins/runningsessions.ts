@@ -113,7 +113,7 @@ export function runningRuns(dtf: IDtf, trans: TranslationBundle, run: Execute): 
     },
     shutdownLabel: trans.__('Stop Run'),
     shutdownAllLabel: trans.__('Stop All'),
-    shutdownAllConfirmationText: trans.__('Are you sure you want to stop all runs? Their clusters go on.'),
+    shutdownAllConfirmationText: trans.__('Are you sure you want to stop all runs? Their clusters keep running.'),
     shutdownItemIcon: stopIcon
   };
 }

@@ -104,7 +104,7 @@ export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }
       ? countsOf(all.map(({ step }) => steps[step] ?? step)).map(([step, count]) => `${count} ${step}`)
       : all.map(({ name, step }) => `${name}: ${steps[step] ?? step}`);
   return (
-    <ul className="jp-dtf-coming" aria-label={trans.__('Hosts on their way')}>
+    <ul className="jp-dtf-coming" aria-label={trans.__('Hosts starting')}>
       {lines.map(line => (
         <li key={line} className="jp-dtf-faint">
           {line}
@@ -191,7 +191,7 @@ export function ClusterRow(props: {
         {connected ? (
           <SmallButton
             label={trans.__('Disconnect the notebook from %1', name)}
-            hint={trans.__("It is this notebook's cluster; disconnected, it goes on running")}
+            hint={trans.__("This notebook's cluster. It keeps running after you disconnect")}
             onClick={() => actions.disconnect()}
           >
             {trans.__('Disconnect')}

@@ -60,7 +60,7 @@ function ManyGpus(props: { cluster: ClusterInfo; trans: TranslationBundle }): Re
       </span>
       {load && load.outliers.length > 0 && (
         <span className="jp-dtf-load-far jp-dtf-note">
-          {trans.__('Far from the others: %1.', namesText(load.outliers, trans))}
+          {trans.__('Outliers: %1.', namesText(load.outliers, trans))}
         </span>
       )}
     </>

@@ -25,7 +25,7 @@ export function Events(props: {
 }): React.ReactElement {
   const { story, trans, printed = () => '' } = props;
   if (story.length === 0) {
-    return <p className="jp-dtf-faint jp-dtf-none">{trans.__('Nothing has happened yet.')}</p>;
+    return <p className="jp-dtf-faint jp-dtf-none">{trans.__('No events yet.')}</p>;
   }
   return (
     <LongList

@@ -33,7 +33,7 @@ export function Links(props: {
             {trans.__('Sent')}
           </th>
           <th scope="col" className="jp-dtf-number">
-            {trans.__('Time for it')}
+            {trans.__('Transfer time')}
           </th>
           <th scope="col" className="jp-dtf-number">
             {trans.__('Speed')}

@@ -75,7 +75,7 @@ function Tasks(props: { run: RunInfo; lines: readonly Line[]; trans: Translation
                 {trans.__('the others wait for it')}
               </div>
             ))}
-          {many && remark === 'far' && <span className="jp-dtf-note"> · {trans.__('far from the others')}</span>}
+          {many && remark === 'far' && <span className="jp-dtf-note"> · {trans.__('outlier')}</span>}
         </td>
         <td>{task.host}</td>
         <td className="jp-dtf-number">{task.pid > 0 ? task.pid : ''}</td>

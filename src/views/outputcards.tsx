@@ -62,7 +62,7 @@ export function RunCard(props: {
       <div className="jp-dtf-row-head">
         <StateMark state={run.state} trans={trans} />
         <strong className="jp-dtf-name">{run.name}</strong>
-        <Sparkline values={run.sparkline} label={trans.__('Course of the loss')} />
+        <Sparkline values={run.sparkline} label={trans.__('Trend of the loss')} />
         <span className="jp-dtf-number">
           {fraction === null || run.state === 'succeeded' ? '' : formatPercent(fraction)}
         </span>

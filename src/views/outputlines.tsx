@@ -179,8 +179,8 @@ export function Output(props: {
             download
             title={
               find === ''
-                ? trans.__('All that was written, also what is not shown here')
-                : trans.__('All lines that have this, also those that are not shown here')
+                ? trans.__('The whole output, including what is not shown here')
+                : trans.__('All matching lines, including those not shown here')
             }
           >
             {trans.__('Download')}
@@ -205,8 +205,8 @@ export function Output(props: {
             {lines.length > 0
               ? trans.__('No line matches.')
               : props.ended
-                ? trans.__('Nothing was written.')
-                : trans.__('Nothing has been written yet.')}
+                ? trans.__('No output.')
+                : trans.__('No output yet.')}
           </p>
         )}
         <div style={{ height: shown.length * LINE_HEIGHT_PX }}>

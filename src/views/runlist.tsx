@@ -83,7 +83,7 @@ export function RunRow(props: {
           </span>
           {value && (
             <>
-              <Sparkline values={run.sparkline} label={trans.__('Course of %1', value[0])} />
+              <Sparkline values={run.sparkline} label={trans.__('Trend of %1', value[0])} />
               <span className="jp-dtf-objective jp-dtf-number" title={value[0]}>
                 <span className="jp-dtf-faint">{value[0]}</span> {value[1]}
               </span>

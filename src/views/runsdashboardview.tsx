@@ -179,7 +179,7 @@ function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.React
             {model.canEdit && (
               <IconButton
                 icon={closeIcon}
-                label={trans.__('Take %1 out', shown)}
+                label={trans.__('Remove %1', shown)}
                 onClick={() =>
                   model.edit(draft => {
                     draft.runs = draft.runs.filter(run => run.id !== id);
@@ -259,7 +259,7 @@ function OnePlot(
             />
             <IconButton
               icon={closeIcon}
-              label={trans.__('Take the plot of %1 out', metric)}
+              label={trans.__('Remove the plot of %1', metric)}
               onClick={() =>
                 model.edit(draft => {
                   draft.plots = draft.plots.filter(other => other.metric !== metric);

@@ -33,7 +33,7 @@ export function SpreadTable(props: {
       <caption>{props.caption}</caption>
       <thead>
         <tr>
-          <th scope="col">{trans.__('Figure')}</th>
+          <th scope="col">{trans.__('Measurement')}</th>
           <th scope="col" className="jp-dtf-number">
             {trans.__('Mean')}
           </th>
@@ -46,7 +46,7 @@ export function SpreadTable(props: {
           <th scope="col" className="jp-dtf-number">
             {trans.__('Highest')}
           </th>
-          <th scope="col">{trans.__('Far from the others')}</th>
+          <th scope="col">{trans.__('Outliers')}</th>
         </tr>
       </thead>
       <tbody>

@@ -55,9 +55,7 @@ export function TaskHeatMap(props: {
               formatValue(heat.spread.mean, unit),
               formatValue(heat.spread.deviation, unit)
             )}{' '}
-            {outliers.length > 0
-              ? trans.__('Far from the others: %1.', namesText(outliers, trans))
-              : trans.__('None is far from the others.')}
+            {outliers.length > 0 ? trans.__('Outliers: %1.', namesText(outliers, trans)) : trans.__('No outliers.')}
           </p>
         </>
       ) : (

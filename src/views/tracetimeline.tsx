@@ -75,7 +75,7 @@ export function Timeline(props: {
         </label>
         <span className="jp-dtf-spacer" />
         <ProfileButton {...profiling} trans={trans} />
-        {onReload && <SmallButton onClick={onReload}>{trans.__('Look again')}</SmallButton>}
+        {onReload && <SmallButton onClick={onReload}>{trans.__('Check again')}</SmallButton>}
         <a href={downloadUrl} download title={trans.__('In Chrome’s trace format, for ui.perfetto.dev')}>
           {trans.__('Save the trace')}
         </a>
@@ -158,7 +158,7 @@ function NoTrace(props: {
         cluster.fit(model, x, y, trace_steps=(10, 12)){'\n'}
         cluster.run(program, args, trace_steps=(10, 12))
       </pre>
-      {onReload && <SmallButton onClick={onReload}>{trans.__('Look again')}</SmallButton>}
+      {onReload && <SmallButton onClick={onReload}>{trans.__('Check again')}</SmallButton>}
     </div>
   );
 }
@@ -196,10 +196,10 @@ function Totals(props: { trace: TraceData; colours: Map<string, string>; trans: 
           <th scope="col">{trans.__('Device')}</th>
           <th scope="col">{trans.__('Operation')}</th>
           <th scope="col" className="jp-dtf-number">
-            {trans.__('Times')}
+            {trans.__('Count')}
           </th>
           <th scope="col" className="jp-dtf-number">
-            {trans.__('Together')}
+            {trans.__('Total')}
           </th>
         </tr>
       </thead>
@@ -240,7 +240,7 @@ function Transfers({ transfers, trans }: { transfers: readonly Transfer[]; trans
             {trans.__('Size')}
           </th>
           <th scope="col" className="jp-dtf-number">
-            {trans.__('Took')}
+            {trans.__('Duration')}
           </th>
         </tr>
       </thead>

@@ -103,7 +103,7 @@ test('it is saved, and there again after a reload', async () => {
   await page.reload();
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await expect(slot('node-b', 'GPU:0').locator('[data-what="worker:0"]')).toBeVisible();
-  await expect(designer().getByRole('status', { name: 'What the design will do' })).toContainText('1 warning');
+  await expect(designer().getByRole('status', { name: 'Summary of the design' })).toContainText('1 warning');
 });
 
 test('a design is drawn with the keyboard alone', async () => {
@@ -308,7 +308,7 @@ test('a placed model is written as a script beside the design', async () => {
 test('light and dark, narrow and wide', async () => {
   await open('untitled.dtf');
   // It, and not another document of the workspace that is restored, is in front and has been checked.
-  await expect(designer().getByRole('status', { name: 'What the design will do' })).toContainText('1 warning');
+  await expect(designer().getByRole('status', { name: 'Summary of the design' })).toContainText('1 warning');
   await chip('worker:1').click();
   for (const dark of [false, true]) {
     await setTheme(page, dark);

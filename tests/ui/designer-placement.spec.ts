@@ -205,14 +205,14 @@ test('a layer is split over devices, and made whole again', async () => {
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:0 CPU:0 \+ worker:1 CPU:0/);
   await save();
   expect(saved().placement.splits).toEqual({ stem: [ONE, TWO] });
-  await view.getByRole('button', { name: 'Make whole' }).click();
+  await view.getByRole('button', { name: 'Undo split' }).click();
   await expect(item('stem')).toHaveAttribute('aria-label', /worker:0 CPU:0$/);
 });
 
 test('what is pinned stays when the rest is placed automatically', async () => {
   await view.getByRole('tree').focus();
   await page.keyboard.press('Control+a');
-  await view.getByRole('button', { name: 'Take off' }).click();
+  await view.getByRole('button', { name: 'Unassign' }).click();
   await expect(item('stem')).toHaveAttribute('aria-label', /not placed/);
   await item('stem').click();
   await page.keyboard.press('d');

@@ -10,7 +10,7 @@ export function Efficiency(props: { report: EfficiencyReport; trans: Translation
   const title = React.useId();
   return (
     <section className="jp-dtf-efficiency" aria-labelledby={title}>
-      <h3 id={title}>{trans.__('What this run made of it')}</h3>
+      <h3 id={title}>{trans.__('Efficiency of this run')}</h3>
       {report.steps > 0 && (
         <p>
           {trans.__(
@@ -47,7 +47,7 @@ export function Efficiency(props: { report: EfficiencyReport; trans: Translation
               <th scope="col" className="jp-dtf-number">
                 {trans.__('Gap')}
               </th>
-              <th scope="col">{trans.__('What it says')}</th>
+              <th scope="col">{trans.__('Meaning')}</th>
             </tr>
           </thead>
           <tbody>

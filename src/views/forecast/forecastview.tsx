@@ -44,7 +44,7 @@ export function ForecastView(props: {
         </p>
       ) : forecasts.length === 0 ? (
         <p className="jp-dtf-faint" role="status">
-          {trans.__('Working it out…')}
+          {trans.__('Computing…')}
         </p>
       ) : (
         <>

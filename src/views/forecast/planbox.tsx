@@ -80,7 +80,7 @@ export function PlanBox(props: {
           {trans.__('Find the fewest machines')}
         </button>
       </form>
-      <div role="status">{busy && <p className="jp-dtf-faint">{trans.__('Working it out…')}</p>}</div>
+      <div role="status">{busy && <p className="jp-dtf-faint">{trans.__('Computing…')}</p>}</div>
       {problem !== '' && (
         <p className="jp-dtf-problem" role="alert">
           {problem}

@@ -60,7 +60,7 @@ export function ComparedCode(
       <div className="jp-dtf-diff">
         <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Code')}>
           {side(0, left, right)}
-          <span>{trans.__('beside')}</span>
+          <span>{trans.__('side by side')}</span>
           {side(1, right, left)}
         </div>
         {submitted[a] === undefined || submitted[b] === undefined ? (

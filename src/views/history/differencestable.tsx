@@ -40,7 +40,7 @@ export function Differences(
         <table className="jp-dtf-table" aria-label={props.label}>
           <thead>
             <tr>
-              <th scope="col">{trans.__('What')}</th>
+              <th scope="col">{trans.__('Property')}</th>
               {ids.map((id, index) => (
                 <th key={id} scope="col">
                   <span aria-hidden="true" style={{ color: colours.get(id) }}>

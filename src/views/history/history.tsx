@@ -158,13 +158,13 @@ export function History(
         />
         <label>
           <input type="checkbox" checked={archived} onChange={event => setArchived(event.target.checked)} />
-          {trans.__('Archived as well')}
+          {trans.__('Include archived')}
         </label>
         <span className="jp-dtf-spacer" />
         {tickedShown.length > 0 && (
           <>
-            <span className="jp-dtf-faint">{trans._n('%1 ticked', '%1 ticked', tickedShown.length)}</span>
-            <SmallButton onClick={() => setTicked([])}>{trans.__('Untick')}</SmallButton>
+            <span className="jp-dtf-faint">{trans._n('%1 selected', '%1 selected', tickedShown.length)}</span>
+            <SmallButton onClick={() => setTicked([])}>{trans.__('Deselect all')}</SmallButton>
             <SmallButton onClick={() => act(props.onArchive)}>{trans.__('Archive')}</SmallButton>
             <SmallButton onClick={() => act(props.onDelete)}>{trans.__('Delete')}</SmallButton>
           </>

@@ -46,7 +46,7 @@ export function Parallel(
   };
   return (
     <div className="jp-dtf-parallel">
-      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('What is chosen')}>
+      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Selection of trials')}>
         <SmallButton
           disabled={best === null}
           hint={trans.__('Choose the best tenth of the complete trials, by the first objective')}

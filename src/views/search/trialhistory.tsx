@@ -31,7 +31,7 @@ export function History(props: SearchViewProps): React.ReactElement {
   return (
     <div className="jp-dtf-search-history">
       <div ref={host} />
-      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Courses')}>
+      <div className="jp-dtf-toolbar" role="toolbar" aria-label={trans.__('Trends')}>
         <label>
           <input type="checkbox" checked={log} disabled={!canLog} onChange={event => setLog(event.target.checked)} />{' '}
           {trans.__('log')}
@@ -46,7 +46,7 @@ export function History(props: SearchViewProps): React.ReactElement {
           width={width}
           x={numbers('step', steps, 'linear')}
           y={numbers(what, values, kind)}
-          label={trans.__('Courses of %1 trials', curves.length)}
+          label={trans.__('Trends of %1 trials', curves.length)}
         >
           {(at, up) =>
             curves.map(({ trial, points }) => (

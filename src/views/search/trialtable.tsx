@@ -50,7 +50,7 @@ function headsOf(search: Search, trans: TranslationBundle): Head[] {
             numeric: true
           }
         ]),
-    { key: 'course', title: trans.__('course'), width: '72px', column: null },
+    { key: 'course', title: trans.__('trend'), width: '72px', column: null },
     ...search.parameters.map(name => ({
       key: `parameter ${name}`,
       title: name,
@@ -193,7 +193,7 @@ function TrialRow(props: {
       ))}
       <span role="cell">
         {run.sparkline.length > 1 && (
-          <Sparkline values={run.sparkline} label={trans.__('Course of trial %1', trial.number)} />
+          <Sparkline values={run.sparkline} label={trans.__('Trend of trial %1', trial.number)} />
         )}
       </span>
       {search.parameters.map(name => (

@@ -23,7 +23,7 @@ function RunScale({ model, options }: TabProps): React.ReactElement {
     <EndedRunScale model={model} options={options} />
   ) : (
     <p className="jp-dtf-none jp-dtf-faint">
-      {trans.__('When the run has ended, this says what it made of its tasks, and how far it would scale.')}
+      {trans.__('After the run has ended, this shows how well it used its tasks, and how far it would scale.')}
     </p>
   );
 }

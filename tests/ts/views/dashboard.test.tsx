@@ -244,9 +244,9 @@ describe('Output', () => {
       <Output lines={[]} dropped={0} tasks={[]} follow={false} ended={ended} trans={trans} />
     );
     const { rerender } = render(empty(false));
-    expect(screen.getByText('Nothing has been written yet.')).toBeTruthy();
+    expect(screen.getByText('No output yet.')).toBeTruthy();
     rerender(empty(true));
-    expect(screen.getByText('Nothing was written.')).toBeTruthy();
+    expect(screen.getByText('No output.')).toBeTruthy();
   });
 
   it('asks for earlier lines, and for the newest when it is told to follow', () => {

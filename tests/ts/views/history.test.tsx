@@ -64,7 +64,7 @@ it('finds, sorts, and shows what is archived when it is asked for', () => {
   expect(names()).toEqual(['a', 'b']);
   fireEvent.click(screen.getByRole('button', { name: 'name' }));
   expect(names()).toEqual(['b', 'a']);
-  fireEvent.click(screen.getByLabelText('Archived as well'));
+  fireEvent.click(screen.getByLabelText('Include archived'));
   expect(names()).toEqual(['c', 'b', 'a']);
   const find = screen.getByRole('searchbox', { name: 'Find runs by words or conditions' });
   fireEvent.change(find, { target: { value: 'batch_size < 100 and state = succeeded' } });
@@ -96,7 +96,7 @@ it('compares what is ticked, with the differences first', () => {
   expect(table().getByText('cluster')).toBeTruthy();
   fireEvent.click(screen.getByRole('button', { name: 'name-a' }));
   expect(told).toEqual(['open a']);
-  fireEvent.click(screen.getByRole('button', { name: 'Untick' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Deselect all' }));
   expect(screen.queryByRole('region', { name: 'Comparison' })).toBeNull();
 });
 
@@ -128,7 +128,7 @@ it('groups by a column, folded, with counts and the best', () => {
   expect(screen.queryByLabelText('Compare name-a')).toBeNull();
   fireEvent.click(within(group!).getByRole('button', { expanded: false }));
   expect(names()).toEqual([null, 'b', 'a']);
-  fireEvent.click(screen.getByLabelText('Archived as well'));
+  fireEvent.click(screen.getByLabelText('Include archived'));
   expect(names()).toEqual([null, 'b', 'a', 'c']);
   fireEvent.click(screen.getByRole('button', { name: 'Fold all' }));
   expect(names()).toEqual([null]);
@@ -172,7 +172,7 @@ it('has what two runs were submitted with side by side', () => {
 it('archives and deletes what is ticked and shown alone, and unticks it', () => {
   const told: string[] = [];
   render(<Shown told={what => told.push(what)} />);
-  const archived = screen.getByLabelText('Archived as well');
+  const archived = screen.getByLabelText('Include archived');
   fireEvent.click(archived);
   ['a', 'b', 'c'].forEach(id => fireEvent.click(screen.getByLabelText(`Compare name-${id}`)));
   fireEvent.click(archived);
@@ -183,7 +183,7 @@ it('archives and deletes what is ticked and shown alone, and unticks it', () => 
   fireEvent.change(find, { target: { value: '' } });
   fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
   fireEvent.click(archived);
-  expect(screen.getByText('1 ticked')).toBeTruthy();
+  expect(screen.getByText('1 selected')).toBeTruthy();
   fireEvent.click(screen.getByRole('button', { name: 'Delete' }));
   expect(told).toEqual(['archive b', 'delete a', 'delete c']);
 });

@@ -130,11 +130,11 @@ describe('Clusters', () => {
     ];
     const cluster = clusterInfo('digits', { coming, warnings: ['Host cleo cannot be used: cleo did not answer'] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[cluster]} />);
-    const steps = within(screen.getByRole('list', { name: 'Hosts on their way' })).getAllByRole('listitem');
+    const steps = within(screen.getByRole('list', { name: 'Hosts starting' })).getAllByRole('listitem');
     expect(steps.map(step => step.textContent)).toEqual(['0: ready', 'bert: starting Python']);
     expect(screen.getByText('Host cleo cannot be used: cleo did not answer')).toBeTruthy();
     rerender(<Clusters {...clustersProps()} clusters={[{ ...cluster, coming: coming.slice(1) }]} />);
-    expect(screen.queryByRole('list', { name: 'Hosts on their way' })).toBeNull();
+    expect(screen.queryByRole('list', { name: 'Hosts starting' })).toBeNull();
   });
 
   it('has bars for GPUs where there are any', () => {

@@ -93,14 +93,14 @@ it('adds, orders and takes out plots and runs', () => {
   fireEvent.click(screen.getByRole('button', { name: 'Add plot' }));
   expect(metrics()).toEqual(['loss', 'f1', 'accuracy']);
   fireEvent.click(screen.getByRole('button', { name: 'Move accuracy forward' }));
-  fireEvent.click(screen.getByRole('button', { name: 'Take the plot of f1 out' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Remove the plot of f1' }));
   expect(metrics()).toEqual(['loss', 'accuracy']);
   const loss = within(screen.getByRole('region', { name: 'Plot of loss' }));
   fireEvent.click(loss.getByLabelText('log'));
   fireEvent.change(loss.getByLabelText('smooth'), { target: { value: '0.5' } });
   expect(kept().plots[0]).toEqual({ metric: 'loss', smoothing: 0.5, log: true });
   fireEvent.change(screen.getByLabelText('Add a run'), { target: { value: 'b' } });
-  fireEvent.click(screen.getByRole('button', { name: 'Take lost run out' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Remove lost run' }));
   expect(kept().runs.map(({ id, name }) => [id, name])).toEqual([
     ['a', runs.title('a')],
     ['b', 'second']

@@ -128,7 +128,7 @@ describe('SearchView', () => {
     expect(screen.getByText(/^Importance is the rank correlation with loss over 4 complete trials/)).toBeTruthy();
     expect(screen.getByRole('progressbar', { name: 'Importance of rate' }).getAttribute('aria-valuenow')).toBe('100');
     fireEvent.click(screen.getByRole('tab', { name: 'History' }));
-    expect(screen.getByRole('img', { name: 'Courses of 6 trials' }).querySelectorAll('.jp-dtf-pruned')).toHaveLength(1);
+    expect(screen.getByRole('img', { name: 'Trends of 6 trials' }).querySelectorAll('.jp-dtf-pruned')).toHaveLength(1);
     fireEvent.click(screen.getByRole('tab', { name: 'Devices' }));
     expect(screen.getByText('host node')).toBeTruthy();
   });

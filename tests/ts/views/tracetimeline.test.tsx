@@ -98,7 +98,7 @@ describe('Timeline', () => {
     const reload = vi.fn();
     show(null, '', reload);
     expect(screen.getByText(/cluster\.fit\(model, x, y, trace_steps=\(10, 12\)\)/)).toBeTruthy();
-    fireEvent.click(screen.getByRole('button', { name: 'Look again' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Check again' }));
     expect(reload).toHaveBeenCalledOnce();
   });
 

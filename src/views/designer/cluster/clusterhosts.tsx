@@ -166,7 +166,7 @@ function GroupCard(props: {
         onClick={props.onOpen}
       >
         <strong>{name}</strong>
-        <span className="jp-dtf-faint">{trans.__('%1 alike', group.hosts.length)}</span>
+        <span className="jp-dtf-faint">{trans.__('%1 identical', group.hosts.length)}</span>
       </button>
       {problems.length > 0 && (
         <p className="jp-dtf-problem">
@@ -224,7 +224,7 @@ function HostCard(props: {
       </button>
       {props.onFold && (
         <button type="button" className="jp-dtf-link jp-dtf-host-fold" onClick={props.onFold}>
-          {trans.__('Draw those that are alike as one')}
+          {trans.__('Draw identical ones as one')}
         </button>
       )}
       <SaidBeside said={all.problems.get(host.name)} />

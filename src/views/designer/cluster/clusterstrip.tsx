@@ -26,7 +26,7 @@ export function StatusStrip(props: {
     warnings > 0 ? trans._n('%1 warning', '%1 warnings', warnings) : ''
   ].filter(words => words !== '');
   return (
-    <footer className="jp-dtf-strip" role="status" aria-label={trans.__('What the design will do')}>
+    <footer className="jp-dtf-strip" role="status" aria-label={trans.__('Summary of the design')}>
       {live && (
         <span>
           <StateMark state={live.state} trans={trans} /> {live.name} · {stateText(live.state, trans)}

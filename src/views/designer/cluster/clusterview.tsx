@@ -78,7 +78,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
       setSaid(trans.__('%1 is on %2', what, where));
     } else {
       const freed = isTask ? [what] : tasks.filter(({ job }) => job === what).map(({ task }) => task);
-      edit(trans.__('Take %1 from its device', what), draft => freed.forEach(task => freeTask(draft, task)));
+      edit(trans.__('Unassign %1', what), draft => freed.forEach(task => freeTask(draft, task)));
       setSaid(trans.__('%1 goes where there is room', what));
     }
   };
@@ -168,7 +168,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
           problems={problems.jobs}
           chip={chip}
           onCount={(job, count) =>
-            edit(trans.__('Have %1', formatJobs({ [job]: count })), draft => setCount(draft, job, count))
+            edit(trans.__('Change to %1', formatJobs({ [job]: count })), draft => setCount(draft, job, count))
           }
           onRename={(job, name) => edit(trans.__('Rename %1', job), draft => renameJob(draft, job, name))}
           onAdd={() => edit(trans.__('Add a job'), draft => void addJob(draft))}

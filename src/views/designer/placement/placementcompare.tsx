@@ -29,7 +29,7 @@ export function Compare(props: {
           className="jp-dtf-search"
           type="search"
           placeholder={trans.__('Layer')}
-          aria-label={trans.__('Show layers whose name holds')}
+          aria-label={trans.__('Show layers whose name contains')}
           value={text}
           onChange={event => setText(event.target.value)}
         />

@@ -85,7 +85,7 @@ export function Properties(props: {
           {trans.__('Put on… (D)')}
         </SmallButton>
         <SmallButton onClick={actions.unplace} disabled={!editable || places.length === 0}>
-          {trans.__('Take off')}
+          {trans.__('Unassign')}
         </SmallButton>
         <SmallButton
           onClick={() => actions.pin(pinned < layers.length)}
@@ -150,7 +150,7 @@ function Split(props: {
         <SmallButton onClick={() => actions.split(over)} disabled={!editable || over.length < 2}>
           {trans.__('Split')}
         </SmallButton>
-        {isSplit && <SmallButton onClick={actions.unsplit}>{trans.__('Make whole')}</SmallButton>}
+        {isSplit && <SmallButton onClick={actions.unsplit}>{trans.__('Undo split')}</SmallButton>}
       </div>
     </fieldset>
   );

@@ -90,7 +90,7 @@ export function SourcePicker(props: {
           </li>
         ))}
       </ul>
-      <SmallButton onClick={lookAgain}>{trans.__('Look again')}</SmallButton>
+      <SmallButton onClick={lookAgain}>{trans.__('Check again')}</SmallButton>
       <h3>{trans.__('From a file')}</h3>
       <form
         onSubmit={event => {

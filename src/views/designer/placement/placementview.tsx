@@ -256,14 +256,14 @@ function Placing(
           editable={model.canEdit}
           actions={{
             unplace: () => {
-              change(trans.__('Take off'), ids, draft => places.unplace(draft, ids));
+              change(trans.__('Unassign'), ids, draft => places.unplace(draft, ids));
               focusGraph(); // the button is disabled now, and would lose the focus
             },
             pin: pinned =>
               change(pinned ? trans.__('Pin') : trans.__('Unpin'), ids, draft => places.pin(draft, ids, pinned)),
             split: over => change(trans.__('Split'), ids, draft => places.split(draft, ids, over)),
             unsplit: () => {
-              change(trans.__('Make whole'), ids, draft => places.unsplit(draft, ids));
+              change(trans.__('Undo split'), ids, draft => places.unsplit(draft, ids));
               focusGraph(); // the button is gone
             },
             path:

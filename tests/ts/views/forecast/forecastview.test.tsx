@@ -107,7 +107,7 @@ describe('ForecastView', () => {
     const model = new ForecastModel(() => Promise.resolve(forecasts), WAYS.slice(0, 1));
     const copy = vi.fn();
     render(<ForecastView model={model} hardware={hardware} copy={copy} themeChanged={null} trans={trans} />);
-    expect(screen.getByText('Working it out…')).toBeTruthy();
+    expect(screen.getByText('Computing…')).toBeTruthy();
     model.refresh();
     expect(await screen.findByText(/From 8 to 64 tasks it does not pay/)).toBeTruthy();
     expect(screen.getByText('Compute from published figures, not measured.')).toBeTruthy();

@@ -125,7 +125,7 @@ describe('ClusterView', () => {
     expect(cluster().tasks.map(({ device }) => device)).toEqual(['GPU:0', 'GPU:0']);
     drag(task('worker:0'), screen.getByRole('region', { name: 'Jobs' }));
     expect(cluster().tasks.map(({ index }) => index)).toEqual([1]);
-    expect(labels).toEqual(['Put worker:1 on b CPU', 'Put worker on a GPU:0', 'Take worker:0 from its device']);
+    expect(labels).toEqual(['Put worker:1 on b CPU', 'Put worker on a GPU:0', 'Unassign worker:0']);
   });
 
   it('is placed with keys, says so, and keeps the focus', () => {
@@ -183,7 +183,7 @@ describe('ClusterView', () => {
     expect((count as HTMLInputElement).value).toBe('12');
     fireEvent.keyDown(count, { key: 'ArrowDown' });
     expect(cluster().jobs).toEqual({ worker: 11 });
-    expect(labels).toEqual(['Have 12 workers', 'Have 11 workers']);
+    expect(labels).toEqual(['Change to 12 workers', 'Change to 11 workers']);
   });
 
   it('says numbers in words, and has no sign that looks like a button', () => {
@@ -282,7 +282,7 @@ describe('ClusterView', () => {
     const cluster = within(screen.getByRole('region', { name: 'Properties' }));
     expect(cluster.getByText('this machine has no GPU')).toBeTruthy();
     expect(cluster.getAllByText('the name is taken')).toHaveLength(1);
-    const strip = within(screen.getByRole('status', { name: 'What the design will do' }));
+    const strip = within(screen.getByRole('status', { name: 'Summary of the design' }));
     fireEvent.click(strip.getByRole('button', { name: 'cluster.tasks[0].device' }));
     const details = within(screen.getByRole('region', { name: 'Properties' }));
     expect(details.getByText('a has no GPU:7')).toBeTruthy();
