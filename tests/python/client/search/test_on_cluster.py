@@ -274,6 +274,11 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
     return found
 
 
+def until_heard_of(search: dtf.Search) -> None:
+    """A trial may have begun before its viewers have heard of it."""
+    until(lambda: search.id in [info.trial.search for info in session().hub.runs() if info.trial], lambda: search)
+
+
 def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluster, tmp_path: Path) -> None:
     def waits(params: dict[str, Any], ctx: Any) -> float:
         (tmp_path / f"begun-{ctx.run_id}").touch()
@@ -286,8 +291,7 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
 
     search = cluster.search(waits, {"x": (0.0, 1.0)}, trials=2, objective="area", sampler="random", wait=False)
     until(lambda: len(list(tmp_path.glob("begun-*"))) == 2, lambda: search)
-    # A trial may have begun before its viewers have heard of it.
-    until(lambda: search.id in [info.trial.search for info in session().hub.runs() if info.trial], lambda: search)
+    until_heard_of(search)
     ask(search, more=2)
     until(lambda: search.most == 4, lambda: search)
     (tmp_path / "on").touch()
@@ -303,6 +307,7 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
     (tmp_path / "on").unlink()
     grid = cluster.search(waits, {"x": [1, 2, 3]}, sampler="grid", objective="area", wait=False)
     until(lambda: "running" in grid.trials["state"].tolist(), lambda: grid)
+    until_heard_of(grid)
     with pytest.raises(Conflict, match="Only a search that ends after a number of `trials`"):
         ask(grid, more=1)
     ask(grid, stop=True)
