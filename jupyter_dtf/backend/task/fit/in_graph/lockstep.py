@@ -23,7 +23,7 @@ from .....errors import InvalidInput
 
 
 class Lockstep:
-    """Runs them. ``current`` is the index of the one that is running, or None outside of them and during merging."""
+    """Runs replicas. ``current`` is the running one's index, or None outside of replicas and while merging."""
 
     def __init__(self) -> None:
         self.current: int | None = None
