@@ -134,7 +134,8 @@ def with_unknown(raw: Any, value: Any) -> Any:
     """
     if isinstance(value, msgspec.Struct):
         old = raw if isinstance(raw, dict) else {}
-        fields = {field.encode_name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        fields = {encoded: getattr(value, name) for encoded, name in names}
         rest = {key: item for key, item in old.items() if key not in fields}
         return {key: with_unknown(old.get(key), item) for key, item in fields.items()} | rest
     if isinstance(value, list):

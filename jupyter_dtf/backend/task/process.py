@@ -109,9 +109,19 @@ def _set_threads(threads: int) -> None:
 
 
 def learn_to_read() -> None:
-    """Make msgspec prepare its decoder of task specs, once for all forks of this process."""
-    with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields
+    """Do once, for all forks of this process, what reading a task's spec takes the first time."""
+    from .trace import remote  # noqa: F401
+
+    with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but msgspec has a decoder then
         msgspec.json.decode(b"{}", type=TaskSpec)
+    ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles its regular expressions
+
+
+def find_context() -> None:
+    """Make TensorFlow create its context, without starting the runtime that is configured by it."""
+    import tensorflow as tf
+
+    tf.config.threading.get_intra_op_parallelism_threads()
 
 
 def rehearse(threads: int) -> None:

@@ -1,8 +1,11 @@
-"""Spares: forks that have rehearsed, so that a training reaches the end of its first step in 3/4 of the time.
+"""Spares: forks that wait to become a task. Each becomes only one, so nothing is left over from program to program.
 
-A spare is a fork of the warm process that has set TensorFlow's number of threads, has trained a tiny model, and waits
-to become a task. Spares are created only when no task has run for a moment, so that they slow nothing down. Each
-becomes only one task, so that nothing is left over from one program to another.
+A rehearsed spare has set TensorFlow's number of threads and has trained a tiny model, so that a training reaches the
+end of its first step in 3/4 of the time. These are created only when no task has run for a moment, so that they slow
+nothing down.
+
+A plain spare has done next to nothing. It saves the next task its fork, which matters where one short task follows
+another, as in a search. Plain spares are created once there was a task, also while others run.
 """
 
 from __future__ import annotations
@@ -18,9 +21,13 @@ from dataclasses import dataclass
 _READY = b"r"
 _MAX_MESSAGE = 4_096
 REST_S = 1.0
-"""How long after the last activity a spare is started. If one run follows another, the next one then has the machine to
-itself, and no spare is started only to be killed.
+"""How long after the last activity a spare is rehearsed. If one run follows another, the next one then has the machine
+to itself, and no spare is started only to be killed.
 """
+PLAIN = 2
+"""The number of plain spares."""
+PLAIN_REST_S = 0.02
+"""How long after the last task was started plain spares are forked: not between the tasks of one gang."""
 
 
 @dataclass
@@ -28,6 +35,7 @@ class _Spare:
     pid: int
     socket: socket.socket
     threads: int
+    """0: it has not rehearsed."""
     is_ready: bool = False
 
 
@@ -39,7 +47,7 @@ class Spares:
         fork: ``fork(child)`` forks, runs ``child()`` in the child, and returns its pid here.
         become: ``become(spec_path, fds)`` runs the task in a spare and returns its exit status.
         kill: ``kill(pid)`` kills a spare.
-        on_ready: Called with the number of spares when another one is ready.
+        on_ready: Called with the number of rehearsed spares when another one is ready.
     """
 
     def __init__(
@@ -56,14 +64,17 @@ class Spares:
         self._kill = kill
         self._on_ready = on_ready
         self._spares: list[_Spare] = []
+        self._plain: list[_Spare] = []
         self._threads = 0
         self._wanted = 0
+        self._plain_wanted = 0
         self._begin_at = 0.0
+        self._begin_plain_at = 0.0
 
     @property
     def pids(self) -> list[int]:
         """The pids of those that are not tasks yet."""
-        return [spare.pid for spare in self._spares]
+        return [spare.pid for spare in (*self._spares, *self._plain)]
 
     def want(self, threads: int, count: int) -> None:
         """Prepare for ``count`` tasks with ``threads`` threads each."""
@@ -74,54 +85,79 @@ class Spares:
             self._end(spare)
 
     def rest(self) -> None:
-        """Start no spare for a moment, because there was some activity."""
+        """Rehearse no spare for a moment, because there was some activity."""
         self._begin_at = time.monotonic() + REST_S
 
-    def due_in_s(self) -> float | None:
-        """Return when to ``begin`` another, in seconds; None if none is wanted, or one is still rehearsing."""
-        if len(self._spares) >= self._wanted or not all(spare.is_ready for spare in self._spares):
-            return None
-        return max(0.0, self._begin_at - time.monotonic())
+    def due_in_s(self, *, is_idle: bool) -> float | None:
+        """Return when to ``begin`` another, in seconds; None if none is wanted, or one is still rehearsing.
+
+        ``is_idle``: whether no task is running.
+        """
+        now = time.monotonic()
+        due = []
+        if len(self._plain) < self._plain_wanted:
+            due.append(self._begin_plain_at - now)
+        if is_idle and len(self._spares) < self._wanted and all(spare.is_ready for spare in self._spares):
+            due.append(self._begin_at - now)
+        return max(0.0, min(due)) if due else None
 
     def begin(self) -> None:
-        """Start another spare. To be called while no task is running."""
-        self.rest()  # if forking fails, do not retry immediately
+        """Start another spare: the one that is due."""
+        if len(self._plain) < self._plain_wanted:
+            self._plain_wanted -= 1  # if forking fails, do not retry before the next task
+            self._plain.append(self._begin(0))
+            self._plain_wanted += 1
+        else:
+            self.rest()  # if forking fails, do not retry immediately
+            self._spares.append(self._begin(self._threads))
+
+    def _begin(self, threads: int) -> _Spare:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        threads = self._threads
-        pid = self._fork(lambda: self._be_spare(theirs, threads))
-        theirs.close()
+        try:
+            pid = self._fork(lambda: self._be_spare(theirs, threads))
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         spare = _Spare(pid, ours, threads)
-        self._spares.append(spare)
-        self._selector.register(ours, selectors.EVENT_READ, lambda _: self._on_message(spare))
+        if threads:
+            self._selector.register(ours, selectors.EVENT_READ, lambda _: self._on_message(spare))
+        return spare
 
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
         """Turn a spare into the task. Returns its pid, or 0 if none is ready.
 
         A spare that is still rehearsing is killed, because it would slow down the task.
+
+        Args:
+            threads: The number of threads that it may have rehearsed with; 0 requires a plain spare.
+            spec_path: The path of the task's spec.
+            fds: The task's descriptors.
         """
         for spare in [s for s in self._spares if not s.is_ready]:
             self._end(spare)
-        for spare in self._spares:
-            if spare.threads == threads:
-                try:
-                    socket.send_fds(spare.socket, [spec_path.encode()], fds)
-                except OSError:  # it has just died
-                    continue
-                self._forget(spare)
-                return spare.pid
+        self._plain_wanted, self._begin_plain_at = PLAIN, time.monotonic() + PLAIN_REST_S
+        for spare in [*(spare for spare in self._spares if spare.threads == threads), *self._plain]:
+            try:
+                socket.send_fds(spare.socket, [spec_path.encode()], fds)
+            except OSError:  # it has just died
+                continue
+            self._forget(spare)
+            return spare.pid
         return 0
 
     def on_exit(self, pid: int) -> None:
         """Handle the exit of a process. If it was a spare, no more are created, since they would fail too."""
-        for spare in self._spares:
+        for spare in (*self._spares, *self._plain):
             if spare.pid == pid:
-                self._wanted = 0
+                self._wanted = self._plain_wanted = 0
                 self._forget(spare)
                 return
 
     def leave(self) -> None:
         """Close the sockets in a fork, because they belong to its parent."""
-        for spare in self._spares:
+        for spare in (*self._spares, *self._plain):
             spare.socket.close()
 
     def _on_message(self, spare: _Spare) -> None:
@@ -137,7 +173,7 @@ class Spares:
         self._forget(spare)
 
     def _forget(self, spare: _Spare) -> None:
-        self._spares.remove(spare)
+        (self._spares if spare.threads else self._plain).remove(spare)
         if spare.socket in self._selector.get_map():
             self._selector.unregister(spare.socket)
         spare.socket.close()
@@ -145,8 +181,11 @@ class Spares:
     def _be_spare(self, warm: socket.socket, threads: int) -> int:
         from . import process
 
-        process.rehearse(threads)
-        warm.send(_READY)
+        if threads:
+            process.rehearse(threads)
+            warm.send(_READY)
+        else:
+            process.find_context()
         data, fds, _flags, _address = socket.recv_fds(warm, _MAX_MESSAGE, 8)
         warm.close()
         return self._become(data.decode(), fds) if data else os.EX_OK

@@ -6,9 +6,9 @@ TensorFlow has been imported. CLAIMS are descriptors (``5,6``) that claim DIRECT
 Hosts send JSON, accompanied by a task's four descriptors:
 
 * ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
-  JSON; ``spare``, if not 0, is the number of threads of a spare that may become the task.
-* ``{"op": "prepare", "threads", "count"}``: keep that many spares with that many threads, created when no task has
-  run for a moment.
+  JSON; ``spare``, if not 0, is the number of threads with which a spare that becomes the task may have rehearsed.
+* ``{"op": "prepare", "threads", "count"}``: keep that many rehearsed spares with that many threads, created when no
+  task has run for a moment.
 * ``{"op": "kill", "id", "signal"}``: signal the task's whole process group.
 * ``{"op": "ping"}``: reply with ``pong``.
 
@@ -308,7 +308,7 @@ class Warm:
             host.send(message)
 
     def _spare_due_in_s(self) -> float | None:
-        return None if any(host.tasks for host in self._hosts) else self._spares.due_in_s()
+        return self._spares.due_in_s(is_idle=not any(host.tasks for host in self._hosts))
 
 
 def _kill_group(pid: int, signal_number: int) -> None:

@@ -46,6 +46,12 @@ class Warm:
             pass
         return psutil.Process(self.pid).children()
 
+    async def plain(self) -> set[int]:
+        """Wait until all plain spares are there. Returns their pids."""
+        while len(found := psutil.Process(self.pid).children()) < rehearsed_forks.PLAIN:
+            await asyncio.sleep(0.01)
+        return {process.pid for process in found}
+
     async def run(self, function: Callable[..., Any], threads: int, spare: int) -> tuple[int, Any]:
         """Run ``function(ctx)`` as a task. Returns its pid and its result."""
         task_dir = self.directory / "task"
@@ -118,8 +124,31 @@ def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> No
             assert started
             assert (await warm.until("prepared"))["count"] == 2  # another took its place
             others = {process.pid for process in psutil.Process(warm.pid).children()}
-            assert len(others) == 2
+            assert len(others) == 2 + rehearsed_forks.PLAIN
             assert pid not in others
+
+    asyncio.run(story())
+
+
+def test_after_a_task_the_next_one_need_not_be_forked(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Warm(tmp_path / secrets.token_hex(6)).running() as warm:
+            assert psutil.Process(warm.pid).children() == []
+            await warm.run(started_runtime, threads=1, spare=0)
+            plain = await warm.plain()
+            pid, started = await warm.run(started_runtime, threads=2, spare=0)
+            assert pid in plain
+            assert not started
+            (left,) = plain - {pid}
+            again = await warm.plain()
+            assert left in again
+            dying = [psutil.Process(each) for each in again]
+            for process in dying:
+                process.kill()
+            psutil.wait_procs(dying, timeout=left_s())
+            pid, _ = await warm.run(started_runtime, threads=1, spare=1)  # it can do without
+            assert pid not in again
+            assert not await warm.plain() & again
 
     asyncio.run(story())
 
@@ -130,7 +159,7 @@ def test_spares_that_are_not_wanted_any_more_end(tmp_path: Path) -> None:
             old = await warm.prepare(threads=1, count=1)
             (new,) = [process for process in await warm.prepare(threads=2, count=1) if process not in old]
             psutil.wait_procs(old, timeout=left_s())
-            assert psutil.Process(warm.pid).children() == [new]
+            assert psutil.Process(warm.pid).children() == [new]  # no task has run yet, so there is no plain one
             new.kill()
             psutil.wait_procs([new], timeout=left_s())
             _, started = await warm.run(started_runtime, threads=2, spare=2)  # it can do without
@@ -156,15 +185,15 @@ def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: 
             kill=begun.remove,
             on_ready=begun.append,
         )
-        assert made.due_in_s() is None  # none is wanted
+        assert made.due_in_s(is_idle=True) is None  # none is wanted
         made.want(threads=1, count=1)
         made.rest()
-        assert made.due_in_s() == rehearsed_forks.REST_S
+        assert made.due_in_s(is_idle=True) == rehearsed_forks.REST_S
         now += rehearsed_forks.REST_S
-        assert made.due_in_s() == 0
+        assert made.due_in_s(is_idle=True) == 0
         made.rest()  # a task has come, and gone
-        assert made.due_in_s() == rehearsed_forks.REST_S
+        assert made.due_in_s(is_idle=True) == rehearsed_forks.REST_S
         made.begin()
-        assert made.due_in_s() is None  # it is at its rehearsal
+        assert made.due_in_s(is_idle=True) is None  # it is at its rehearsal
         assert made.pids == begun == [1]
         made.on_exit(1)
