@@ -47,6 +47,20 @@ def cluster(no_process_left_by_module: None) -> Iterator[dtf.Cluster]:
     session().close()
 
 
+@pytest.fixture(autouse=True)
+def nothing_goes_on(cluster: dtf.Cluster) -> Iterator[None]:
+    """A test that fails takes along no other, which would wait for room that its trials have."""
+    yield
+    for search in cluster.searches:
+        if not search.has_ended:
+            search.stop()
+            search.wait(left_s())
+    for run in cluster.runs:
+        if not run.info.state.is_final:
+            run.stop(now=True)
+            run.wait(left_s())
+
+
 def spans(cluster: dtf.Cluster, ids: Any) -> list[tuple[float, float]]:
     """When each run began to be started, and ended."""
     infos = [dtf.Run(run_id).info for run_id in ids]
