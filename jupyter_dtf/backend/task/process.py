@@ -117,13 +117,6 @@ def learn_to_read() -> None:
     ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles its regular expressions
 
 
-def find_context() -> None:
-    """Make TensorFlow create its context, without starting the runtime that is configured by it."""
-    import tensorflow as tf
-
-    tf.config.threading.get_intra_op_parallelism_threads()
-
-
 def rehearse(threads: int) -> None:
     """Do everything that precedes the first step of any training, in a process that will be a task."""
     _set_threads(threads)

@@ -4,8 +4,9 @@ A rehearsed spare has set TensorFlow's number of threads and has trained a tiny 
 end of its first step in 3/4 of the time. These are created only when no task has run for a moment, so that they slow
 nothing down.
 
-A plain spare has done next to nothing. It saves the next task its fork, which matters where one short task follows
-another, as in a search. Plain spares are created once there was a task, also while others run.
+A plain spare has done nothing: even asking TensorFlow for its number of threads looks for GPUs, which are assigned to a
+task when it begins. It saves the next task its fork, which matters where one short task follows another, as in a
+search. Plain spares are created once there was a task, also while others run.
 """
 
 from __future__ import annotations
@@ -184,8 +185,6 @@ class Spares:
         if threads:
             process.rehearse(threads)
             warm.send(_READY)
-        else:
-            process.find_context()
         data, fds, _flags, _address = socket.recv_fds(warm, _MAX_MESSAGE, 8)
         warm.close()
         return self._become(data.decode(), fds) if data else os.EX_OK

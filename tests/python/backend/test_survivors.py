@@ -142,8 +142,8 @@ def states(run: dtf.Run) -> list[str]:
 
 
 def pids(run: dtf.Run) -> dict[str, set[int]]:
-    """Every process that each task has ever had."""
-    found: dict[str, set[int]] = {}
+    """Every process that each task has ever had, by the tasks' names: whichever is heard of first."""
+    found: dict[str, set[int]] = {info.task: set() for info in run.info.tasks}
     for event in events(run):
         if isinstance(event, TaskChanged) and event.pid:
             found.setdefault(event.task, set()).add(event.pid)
