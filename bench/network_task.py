@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from .link import ADDRESSES
@@ -32,37 +31,43 @@ def context(rank: int, directory: Path, threads: int) -> Any:
     import tensorflow as tf
 
     from jupyter_dtf.backend.task import context
-    from jupyter_dtf.schema.cluster import ClusterSpec
+    from jupyter_dtf.backend.task.recorder import Recorder
+    from jupyter_dtf.schema.launch import TaskSpec
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     jobs = {"worker": [f"{address}:7001" for address in ADDRESSES]}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": {"type": "worker", "index": rank}})
-    points: list[float] = []
-    ctx: Any = SimpleNamespace(
+    spec = TaskSpec(
+        run_id="bench",
+        cluster="bench",
+        job_name="worker",
+        task_index=rank,
+        cluster_spec={"worker": {at: f"{address}:7001" for at, address in enumerate(ADDRESSES)}},
         rank=rank,
         size=2,
-        task=f"worker:{rank}",
-        tasks=["worker:0", "worker:1"],
+        local_rank=0,
+        local_size=1,
         machines=["a", "b"],
-        links=[f"{address}:7002" for address in ADDRESSES],
-        between_machines="tcp",
+        threads=threads,
+        run_dir=str(directory),
+        stop_grace_s=1.0,
+        checkpoint=False,
         secret="5e" * 32,
-        shared_dir=directory,
-        run_dir=directory,
-        is_chief=rank == 0,
-        should_stop=False,
-        tracer=None,
-        cluster_spec=ClusterSpec.parse(os.environ["TF_CONFIG"]),
-        points=points,
-        measured=lambda figures: None,
-        last_step=-1.0,
-        note=lambda *said: None,
-        progress=lambda *args, **more: None,
-        epoch_ended=lambda *args: None,
-        report=lambda step=None, **values: points.append(time.perf_counter()),
-        shard=lambda dataset: dataset.shard(2, rank),
+        links=[f"{address}:7002" for address in ADDRESSES],
+        shared_dir=str(directory),
+        task_dir=str(directory),
     )
+
+    class Timed(context.Context):
+        """The context of a task whose host does not listen, with the time of each step."""
+
+        points: list[float] = []
+
+        def report(self, step: float | None = None, **values: Any) -> None:
+            self.points.append(time.perf_counter())
+
+    ctx = Timed(spec, Recorder(os.open(os.devnull, os.O_WRONLY), spec.task))
     context.set_current(ctx)
     return ctx
 
