@@ -131,11 +131,11 @@ def others_may_run_python() -> bool:
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     proxy = shutil.which("configurable-http-proxy", path=f"{ROOT}/node_modules/.bin{os.pathsep}{os.environ['PATH']}")
     assert proxy, "npm ci installs the hub's proxy"
-    # Beside the test's directories, into which other users of the system cannot look.
-    with tempfile.TemporaryDirectory(prefix="dtf-hub-") as root:
+    uids = PEOPLE if others_may_run_python() else {}
+    # Other users of the system cannot look into the directory of the tests.
+    with tempfile.TemporaryDirectory(prefix="dtf-hub-", dir="/tmp" if uids else None) as root:
         os.chmod(root, 0o755)
         homes = {name: Path(root) / name for name in PEOPLE}
-        uids = PEOPLE if others_may_run_python() else {}
         for name, home in homes.items():
             (home / "tmp").mkdir(parents=True)
             for made in (home, home / "tmp"):
