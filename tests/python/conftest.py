@@ -154,6 +154,14 @@ def no_process_left(
     yield from _watch(session_directory)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_session_left() -> Iterator[None]:
+    """No module finds the session of another, which knows the clusters of other directories."""
+    yield
+    if (client := sys.modules.get("jupyter_dtf.client.session")) is not None and client._session is not None:
+        client._session.close()
+
+
 @pytest.fixture(autouse=True)
 def no_seed_left() -> Iterator[None]:
     """TensorFlow's global seed, which gives all later operations without one a seed, is the test's own."""
