@@ -36,8 +36,6 @@ def context(rank: int, directory: Path, threads: int) -> Any:
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
-    jobs = {"worker": [f"{address}:7001" for address in ADDRESSES]}
-    os.environ["TF_CONFIG"] = json.dumps({"cluster": jobs, "task": {"type": "worker", "index": rank}})
     spec = TaskSpec(
         run_id="bench",
         cluster="bench",
@@ -68,6 +66,7 @@ def context(rank: int, directory: Path, threads: int) -> Any:
             self.points.append(time.perf_counter())
 
     ctx = Timed(spec, Recorder(os.open(os.devnull, os.O_WRONLY), spec.task))
+    os.environ["TF_CONFIG"] = ctx.cluster_spec.as_tf_config(spec.job_name, rank)
     context.set_current(ctx)
     return ctx
 

@@ -49,7 +49,7 @@ from ... import entry_points
 from . import autograph_files
 from .orphan_cleanup import Orphans, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
-from .rehearsed_forks import Spares
+from .spares import Spares
 
 MAX_MESSAGE = 65_536
 _MAX_WORDS = 8_000

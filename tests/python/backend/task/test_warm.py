@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from .test_rehearsed_forks import Warm
+from .test_spares import Warm
 
 
 def own_pid(_ctx: Any) -> int:

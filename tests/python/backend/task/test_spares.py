@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from jupyter_dtf.backend.host.warm_client import WarmClient, start_warm
-from jupyter_dtf.backend.task import rehearsed_forks
+from jupyter_dtf.backend.task.spares import PLAIN, REST_S, Spares
 from jupyter_dtf.schema import payload
 from jupyter_dtf.schema.launch import TaskSpec, read_outcome
 
@@ -48,7 +48,7 @@ class Warm:
 
     async def plain(self) -> set[int]:
         """Wait until all plain spares are there. Returns their pids."""
-        while len(found := psutil.Process(self.pid).children()) < rehearsed_forks.PLAIN:
+        while len(found := psutil.Process(self.pid).children()) < PLAIN:
             await asyncio.sleep(0.01)
         return {process.pid for process in found}
 
@@ -124,7 +124,7 @@ def test_a_spare_becomes_one_task_of_its_number_of_threads(tmp_path: Path) -> No
             assert started
             assert (await warm.until("prepared"))["count"] == 2  # another took its place
             others = {process.pid for process in psutil.Process(warm.pid).children()}
-            assert len(others) == 2 + rehearsed_forks.PLAIN
+            assert len(others) == 2 + PLAIN
             assert pid not in others
 
     asyncio.run(story())
@@ -178,7 +178,7 @@ def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: 
         return 1
 
     with selectors.DefaultSelector() as selector:
-        made = rehearsed_forks.Spares(
+        made = Spares(
             selector,
             fork,
             become=lambda path, fds: 0,
@@ -188,11 +188,11 @@ def test_a_spare_is_begun_only_when_nothing_was_asked_for_a_moment(monkeypatch: 
         assert made.due_in_s(is_idle=True) is None  # none is wanted
         made.want(threads=1, count=1)
         made.rest()
-        assert made.due_in_s(is_idle=True) == rehearsed_forks.REST_S
-        now += rehearsed_forks.REST_S
+        assert made.due_in_s(is_idle=True) == REST_S
+        now += REST_S
         assert made.due_in_s(is_idle=True) == 0
         made.rest()  # a task has come, and gone
-        assert made.due_in_s(is_idle=True) == rehearsed_forks.REST_S
+        assert made.due_in_s(is_idle=True) == REST_S
         made.begin()
         assert made.due_in_s(is_idle=True) is None  # it is at its rehearsal
         assert made.pids == begun == [1]

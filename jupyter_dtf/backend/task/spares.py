@@ -105,9 +105,9 @@ class Spares:
     def begin(self) -> None:
         """Start another spare: the one that is due."""
         if len(self._plain) < self._plain_wanted:
-            self._plain_wanted -= 1  # if forking fails, do not retry before the next task
+            wanted, self._plain_wanted = self._plain_wanted, 0  # if forking fails, do not retry before the next task
             self._plain.append(self._begin(0))
-            self._plain_wanted += 1
+            self._plain_wanted = wanted
         else:
             self.rest()  # if forking fails, do not retry immediately
             self._spares.append(self._begin(self._threads))
