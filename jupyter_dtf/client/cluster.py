@@ -493,6 +493,7 @@ class Cluster(Searching, Answering):
             strategy=job.strategy.name,
             may_be_spare=job.may_be_spare,
             rejoins=job.rejoins,
+            worker_group=job.worker_group(options.jobs),
             parameters=job.parameters,
             goes_on=job.goes_on,
             origin=job.origin,

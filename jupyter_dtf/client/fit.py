@@ -174,6 +174,11 @@ class PreparedFit:
         least = restart.min_workers if restart is not None else None
         validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
+    def worker_group(self, jobs: Mapping[str, int]) -> int:
+        """Return how many tasks train only together, as in ``RunRequest``: with a pipeline, those of one copy."""
+        strategy = self._job.strategy
+        return sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
+
     def hold(self, client: Callable[[], Any]) -> list[Held]:
         """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.
 

@@ -53,6 +53,8 @@ class TaskSpec(PeerStruct):
     """Without such a limit: allocate memory as needed instead of all at once."""
     gpu_shortage: str = ""
     """A sentence about those that had too little free memory for the task just before it was started."""
+    gang: list[str] = []
+    """The names of all tasks that the run was submitted with, by rank; ``cluster_spec`` has those of this attempt."""
     may_go_over: bool = False
     """Whether the task's process may continue in another attempt of the run when other tasks are lost."""
     may_be_spare: bool = False

@@ -21,9 +21,9 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             on the hosts that are available then. 0: the run ends when a task is lost.
         stalled_after: Seconds without a step, output or CPU use after which a task that has made steps before counts
             as frozen. None: 600. A task that was stopped (SIGSTOP) is noticed within 5 seconds in any case.
-        min_workers: For trainings, except with ``dtf.Pipeline``. If there is no room to restart lost workers, the
-            training continues without them if at least this many are left, and takes them back when there is room.
-            None: wait for room.
+        min_workers: For trainings. If there is no room to restart lost workers, the training continues without them if
+            at least this many are left, and takes them back when there is room. A ``dtf.Pipeline`` continues with
+            fewer copies, and so needs ``replicas``. None: wait for room.
 
     Raises:
         InvalidInput: If a value is invalid.

@@ -294,6 +294,9 @@ class RunRequest(RunOptions):
     place_shares: int = 1
     """With ``places`` 1: how many such tasks share a slot, at most MOST_SHARES, each with its part of the threads and
     of the GPUs' memory."""
+    worker_group: int = 1
+    """With ``min_workers``: the number of workers that only train together, as the tasks of one copy of a pipeline do.
+    A run that shrinks keeps a multiple of it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -316,6 +319,11 @@ class RunRequest(RunOptions):
                 f"`place_shares` must be from 1 to {MOST_SHARES}, and 1 unless places=1, got "
                 f"{self.place_shares} with places={self.places}",
                 field="place_shares",
+            )
+        if self.worker_group < 1 or (self.jobs and workers % self.worker_group):
+            raise InvalidInput(
+                f"`worker_group` must divide the number of workers, {workers}, got {self.worker_group}",
+                field="worker_group",
             )
 
     @property

@@ -105,6 +105,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
             visible_gpus=list(task.gpus.gpus),
             gpu_memory_bytes=task.gpus.memory_bytes,
             gpu_growth=task.gpus.grows,
+            gang=[each.task for each in run.gang],
             may_go_over=may_go_over,
             may_be_spare=may_be_spare,
             trace_steps=run.request.trace_steps,

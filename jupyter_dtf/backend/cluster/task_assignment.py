@@ -148,7 +148,7 @@ class TaskAssignment:
         if self.has_all_hosts and self._count >= len({task.host.address for task in run.first_places}):
             with contextlib.suppress(Unavailable):
                 return self.plan(run.info.jobs, run.request)
-        return plan_fewer(run.first_places, least, self._slots)
+        return plan_fewer(run.first_places, least, self._slots, run.request.worker_group)
 
     def places(self) -> list[PlannedTask]:
         """Return all places that runs can request (``RunRequest.places``): the same list while nothing changes.

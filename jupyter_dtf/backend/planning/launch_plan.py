@@ -212,17 +212,20 @@ def plan_beside(
     return ranked([placed[task.task] for task in planned])
 
 
-def plan_fewer(planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot]) -> list[PlannedTask]:
+def plan_fewer(
+    planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot], group: int = 1
+) -> list[PlannedTask]:
     """Plan a restart of a gang that leaves out as few workers as possible, so that every task has its threads.
 
     Tasks whose host still exists stay there. Workers whose host is gone are left out first, then the others, each
-    by descending rank; ``ps`` tasks are never left out. Raises GangIncomplete if there is no room for ``least`` workers
-    and the other tasks.
+    by descending rank; ``ps`` tasks are never left out. The number of workers left is a multiple of ``group``. Raises
+    GangIncomplete if there is no room for ``least`` workers and the other tasks.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
+    least = -(-least // group) * group
     may_go = sorted(workers, key=lambda task: (task.host.address in there, -task.rank))
-    for count in range(len(workers) - least + 1):
+    for count in range(0, len(workers) - least + 1, group):
         left_out = {task.task for task in may_go[:count]}
         wanted = [task for task in planned if task.task not in left_out]
         stay = {task.task for task in wanted if task.host.address in there}

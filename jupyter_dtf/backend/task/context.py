@@ -144,6 +144,11 @@ class Context:
         return [f"{job}:{index}" for job, tasks in self._spec.cluster_spec.items() for index in tasks]
 
     @property
+    def gang(self) -> list[str]:
+        """The names of all tasks that the run was submitted with, by rank, including those it continues without."""
+        return list(self._spec.gang) or self.tasks
+
+    @property
     def is_chief(self) -> bool:
         """Whether this is the task that writes checkpoints and reports progress: rank 0."""
         return self._spec.rank == 0

@@ -195,7 +195,8 @@ class Waits(keras.callbacks.Callback):
 
 def plain_model() -> Any:
     keras.utils.set_random_seed(5)
-    made = keras.Sequential([keras.Input((64,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(10)])
+    hidden = keras.layers.Dense(16, activation="relu", name="hidden")
+    made = keras.Sequential([keras.Input((64,)), hidden, keras.layers.Dense(10, name="scores")])
     made.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return made
 
@@ -213,7 +214,23 @@ def test_a_gang_begins_again_with_fewer_workers_from_its_checkpoint(
     cluster: dtf.Cluster, tmp_path: Path, strategy: Any, jobs: dict[str, int], lost: str
 ) -> None:
     wait_for(cluster, lambda info: len(info.hosts) == 3)
-    waits = Waits(tmp_path)
+    shrinks_and_grows(cluster, tmp_path, strategy, jobs, lost, ["worker:0" if lost == "worker:0" else "worker:1"])
+
+
+def test_a_pipeline_goes_on_with_the_copies_for_which_there_is_room(tmp_path: Path) -> None:
+    first, second = (f"/job:worker/task:{index}/device:CPU:0" for index in range(2))
+    strategy = dtf.Pipeline({"hidden": first, "scores": second}, microbatches=2, replicas=2)
+    with dtf.Cluster(4, name="copies", hosts=4, threads_per_host=1) as cluster:
+        wait_for(cluster, lambda info: len(info.hosts) == 4)
+        # Three tasks have room, of which two are a copy.
+        shrinks_and_grows(cluster, tmp_path, strategy, {"worker": 4}, "worker:0", ["worker:0", "worker:3"])
+
+
+def shrinks_and_grows(
+    cluster: dtf.Cluster, directory: Path, strategy: Any, jobs: dict[str, int], lost: str, missing: list[str]
+) -> None:
+    """Train, lose the host of a task, so that some tasks are missing, and get it back."""
+    waits = Waits(directory)
     run = cluster.fit(
         plain_model(),
         X,
@@ -231,18 +248,17 @@ def test_a_gang_begins_again_with_fewer_workers_from_its_checkpoint(
     until_it(run, waits.said(1).exists)
     other = lose_host(cluster, run, lost)
     until_it(run, lambda: waits.said(2).exists() and run.info.state.value == "running")
-    missing = "worker:0" if lost == "worker:0" else "worker:1"
-    assert f"There is no room for {missing}" in titles(run)
-    assert {task.task: task.state for task in run.info.tasks}[missing] is TaskState.FAILED
+    assert f"There is no room for {' and '.join(missing)}" in titles(run)
+    assert {task.task for task in run.info.tasks if task.state is TaskState.FAILED} == set(missing)
     other.resume()
     run.result(left_s())
     run.finish()
 
-    assert f"There is room for {missing} again" in titles(run)
+    assert f"There is room for {' and '.join(missing)} again" in titles(run)
     began = ["launching", "running", "restarting", "running"]
     assert states(run) == [*began, "pausing", "paused", "restarting", "running", "succeeded"]
     tasks = waits.said(1).read_text().split()
-    assert waits.said(2).read_text().split() == [task for task in tasks if task != missing]
+    assert waits.said(2).read_text().split() == [task for task in tasks if task not in missing]
     assert waits.said(3).read_text().split() == tasks
     assert {task.state for task in run.info.tasks} == {TaskState.SUCCEEDED}
     told = run.metrics.query("metric == 'learning_rate' and attempt > 0")

@@ -114,12 +114,12 @@ def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
         )
 
 
-def refuse_fewer_stages(min_workers: int | None) -> None:
-    """Raise InvalidInput if ``min_workers`` is set for a pipeline, because every task holds some of its layers."""
-    if min_workers is not None:
+def refuse_fewer_stages(strategy: Pipeline, min_workers: int | None) -> None:
+    """Raise InvalidInput if ``min_workers`` is set for a single pipeline, whose tasks all hold layers that are needed."""
+    if min_workers is not None and strategy.replicas == 1:
         raise InvalidInput(
-            "`min_workers` must be None with dtf.Pipeline, for each task has layers that are needed: a lost one waits "
-            f"for room, got {min_workers}",
+            "`min_workers` must be None with a dtf.Pipeline that has one copy, for each task has layers that are "
+            f"needed: a lost one waits for room, got {min_workers} with replicas=1",
             field="restart.min_workers",
         )
 

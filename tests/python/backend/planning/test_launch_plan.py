@@ -229,6 +229,22 @@ def test_of_a_gang_that_begins_again_those_without_room_are_left_out() -> None:
         left(1)
 
 
+def test_workers_that_only_train_together_are_left_out_together() -> None:
+    hosts = [HostSlot(f"tls://h:{index}", f"h{index}", "machine", 1) for index in range(4)]
+    planned = plan({"worker": 4}, hosts)
+
+    def left(least: int, group: int, *there: int) -> list[str]:
+        return [task.task for task in plan_fewer(planned, least, [hosts[index] for index in there], group)]
+
+    assert left(1, 1, 1, 2, 3) == ["worker:1", "worker:2", "worker:3"]
+    assert left(1, 2, 1, 2, 3) == ["worker:1", "worker:2"]
+    assert left(1, 2, 0, 3) == ["worker:0", "worker:3"]
+    with pytest.raises(GangIncomplete, match="No room for 4 of 4 workers"):
+        left(3, 2, 1, 2, 3)
+    with pytest.raises(GangIncomplete, match="No room for 2 of 4 workers"):
+        left(1, 2, 1)
+
+
 def test_ranks_are_given_anew_to_those_that_are_left() -> None:
     planned = plan({"worker": 3}, [ONE, TWO, FAR], threads_per_task=2)
     assert [(task.task, task.rank, task.local_rank, task.local_size) for task in ranked(planned[1:])] == [

@@ -27,7 +27,7 @@ class PipelineChecks(Checks):
     def of_tasks(self, asked: Asked) -> Iterator[Check]:
         if asked.jobs is not None:
             yield partial(_check_tasks, _strategy(asked), asked.jobs)
-        yield partial(limits.refuse_fewer_stages, asked.min_workers)
+        yield partial(limits.refuse_fewer_stages, _strategy(asked), asked.min_workers)
         yield partial(limits.refuse_scaling, _strategy(asked), asked.scale_lr)
 
     def of_model(self, asked: Asked, model: Any) -> Iterator[Check]:

@@ -64,7 +64,7 @@ class Engine:
         self._number = 0
         self._microbatches = microbatches * replicas
         self._in_turn = in_turn
-        copies = places.copies(ctx.tasks, replicas)
+        copies = places.copies(ctx.tasks, replicas, ctx.gang)
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._graph = PipelineGraph(client)
         # Integers, such as the states of random generators, have few operations on GPUs.
@@ -76,7 +76,7 @@ class Engine:
                 f"`placement` must use devices of the run ({', '.join(there)}), got {', '.join(missing)}",
                 field="placement.devices",
             )
-        self._units = Units(model, layers, places, client)
+        self._units = Units(model, layers, copies[0], client)
         with self._graph.as_default():
             self._steps = Steps(model, copies, self._units, client, scaling, in_turn=in_turn)
         self._own = {training: own_step(model, method) for training, method in _METHODS.items()}

@@ -44,15 +44,19 @@ class Places:
                 names["/".join(ours[:depth])] = "/".join(theirs[:depth])
         return replace(self, names=names)
 
-    def copies(self, tasks: Sequence[str], count: int) -> list[Places]:
-        """Return the places of ``count`` copies of the pipeline. ``tasks``: the run's tasks by rank, as ``worker:1``.
+    def copies(self, tasks: Sequence[str], count: int, gang: Sequence[str] = ()) -> list[Places]:
+        """Return the places of ``count`` copies of the pipeline, each on ``len(tasks) / count`` consecutive tasks.
 
-        This is the first copy; each other copy is on the tasks ``len(tasks) / count`` ranks further.
+        Args:
+            tasks: The tasks that there are, by rank, as ``worker:1``.
+            count: The number of copies.
+            gang: The tasks by rank whose names the placement uses, if there are fewer now.
         """
+        named = list(gang or tasks)
 
         def shifted(device: str, ranks: int) -> str:
             found = parts(device)
-            job, _, index = tasks[tasks.index(f"{found['job']}:{found['task']}") + ranks].partition(":")
+            job, _, index = tasks[named.index(f"{found['job']}:{found['task']}") + ranks].partition(":")
             return f"/job:{job}/task:{index}/device:{found['type']}:{found['index']}"
 
         def moved(ranks: int) -> Placement:

@@ -85,15 +85,16 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)
     where = layer_devices.read(placement)
+    replicas = strategy.replicas * len(ctx.tasks) // len(ctx.gang)  # a run that has shrunk has fewer
     engine = Engine(
         model,
         where,
         strategy.microbatches,
         ctx,
-        replicas=strategy.replicas,
+        replicas=replicas,
         in_turn=strategy.schedule == ONE_FORWARD_ONE_BACKWARD,
         known_layers=job.layers,
-        scaling=linear_scaling(job, strategy.replicas, data.length),
+        scaling=linear_scaling(job, replicas, data.length),
         steps_per_epoch=data.length,
     )
     with closing(engine):
@@ -123,7 +124,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         around: list[Any] = [last, saving]
         if begin is not None:
             around.insert(0, Resuming(training, begin, stored))
-        parts = Parts(strategy.microbatches * strategy.replicas, in_turn=True)
+        parts = Parts(strategy.microbatches * replicas, in_turn=True)
         guard = guard_of(job, model, ctx, parts, data, exact=PipelineChecks().is_exact(job), fetch=engine.fetch)
         fit = KerasFit(job, ctx, data, callbacks, first=first, last=around, guard=guard, history=history, skip=skip)
         with ExitStack() as stack:

@@ -184,8 +184,7 @@ def test_refused_by_the_client(name: str) -> None:
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        (placed(), "`min_workers` must be None with dtf.Pipeline, for each task has layers that are needed"),
-        (placed(replicas=2), "`min_workers` must be None with dtf.Pipeline"),
+        (placed(), "`min_workers` must be None with a dtf.Pipeline that has one copy, for each task has layers"),
         (dtf.InGraph(devices=("/job:worker/task:1/device:CPU:0",)), "must be None if dtf.InGraph names its devices"),
         (BACKUP, "must be greater than backup_workers, got min_workers=1, backup_workers=1"),
     ],
@@ -196,6 +195,16 @@ def test_fewer_workers_are_refused_where_each_is_needed(strategy: Any, message: 
     with pytest.raises(InvalidInput, match=message) as refused:
         prepared.check_jobs(JOBS, dtf.Restart(min_workers=1))
     assert refused.value.field == "restart.min_workers"
+
+
+def test_the_workers_of_a_copy_are_one_group() -> None:
+    def group(strategy: Any, jobs: dict[str, int]) -> int:
+        prepared = prepare(model(), X, Y, batch_size=4, strategy=strategy)
+        prepared.check_jobs(jobs, dtf.Restart(min_workers=1))
+        return prepared.worker_group(jobs)
+
+    assert group(placed(replicas=2), {"chief": 1, "worker": 3}) == 2
+    assert group("allreduce", JOBS) == 1
 
 
 @pytest.mark.parametrize("strategy", [dtf.AllReduce(), PS(), PS(sync=True), dtf.InGraph()])

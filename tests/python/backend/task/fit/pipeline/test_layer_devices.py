@@ -52,6 +52,12 @@ def test_copies_are_further_tasks_by_rank() -> None:
     assert copies[1].of("c") == [device(1), device(2)]
 
 
+def test_copies_of_a_run_with_fewer_tasks_are_on_those_that_are_left() -> None:
+    gang = ["worker:0", "worker:1", "worker:2", "worker:3"]
+    (copy,) = read({"a": device(0), "b": device(1)}).copies(["worker:1", "worker:3"], 1, gang)
+    assert (copy.of("a"), copy.of("b")) == ([device(1)], [device(3)])
+
+
 @pytest.mark.parametrize(
     ("devices", "splits", "said"),
     [
