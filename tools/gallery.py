@@ -118,8 +118,9 @@ def run_still(*metrics: str) -> How:
 
 
 def shown(ran: Ran) -> None:
-    """The last picture among the outputs: of a search or a run."""
+    """The last picture among the outputs: of a search or a run that has something to show."""
     pictures = [output.data["image/svg+xml"] for output in ran.outputs if "image/svg+xml" in output.get("data", {})]
+    pictures = [picture for picture in pictures if "No metrics yet" not in picture]
     (ran.directory / "picture.svg").write_text(pictures[-1])
     keep(ran, ran.directory / "picture.svg")
 
@@ -167,16 +168,16 @@ def run_image(name: str) -> How:
 
 def text(ran: Ran) -> None:
     """The last lines that it has printed, as a terminal shows them."""
-    lines = [line[:78] for line in re.sub(r"\x1b\[[0-9;]*m", "", ran.printed()).splitlines() if line.strip()][-8:]
-    height = 16 * len(lines) + 24
+    lines = [line[:100] for line in re.sub(r"\x1b\[[0-9;]*m", "", ran.printed()).splitlines() if line.strip()][-8:]
+    width, height = max(600, 24 + 8 * max(map(len, lines))), 16 * len(lines) + 24
     rows = [
         f'<text x="12" y="{24 + 16 * number}" xml:space="preserve">{html.escape(line)}</text>'
         for number, line in enumerate(lines)
     ]
     (ran.directory / "picture.svg").write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="{height}" viewBox="0 0 600 {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         'font-family="ui-monospace, monospace" font-size="12" fill="#212121">'
-        f'<rect width="600" height="{height}" rx="4" fill="#f5f5f5"/>{"".join(rows)}</svg>'
+        f'<rect width="{width}" height="{height}" rx="4" fill="#f5f5f5"/>{"".join(rows)}</svg>'
     )
     keep(ran, ran.directory / "picture.svg")
 
