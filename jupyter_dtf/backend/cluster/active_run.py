@@ -409,7 +409,11 @@ class Run:
 
     def reseat(self, planned: PlannedTask) -> None:
         """Set the new place of one task."""
-        self.gang = self.planned = [planned if each.task == planned.task else each for each in self.planned]
+
+        def with_it(tasks: list[PlannedTask]) -> list[PlannedTask]:
+            return [planned if each.task == planned.task else each for each in tasks]
+
+        self.gang, self.planned = with_it(self.gang), with_it(self.planned)
         for address in self.by_host:
             self.by_host[address] = [each for each in self.by_host[address] if each.task != planned.task]
         self.by_host.setdefault(planned.host.address, []).append(planned)

@@ -217,21 +217,22 @@ def plan_fewer(
 ) -> list[PlannedTask]:
     """Plan a restart of a gang that leaves out as few workers as possible, so that every task has its threads.
 
-    Tasks whose host still exists stay there. Workers whose host is gone are left out first, then the others, each
-    by descending rank; ``ps`` tasks are never left out. The number of workers left is a multiple of ``group``. Raises
+    Tasks whose host still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: those that
+    miss the most hosts first, then the others, each by descending rank; ``ps`` tasks are never left out. Raises
     GangIncomplete if there is no room for ``least`` workers and the other tasks.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
-    least = -(-least // group) * group
-    may_go = sorted(workers, key=lambda task: (task.host.address in there, -task.rank))
-    for count in range(0, len(workers) - least + 1, group):
-        left_out = {task.task for task in may_go[:count]}
+    groups = [workers[first : first + group] for first in range(0, len(workers), group)]
+    may_go = sorted(reversed(groups), key=lambda tasks: sum(task.host.address in there for task in tasks))
+    fewest = -(-least // group)
+    for count in range(len(groups) - fewest + 1):
+        left_out = {task.task for tasks in may_go[:count] for task in tasks}
         wanted = [task for task in planned if task.task not in left_out]
         stay = {task.task for task in wanted if task.host.address in there}
         with suppress(GangIncomplete):
             return plan_beside(wanted, stay, hosts, crowd=False)
-    raise GangIncomplete(f"No room for {least} of {len(workers)} workers with their threads and devices")
+    raise GangIncomplete(f"No room for {fewest * group} of {len(workers)} workers with their threads and devices")
 
 
 def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:

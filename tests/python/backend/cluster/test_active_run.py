@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -346,6 +347,20 @@ def test_a_new_attempt_is_a_gang_of_its_own() -> None:
     run.task_ended(TaskResult(task="worker:0", attempt=1, signal="SIGKILL"))
     assert run.decided.is_set()
     assert not run.begins_again, "both attempts are used"
+
+
+def test_a_task_that_rejoins_a_run_with_fewer_workers_leaves_the_others_missing() -> None:
+    recorded = Recorded(Restart(max_restarts=1))
+    run = recorded.launched()
+    for task in ("worker:0", "worker:1"):
+        run.task_ended(TaskResult(task=task, signal="SIGKILL"))
+    run.to(RunState.RESTARTING)
+    (left,) = run.planned[:1]
+    run.place_again([left])
+    assert run.missing == ["worker:1"]
+    run.reseat(replace(left, host=HostSlot("tls://b:1", "b", "b", 2)))
+    assert run.missing == ["worker:1"]
+    assert [task.host.name for task in run.gang] == ["b", "a"]
 
 
 def test_a_run_that_is_being_stopped_does_not_begin_again() -> None:

@@ -233,12 +233,14 @@ def test_workers_that_only_train_together_are_left_out_together() -> None:
     hosts = [HostSlot(f"tls://h:{index}", f"h{index}", "machine", 1) for index in range(4)]
     planned = plan({"worker": 4}, hosts)
 
-    def left(least: int, group: int, *there: int) -> list[str]:
-        return [task.task for task in plan_fewer(planned, least, [hosts[index] for index in there], group)]
+    def left(least: int, group: int, *there: int) -> list[tuple[str, str]]:
+        found = plan_fewer(planned, least, [hosts[index] for index in there], group)
+        return [(task.task, task.host.name) for task in found]
 
-    assert left(1, 1, 1, 2, 3) == ["worker:1", "worker:2", "worker:3"]
-    assert left(1, 2, 1, 2, 3) == ["worker:1", "worker:2"]
-    assert left(1, 2, 0, 3) == ["worker:0", "worker:3"]
+    assert left(1, 1, 1, 2, 3) == [("worker:1", "h1"), ("worker:2", "h2"), ("worker:3", "h3")]
+    assert left(1, 2, 1, 2, 3) == [("worker:2", "h2"), ("worker:3", "h3")]
+    assert left(1, 2, 0, 1, 3) == [("worker:0", "h0"), ("worker:1", "h1")]
+    assert left(1, 2, 0, 3) == [("worker:0", "h0"), ("worker:1", "h3")], "each copy has lost one of its two"
     with pytest.raises(GangIncomplete, match="No room for 4 of 4 workers"):
         left(3, 2, 1, 2, 3)
     with pytest.raises(GangIncomplete, match="No room for 2 of 4 workers"):
