@@ -110,6 +110,11 @@ class FakeContext:
         return [f"worker:{index}" for index in range(workers)] + [f"ps:{index}" for index in range(self.servers)]
 
     @property
+    def gang(self) -> list[str]:
+        """As ``tasks``: none is missing."""
+        return self.tasks
+
+    @property
     def stop_requested(self) -> threading.Event:
         """Nobody sets it: a task that is to stop is told by itself."""
         return threading.Event()
