@@ -3,9 +3,13 @@
 Whoever starts a cluster reserves the file (state ``starting``). From then on, only the cluster process writes it.
 
 Clusters of other versions have files here too. It must be possible to list and stop them whatever else their files
-contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``created``, ``token``, ``directories`` and ``speech``
-have the same meaning in every version, and a cluster process shuts down cleanly on SIGTERM. Any other value that cannot
-be read is left at its default, and an unknown key is kept when something else in the file is changed.
+contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``where``, ``created``, ``token``, ``directories`` and
+``speech`` have the same meaning in every version, and a cluster process shuts down cleanly on SIGTERM. Any other value
+that cannot be read is left at its default, and an unknown key is kept when something else in the file is changed.
+
+Several machines or containers may share the directory of these files. A process id is looked up only where it means
+something (``Connection.where``). What runs elsewhere is never taken for dead here, and nothing of it is ended or
+removed: it answers on its link, or is shown as not answering.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ from ...schema.base import PeerStruct, with_unknown
 from ...schema.cluster_request import check_name
 from ...schema.disk_space import FULL
 from ...schema.protocol import Speech
-from ..machine import paths
+from ..machine import paths, whereabouts
 from ..machine.processes import stat_of
+from ..machine.whereabouts import Whereabouts
 
 
 class Connection(PeerStruct):
@@ -42,6 +47,8 @@ class Connection(PeerStruct):
     created: float
     pid_started: int = 0
     """As ``pid_created``, in clock ticks since boot, which do not change when the clock is set. 0: unknown."""
+    where: Whereabouts = msgspec.field(default_factory=Whereabouts)
+    """Where that process runs. Empty in files of versions that did not record it, which are taken to be from here."""
     started_by: int = 0
     """The id of the process that started it: its parent, which gets its exit status."""
     jobs: dict[str, int] = {}
@@ -62,15 +69,32 @@ class Connection(PeerStruct):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the cluster process is running."""
+        """Whether the cluster process is running. One that is elsewhere is taken to be."""
+        if self.is_elsewhere:
+            return True
+        if self.has_lost_its_machine:
+            return False
         if self.pid_started:
             stat = stat_of(self.pid)
-            return stat is not None and stat.started == self.pid_started and not stat.has_ended
+            if stat is None:
+                return _may_exist(self.pid)
+            return stat.started == self.pid_started and not stat.has_ended
         try:
             process = psutil.Process(self.pid)
             return abs(process.create_time() - self.pid_created) < 2 and process.status() != psutil.STATUS_ZOMBIE
         except (psutil.Error, ValueError, OverflowError):  # not a valid process id
             return False
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its process is on another machine or in another container, where this process cannot see it."""
+        here = whereabouts.here()
+        return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
+
+    @property
+    def has_lost_its_machine(self) -> bool:
+        """Whether the cluster process ran on this machine before its last restart."""
+        return whereabouts.here().is_later_boot_of(self.where)
 
     @property
     def refusal(self) -> str:
@@ -79,10 +103,22 @@ class Connection(PeerStruct):
         return "" if gone else protocol.cluster_refusal(self.name, self.speech)
 
     def is_of(self, pid: int) -> None:
-        """Set ``pid`` as the cluster process. Raises psutil.NoSuchProcess."""
+        """Set ``pid``, which is here, as the cluster process. Raises psutil.NoSuchProcess."""
         stat = stat_of(pid)
         self.pid, self.pid_created = pid, psutil.Process(pid).create_time()
         self.pid_started = stat.started if stat is not None else 0
+        self.where = whereabouts.here()
+
+
+def _may_exist(pid: int) -> bool:
+    """Return whether a process may exist whose state cannot be read, because this process has too many open files."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
 
 
 def path_of(name: str) -> Path:

@@ -27,7 +27,6 @@ from ..records.hub import Hub
 from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
-from .link import not_answering
 from .linking import Linking
 from .presence import Presence
 from .roster import Roster
@@ -146,7 +145,7 @@ class Fleet:
             if member.info.incompatible:
                 raise Unavailable(member.info.incompatible)
             if member.has_given_up:
-                raise not_answering(name, member.info.silent_s)
+                raise member.not_answering()
             return member.is_linked
 
         await self._roster.wait_for(is_ready)

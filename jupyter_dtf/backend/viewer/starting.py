@@ -98,6 +98,8 @@ def _collect(process: subprocess.Popen[bytes]) -> None:
 
 def how_it_died(connection: Connection) -> str:
     """Return how a cluster process ended, if known: only the process that started it gets its exit status."""
+    if connection.has_lost_its_machine:
+        return "ended with its machine, which has been restarted"
     if connection.started_by != os.getpid():
         return _UNKNOWN
     with _end_noted:

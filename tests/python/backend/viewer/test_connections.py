@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
 import time
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from jupyter_dtf.backend.viewer import connections
+from jupyter_dtf.backend.machine import whereabouts
+from jupyter_dtf.backend.machine.whereabouts import Whereabouts
+from jupyter_dtf.backend.viewer import connections, crashed, ending, starting, stopping
 from jupyter_dtf.backend.viewer.connections import Connection
 from jupyter_dtf.errors import Conflict, InvalidInput, NotFound
 from jupyter_dtf.schema.api import ClusterState
@@ -94,3 +101,75 @@ def test_a_process_that_was_killed_is_not_alive() -> None:
     assert not zombie.is_alive
     os.waitpid(child, 0)
     assert not zombie.is_alive
+
+
+def gone() -> int:
+    """The id of a process that has ended."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return child
+
+
+def dead(name: str = "digits", **where: str) -> Connection:
+    """The file of a process that does not exist here, written at a place that differs from this one by ``where``."""
+    made = connection(name)
+    made.pid = gone()
+    made.where = msgspec.structs.replace(whereabouts.here(), **where)
+    return made
+
+
+def test_where_a_process_runs_is_in_its_file() -> None:
+    connections.reserve(connection())
+    assert connections.read("digits").where == whereabouts.here()
+    assert not connections.read("digits").is_elsewhere
+
+
+@pytest.mark.parametrize("where", [{"pids": "pid:[1]"}, {"host": "node-7", "boot": "another"}])
+def test_a_process_elsewhere_is_not_looked_up_here(where: dict[str, str], tmp_path: Path) -> None:
+    theirs = dead(**where)
+    theirs.token, theirs.directories = "0" * 12, [str(tmp_path)]
+    connections.reserve(theirs)
+    assert theirs.is_elsewhere and theirs.is_alive
+    assert crashed.find() == []
+    assert not crashed.clear(theirs)
+    ending.end_rest(theirs)
+    assert tmp_path.is_dir() and connections.read("digits") == theirs
+    with pytest.raises(Conflict, match="'digits', which exists"):
+        connections.reserve(connection())
+
+
+def test_a_process_elsewhere_that_has_the_id_of_one_here_is_not_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        theirs = connection(pid=process.pid)
+        theirs.where.pids = "pid:[1]"
+        ending._kill(theirs)
+        stopping._signal(theirs, signal.SIGKILL)
+        theirs.where = whereabouts.here()
+        assert process.poll() is None
+        stopping._signal(theirs, signal.SIGTERM)
+        assert process.wait() == -signal.SIGTERM
+
+
+def test_nothing_is_left_of_a_process_whose_machine_was_restarted() -> None:
+    before = dead(host="node-7", boot="an earlier one")
+    assert before.is_elsewhere
+    before.where.host = whereabouts.here().host
+    if before.where.host.startswith("localhost"):
+        pytest.skip("this machine has a name that any machine may have")
+    assert not before.is_elsewhere and not before.is_alive
+    assert starting.how_it_died(before) == "ended with its machine, which has been restarted"
+
+
+def test_a_file_that_does_not_say_where_is_taken_to_be_from_here() -> None:
+    before = dead()
+    before.where = Whereabouts()
+    assert not before.is_elsewhere and not before.is_alive
+
+
+def test_a_viewer_that_can_open_no_more_files_takes_nothing_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, ended = connection(), dead()
+    monkeypatch.setattr(connections, "stat_of", lambda pid: None)
+    assert mine.is_alive
+    assert not ended.is_alive
