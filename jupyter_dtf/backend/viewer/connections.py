@@ -15,9 +15,11 @@ removed: it answers on its link, or is shown as not answering.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import psutil
@@ -132,10 +134,23 @@ def log_of(name: str) -> Path:
 
 
 def read(name: str) -> Connection:
-    """Read a cluster's connection file. Raises NotFound if it is missing or cannot be read."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):  # whatever is in the file
-        return _as_connection(_raw(path_of(name)))
-    raise NotFound(f"There is no cluster named {name!r}")
+    """Read a cluster's connection file.
+
+    Raises:
+        NotFound: If there is none, so there is no such cluster.
+        Unavailable: If it cannot be read now, or not at all. That says nothing about the cluster.
+    """
+    path = path_of(name)
+    try:
+        return _as_connection(_raw(path))
+    except FileNotFoundError:
+        raise NotFound(f"There is no cluster named {name!r}") from None
+    except _UNREADABLE as error:
+        raise Unavailable(f"A connection file must be readable, as jupyter_dtf wrote it, got {path}: {error}") from None
+
+
+_UNREADABLE = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a file may raise, whatever is in it."""
 
 
 def _raw(path: Path) -> dict[str, Any]:
@@ -165,23 +180,45 @@ def _readable(raw: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+class Listing(NamedTuple):
+    """The connection files, whether or not their clusters are alive."""
+
+    clusters: dict[str, Connection]
+    """The contents of those that can be read, by name."""
+    unreadable: dict[str, str]
+    """The names of the others, with the reasons."""
+
+
+def listing() -> Listing:
+    """Read all connection files. Raises Unavailable if it cannot be found out which there are."""
+    found = Listing({}, {})
+    directory = paths.connections_dir()
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        raise Unavailable(f"The directory of connection files must be readable, got {directory}: {error}") from None
+    for name in [name.removesuffix(".json") for name in names if name.endswith(".json")]:
+        try:
+            found.clusters[name] = read(name)
+        except Unavailable as error:
+            found.unreadable[name] = str(error)
+        except (NotFound, ValueError):  # removed meanwhile, or not a connection file
+            pass
+    return found
+
+
 def read_all() -> dict[str, Connection]:
     """Return the contents of all readable connection files by name, whether or not the cluster is alive."""
-    found: dict[str, Connection] = {}
     try:
-        directory = paths.connections_dir()
-    except Unavailable:  # the directory cannot be created: nobody has started anything
-        return found
-    for path in sorted(directory.glob("*.json")):
-        with contextlib.suppress(NotFound, ValueError):
-            found[path.stem] = read(path.stem)
-    return found
+        return listing().clusters
+    except Unavailable:  # such as a directory that cannot be created: nobody has started anything
+        return {}
 
 
 def write(connection: Connection) -> None:
     """Replace the cluster's file atomically, or overwrite it in place if the disk is full. Raises OSError."""
     path = path_of(connection.name)
-    aside = path.with_suffix(f".{os.getpid()}.new")
+    aside = path.with_suffix(f".{secrets.token_hex(6)}.new")
     data = msgspec.json.encode(with_unknown(_of_same_cluster(path, connection), connection))
     try:
         with private_files.open_file(aside) as file:
@@ -189,16 +226,25 @@ def write(connection: Connection) -> None:
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        if error.errno not in FULL or not path.exists() or path.stat().st_size < len(data):
+        if error.errno not in FULL or not path.exists() or (size := path.stat().st_size) < len(data):
             raise
-        with path.open("r+b") as file:  # in the space that it already occupies
-            file.write(data)
-            file.truncate()
+        _overwrite(path, data.ljust(size))
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    """Write to a file in the space that it already occupies, all at once: nobody reads a part of it. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        written = os.pwrite(descriptor, data, 0)
+    finally:
+        os.close(descriptor)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, f"{len(data)} bytes must be written at once, got {written}", os.fspath(path))
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
     """Return the contents of the file that is replaced if it belongs to the same cluster, else nothing."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+    with contextlib.suppress(*_UNREADABLE):
         raw = _raw(path)
         if raw.get("created") == connection.created:
             return raw
@@ -214,10 +260,19 @@ def reserve(connection: Connection) -> None:
                 file.write(msgspec.json.encode(connection))
             return
         except FileExistsError:
-            with contextlib.suppress(NotFound):
-                if read(connection.name).is_alive:
-                    raise Conflict(f"`name` must be unused, got {connection.name!r}, which exists") from None
+            _check_unused(connection.name)
             path.unlink(missing_ok=True)
+
+
+def _check_unused(name: str) -> None:
+    """Raise Conflict if a live cluster may have the name."""
+    try:
+        if read(name).is_alive:
+            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
+    except NotFound:
+        pass
+    except Unavailable as error:
+        raise Conflict(f"`name` must be unused, got {name!r}. {error}. Remove it if there is no such cluster") from None
 
 
 def mark_lost(connection: Connection, message: str) -> Connection | None:
@@ -225,6 +280,10 @@ def mark_lost(connection: Connection, message: str) -> Connection | None:
 
     Returns:
         The new contents of the file, or None if its user has stopped the cluster meanwhile.
+
+    Raises:
+        Unavailable: If the file cannot be read.
+        OSError: If it cannot be written.
     """
     try:
         now = read(connection.name)
@@ -246,6 +305,7 @@ def forget(name: str) -> None:
 
 
 def free_name(kind: str) -> str:
-    """Return an unused cluster name: ``local-1``, ``local-2``..."""
-    taken = set(read_all())
+    """Return an unused cluster name: ``local-1``, ``local-2``... Raises Unavailable as ``listing``."""
+    found = listing()
+    taken = {*found.clusters, *found.unreadable}
     return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}-{number}") not in taken)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -15,7 +16,8 @@ from jupyter_dtf.backend.machine import whereabouts
 from jupyter_dtf.backend.machine.whereabouts import Whereabouts
 from jupyter_dtf.backend.viewer import connections, crashed, ending, starting, stopping
 from jupyter_dtf.backend.viewer.connections import Connection
-from jupyter_dtf.errors import Conflict, InvalidInput, NotFound
+from jupyter_dtf.errors import Conflict, InvalidInput, NotFound, Unavailable
+from jupyter_dtf.schema import private_files
 from jupyter_dtf.schema.api import ClusterState
 
 
@@ -74,11 +76,35 @@ def test_a_file_of_a_version_that_knew_the_clock_alone() -> None:
     assert not mine.is_alive
 
 
-def test_what_cannot_be_read_is_no_cluster() -> None:
-    connections.path_of("broken").write_text("{")
+def test_only_a_missing_file_means_that_there_is_no_cluster() -> None:
+    with pytest.raises(NotFound, match="no cluster named 'missing'"):
+        connections.read("missing")
+    path = connections.path_of("local-1")
+    path.write_text("{")
+    with pytest.raises(Unavailable, match="must be readable, as jupyter_dtf wrote it, got .*local-1.json: "):
+        connections.read("local-1")
     assert connections.read_all() == {}
-    with pytest.raises(NotFound, match="no cluster named"):
-        connections.read("broken")
+    assert list(connections.listing().unreadable) == ["local-1"]
+    with pytest.raises(Conflict, match="must be unused, got 'local-1'.* Remove it if there is no such cluster"):
+        connections.reserve(connection("local-1"))
+    assert path.read_text() == "{"
+    assert connections.free_name("local") == "local-2"
+    with pytest.raises(Unavailable):
+        connections.mark_lost(connection("local-1"), "It was killed")
+
+
+def test_a_directory_that_cannot_be_read_says_nothing_about_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> list[str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "listdir", refused)
+        with pytest.raises(Unavailable, match="must be readable, got .*Input/output error"):
+            connections.listing()
+        assert connections.read_all() == {}
+
+
+def test_names_that_are_not_valid() -> None:
     with pytest.raises(InvalidInput, match="got '../x'"):
         connections.path_of("../x")
 
@@ -173,3 +199,33 @@ def test_a_viewer_that_can_open_no_more_files_takes_nothing_for_dead(monkeypatch
     monkeypatch.setattr(connections, "stat_of", lambda pid: None)
     assert mine.is_alive
     assert not ended.is_alive
+
+
+def test_a_full_disk_is_written_to_without_a_moment_in_which_the_file_is_damaged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = connection()
+    mine.message = "long" * 300
+    connections.reserve(mine)
+    size = connections.path_of("digits").stat().st_size
+
+    def full(path: Path, flags: int = 0) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    writes: list[int] = []
+    pwrite = os.pwrite
+
+    def noted(descriptor: int, data: bytes, offset: int) -> int:
+        writes.append(len(data))
+        return pwrite(descriptor, data, offset)
+
+    monkeypatch.setattr(private_files, "open_file", full)
+    monkeypatch.setattr(os, "pwrite", noted)
+    mine.message = "short"
+    connections.write(mine)
+    assert writes == [size]  # never shorter, never with the end of what was there before
+    assert connections.read("digits") == mine
+    mine.message = "long" * 301
+    with pytest.raises(OSError, match="No space left"):
+        connections.write(mine)
+    assert connections.read("digits").message == "short"
