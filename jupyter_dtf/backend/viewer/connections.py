@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import logging
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +37,11 @@ from ...schema.protocol import Speech
 from ..machine import paths, whereabouts
 from ..machine.processes import stat_of
 from ..machine.whereabouts import Whereabouts
+
+logger = logging.getLogger(__name__)
+
+_LOCK = ".names.lock"
+"""Held while a name is checked and taken."""
 
 
 class Connection(PeerStruct):
@@ -252,16 +260,31 @@ def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
 
 
 def reserve(connection: Connection) -> None:
-    """Create the file of a new cluster, replacing that of a dead one. Raises Conflict if a live one has the name."""
-    path = path_of(connection.name)
-    while True:
+    """Create the file of a new cluster, replacing that of a dead one. Only one of several callers succeeds.
+
+    Raises:
+        Conflict: If a live cluster has the name.
+        OSError: If the file cannot be written.
+    """
+    with _reserving():
+        _check_unused(connection.name)
+        write(connection)
+
+
+@contextlib.contextmanager
+def _reserving() -> Iterator[None]:
+    """Let only one process and thread at a time check and take names."""
+    descriptor = os.open(paths.connections_dir() / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
         try:
-            with private_files.open_file(path, os.O_EXCL) as file:
-                file.write(msgspec.json.encode(connection))
-            return
-        except FileExistsError:
-            _check_unused(connection.name)
-            path.unlink(missing_ok=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:  # a file system without locks: two simultaneous starts may collide
+            logger.warning("Names of clusters cannot be locked in %s: %s", paths.connections_dir(), error)
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # explicitly: a process forked meanwhile has a copy of the descriptor
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def _check_unused(name: str) -> None:

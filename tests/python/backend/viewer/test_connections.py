@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
 import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -229,3 +233,43 @@ def test_a_full_disk_is_written_to_without_a_moment_in_which_the_file_is_damaged
     with pytest.raises(OSError, match="No space left"):
         connections.write(mine)
     assert connections.read("digits").message == "short"
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["unused", "left by a dead cluster"])
+def test_of_two_that_reserve_a_name_at_once_one_gets_it(left: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if left:
+        connections.write(dead())
+    both = threading.Barrier(2)
+    check = connections._check_unused
+
+    def check_with_the_other(name: str) -> None:
+        check(name)
+        with contextlib.suppress(threading.BrokenBarrierError):  # the other waits for the lock
+            both.wait(0.2)
+
+    monkeypatch.setattr(connections, "_check_unused", check_with_the_other)
+    with ThreadPoolExecutor(2) as pool:
+        tried = [pool.submit(connections.reserve, connection()) for _ in range(2)]
+    (refused,) = [error for each in tried if (error := each.exception()) is not None]
+    assert isinstance(refused, Conflict)
+
+    assert connections.read("digits").is_alive
+
+
+def test_where_files_cannot_be_locked_clusters_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    connections.reserve(connection())
+    with pytest.raises(Conflict):
+        connections.reserve(connection())
+
+
+def test_a_name_that_nobody_has_chosen_is_the_next_free_one() -> None:
+    connections.reserve(connection("local-1"))
+    late = connection("local-1")  # it was free when this one looked
+    with pytest.raises(Conflict):
+        starting._reserve(late, is_named=True)
+    starting._reserve(late, is_named=False)
+    assert late.name == "local-2" and connections.read("local-2") == late
