@@ -34,6 +34,7 @@ from ...schema.base import PeerStruct, with_unknown
 from ...schema.cluster_request import check_name
 from ...schema.disk_space import FULL
 from ...schema.protocol import Speech
+from ...schema.run import RunDescriptor, cluster_id
 from ..machine import paths, whereabouts
 from ..machine.processes import stat_of
 from ..machine.whereabouts import Whereabouts
@@ -111,6 +112,14 @@ class Connection(PeerStruct):
         """Why this version cannot talk to the cluster, and what to do. Empty if it can, or if the cluster is gone."""
         gone = self.state in (ClusterState.FAILED, ClusterState.LOST)
         return "" if gone else protocol.cluster_refusal(self.name, self.speech)
+
+    def is_cluster_of(self, run: RunDescriptor) -> bool:
+        """Return whether a run was submitted to this cluster, not to an earlier or later one of the same name."""
+        if run.cluster != self.name:
+            return False
+        if run.cluster_id and self.token:
+            return run.cluster_id == cluster_id(self.token)
+        return run.created >= self.created  # recorded by a version that had no identities: clocks have to do
 
     def is_of(self, pid: int) -> None:
         """Set ``pid``, which is here, as the cluster process. Raises psutil.NoSuchProcess."""

@@ -77,7 +77,7 @@ class Fleet:
             if member.linking is not None:
                 member.look(patience_s=0.0)  # it had enough time: from now on, report it as not responding
         there = {name: member.connection for name, member in members.items()}
-        await off_loop(lambda: lost_runs.mark_orphans(self.hub, there))
+        await off_loop(lambda: lost_runs.mark_orphans(self.hub, there, self._presence.may_exist))
         self._background.begin(off_loop(cluster_processes.sweep))
 
     async def stop(self) -> None:

@@ -120,7 +120,7 @@ class Linking:
         return {
             run.id: self._hub.next_seq(run.id) - 1
             for run in self._hub.runs(deleted=None)
-            if run.cluster == member.name and run.created >= member.connection.created
+            if member.connection.is_cluster_of(run)
         }
 
     def _on_message(self, member: Member, message: dict[str, Any], attached: asyncio.Future[None]) -> None:

@@ -33,6 +33,7 @@ class Presence:
         self._background = background
         self._oom = OomWatch()
         self._unreadable: dict[str, str] = {}
+        self._is_blind = False
         self._wait_s = AGAIN_S
         self._again: asyncio.TimerHandle | None = None
 
@@ -45,7 +46,9 @@ class Presence:
         """Read the connection files again. A cluster whose file cannot be read stays as it was."""
         try:
             found, unreadable = connections.listing()
+            self._is_blind = False
         except Unavailable as error:
+            self._is_blind = True
             found, unreadable = {}, dict.fromkeys(self._roster.members, str(error))
         for connection in found.values():
             self._update(self.welcome(connection), connection)
@@ -53,12 +56,16 @@ class Presence:
             self.gone(self._roster.members[name])
         self._look_again(unreadable)
 
+    def may_exist(self, name: str) -> bool:
+        """Return whether there may be a cluster of that name that is not known, because its file cannot be read."""
+        return self._is_blind or name in self._unreadable
+
     def _look_again(self, unreadable: dict[str, str]) -> None:
         """Look again later at files that could not be read: nothing may tell when they can be."""
         for why in dict.fromkeys(why for name, why in unreadable.items() if name not in self._unreadable):
             logger.warning("%s. It is tried again", why)
         self._unreadable = unreadable
-        if not unreadable:
+        if not unreadable and not self._is_blind:
             self._wait_s = AGAIN_S
         elif self._again is None:
             self._again = asyncio.get_running_loop().call_later(self._wait_s, self._look_again_now)
@@ -99,7 +106,8 @@ class Presence:
 
     async def mark_lost(self, member: Member, why: str) -> None:
         """Mark its unfinished runs as lost."""
-        await off_loop(lambda: lost_runs.mark_lost(self._hub, member.name, member.connection.created, why))
+        connection = member.connection
+        await off_loop(lambda: lost_runs.mark_lost(self._hub, connection, why))
 
     def _update(self, member: Member, connection: Connection) -> None:
         changed = connection != member.connection or not member.process_end.is_watched

@@ -91,6 +91,10 @@ def test_a_cluster_outlives_its_viewers_and_the_next_one_sees_everything() -> No
             await first.ready("kept")
             submitted = await first.submit("kept", RunRequest(name="long"), payload.pack(PROGRAM))
             await until(first, submitted.id, {RunState.RUNNING})
+        kept = connections.read("kept")
+        assert submitted.cluster_id and kept.is_cluster_of(submitted)
+        kept.created += 3600  # as if the clock had been set back after the cluster was started
+        connections.write(kept)
         async with viewer() as second:  # no word from the first: a restarted server
             assert [cluster.state for cluster in second.clusters()] == [ClusterState.RUNNING]
             assert (await until(second, submitted.id, {RunState.RUNNING})).name == "long"

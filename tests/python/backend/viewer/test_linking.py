@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from jupyter_dtf.backend.records.hub import Hub
 from jupyter_dtf.backend.records.store import Store
+from jupyter_dtf.backend.viewer.connections import Connection
 from jupyter_dtf.backend.viewer.linking import Linking
+from jupyter_dtf.backend.viewer.member import Member
+from jupyter_dtf.schema.api import ClusterState
 from jupyter_dtf.schema.run import RunState
 from jupyter_dtf.schema.run_marks import RunPatch
 
@@ -24,7 +26,7 @@ def test_a_deleted_run_is_not_asked_for_again(tmp_path: Path) -> None:
         hub = Hub(store)
         hub.mark("r1", RunPatch(deleted=True))
         nobody: Any = None
-        member: Any = SimpleNamespace(name=run.cluster, connection=SimpleNamespace(created=run.created))
+        member = Member(Connection(run.cluster, "local", ClusterState.RUNNING, 1, 0.0, run.created))
         assert Linking(nobody, hub, nobody)._known(member) == {"r1": len(events) - 1}
     finally:
         store.close()
