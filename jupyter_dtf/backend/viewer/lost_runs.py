@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ...errors import NotFound
 from ...schema.api import ClusterState
+from ...schema.run import RunInfo
 from ..records.hub import Hub
 from .connections import Connection
 
@@ -14,21 +15,21 @@ logger = logging.getLogger(__name__)
 
 
 def mark_lost(hub: Hub, connection: Connection, why: str) -> None:
-    """Mark the unfinished runs of a cluster that has ended."""
-    for run in hub.runs():
+    """Mark the unfinished runs of a cluster that has ended. If the store fails, the next viewer does it."""
+    for run in _runs(hub):
         if connection.is_cluster_of(run) and not run.state.is_final:
             _mark(hub, run.id, why)
 
 
 def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[[str], bool]) -> None:
-    """Mark unfinished runs in the store whose cluster died unnoticed.
+    """Mark unfinished runs in the store whose cluster died unnoticed. If the store fails, the next viewer does it.
 
     Args:
         hub: The runs.
         known: The existing clusters.
         may_exist: Whether a cluster that is not among them may exist, because its file cannot be read.
     """
-    for run in hub.runs():
+    for run in _runs(hub):
         connection = known.get(run.cluster)
         if run.state.is_final or (connection is None and may_exist(run.cluster)):
             continue
@@ -37,6 +38,14 @@ def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[
         if connection is None or connection.state in (ClusterState.FAILED, ClusterState.LOST):
             why = connection.message if connection is not None else ""
             _mark(hub, run.id, why or f"The cluster {run.cluster} was killed or has crashed")
+
+
+def _runs(hub: Hub) -> list[RunInfo]:
+    try:
+        return hub.runs()
+    except Exception:
+        logger.exception("Which runs are lost could not be found out")
+        return []
 
 
 def _mark(hub: Hub, run_id: str, why: str) -> None:

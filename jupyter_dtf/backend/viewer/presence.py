@@ -142,20 +142,10 @@ class Presence:
     async def _died(self, member: Member) -> None:
         """Handle the unexpected end of a cluster process."""
         connection = member.connection
-        await self._linking.end(member)
-        how = await off_loop(lambda: starting.how_it_died(connection))
-        if "status" not in how and (memory := self._oom.explain(connection.pid)):
-            how = f"was killed {memory}"
-        message = f"The cluster {member.name} {how}"
-        logger.warning("%s", message)
-        await self.mark_lost(member, message)
         try:
-            lost = await off_loop(lambda: connections.mark_lost(connection, message))
-        except (OSError, Unavailable):  # the disk is full: other viewers will find out for themselves
-            logger.exception("It could not be noted that %s", message)
-            connection.state, connection.message = ClusterState.LOST, message
-            lost = connection
-        member.dying = None
+            lost = await self._note_death(member, connection)
+        finally:
+            member.dying = None
         if not self._roster.holds(member):
             return
         if lost is None:  # its user has stopped it meanwhile
@@ -164,3 +154,19 @@ class Presence:
             member.connection = lost
             self.settle(member)
         await off_loop(lambda: ending.end_rest(connection))
+
+    async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
+        """Note how a cluster process has ended, with its runs and in its file. Returns as ``connections.mark_lost``."""
+        await self._linking.end(member)
+        how = await off_loop(lambda: starting.how_it_died(connection))
+        if "status" not in how and (memory := self._oom.explain(connection.pid)):
+            how = f"was killed {memory}"
+        message = f"The cluster {member.name} {how}"
+        logger.warning("%s", message)
+        await self.mark_lost(member, message)
+        try:
+            return await off_loop(lambda: connections.mark_lost(connection, message))
+        except (OSError, Unavailable):  # the disk is full: other viewers will find out for themselves
+            logger.exception("It could not be noted that %s", message)
+            connection.state, connection.message = ClusterState.LOST, message
+            return connection

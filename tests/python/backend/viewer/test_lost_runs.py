@@ -66,6 +66,18 @@ def test_runs_of_clusters_that_may_exist_are_kept() -> None:
     assert list(hub.lost) == ["orphan"]
 
 
+def test_a_store_that_fails_leaves_it_to_the_next_viewer(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Noted):
+        def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
+            raise Unavailable("database is locked")
+
+    hub = Failing(run("its"))
+    lost_runs.mark_orphans(hub, {}, lambda name: False)
+    lost_runs.mark_lost(hub, cluster(created=4.0), "It crashed")
+    assert hub.lost == {}
+    assert caplog.text.count("Which runs are lost could not be found out") == 2
+
+
 @pytest.mark.parametrize("step_s", [-3600.0, 0.0, 3600.0])
 def test_whose_run_it_is_does_not_depend_on_clocks(step_s: float) -> None:
     """A clock that was set, or the clock of the scheduler's machine, makes a run seem older than its cluster."""
