@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -35,6 +36,9 @@ from .stopping import Stopping
 
 logger = logging.getLogger(__name__)
 
+WATCH_AGAIN_S = 0.5
+MOST_WATCH_AGAIN_S = 5.0
+"""How long to wait before watching the directory of connection files is tried again: first, and at most."""
 FIRST_ANSWER_S = 3.0
 """How long a new viewer waits for the clusters that it has found to respond."""
 
@@ -90,8 +94,27 @@ class Fleet:
     async def _watch(self, directory: str, watching: asyncio.Event) -> None:
         # awatch creates its watcher before it first waits, so once this callback runs, no change can be missed.
         asyncio.get_running_loop().call_soon(watching.set)
-        async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
+        wait_s, has_told = WATCH_AGAIN_S, False
+        while not self._is_over.is_set():
+            try:
+                async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
+                    wait_s, has_told = WATCH_AGAIN_S, False
+                    self._refresh()
+            except Exception as error:  # no more watches of inotify, or no more open files
+                if not has_told:
+                    logger.warning("%s cannot be watched, and is read from time to time: %s", directory, error)
+                    has_told = True
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), wait_s)
+            wait_s = min(2 * wait_s, MOST_WATCH_AGAIN_S)
+            if not self._is_over.is_set():
+                self._refresh()  # what has happened meanwhile
+
+    def _refresh(self) -> None:
+        try:
             self.refresh()
+        except Exception:  # the next change is followed all the same
+            logger.exception("A change of the connection files could not be followed")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
+from watchfiles import Change, awatch
 
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.viewer import connections, presence
+from jupyter_dtf.backend.viewer import fleet as fleets
 from jupyter_dtf.backend.viewer.fleet import Fleet
 from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.api import ClusterState
@@ -82,5 +86,58 @@ def test_what_cannot_be_read_for_a_while_is_looked_at_again(where: str, monkeypa
             mine.message = "read again"
             connections.write(mine)
             await until_it_says(fleet, "read again")
+
+    run(test)
+
+
+def test_watching_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(fleets, "WATCH_AGAIN_S", 0.0)
+    monkeypatch.setattr(fleets, "MOST_WATCH_AGAIN_S", 0.0)
+
+    tries: list[str] = []
+
+    def refused(*args: Any, **more: Any) -> AsyncGenerator[set[tuple[Change, str]], None]:
+        tries.append(args[0])
+        if len(tries) < 4:
+            raise OSError("OS file watch limit reached")
+        watched.set()
+        return awatch(*args, **more)
+
+    watched = asyncio.Event()
+    monkeypatch.setattr(fleets, "awatch", refused)
+
+    async def test() -> None:
+        async with viewer() as fleet:
+            await asyncio.wait_for(watched.wait(), left_s())
+            mine = starting()
+            changed = asyncio.Event()
+            fleet.subscribe(changed.set)
+            while not fleet.clusters():
+                await asyncio.wait_for(changed.wait(), left_s())
+                changed.clear()
+            mine.message = "watched again"
+            connections.write(mine)
+            await until_it_says(fleet, "watched again")
+        assert len(tries) == 4
+
+    run(test)
+    assert caplog.text.count("cannot be watched, and is read from time to time") == 1
+
+
+def test_a_directory_that_cannot_be_watched_is_read_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleets, "MOST_WATCH_AGAIN_S", 0.0)
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr(fleets, "awatch", refused)
+
+    async def test() -> None:
+        async with viewer() as fleet:
+            mine = starting()
+            fleet.refresh()
+            mine.message = "read"
+            connections.write(mine)
+            await until_it_says(fleet, "read")
 
     run(test)
