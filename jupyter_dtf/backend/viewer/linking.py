@@ -88,8 +88,9 @@ class Linking:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception:  # whatever it is, it may be over the next time
-                logger.exception("The cluster %s could not be attached to. It is tried again", member.name)
+            except Exception as error:  # whatever it is, it may be over the next time
+                unexpected = not isinstance(error, DtfError)
+                logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
                 member.linking = None
                 self._roster.tell()
@@ -131,8 +132,10 @@ class Linking:
             for run in self._hub.runs(deleted=None):
                 if member.connection.is_cluster_of(run):
                     known[run.id] = self._hub.next_seq(run.id) - 1
-        except Exception:
-            logger.exception("Which events of the cluster %s are known cannot be read. All are sent again", member.name)
+        except Exception as error:
+            unexpected = not isinstance(error, DtfError)
+            words = "Which events of the cluster %s are known cannot be read, so all are sent again: %s"
+            logger.warning(words, member.name, error, exc_info=unexpected)
             return {}
         return known
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from ...errors import NotFound
+from ...errors import DtfError, NotFound
 from ...schema.api import ClusterState
 from ...schema.run import RunInfo
 from ..records.hub import Hub
@@ -43,8 +43,9 @@ def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[
 def _runs(hub: Hub) -> list[RunInfo]:
     try:
         return hub.runs()
-    except Exception:
-        logger.exception("Which runs are lost could not be found out")
+    except Exception as error:
+        unexpected = not isinstance(error, DtfError)
+        logger.warning("Which runs are lost could not be found out: %s", error, exc_info=unexpected)
         return []
 
 
