@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from typing import Any
 
 import msgspec
@@ -178,6 +179,14 @@ class RunDescriptor(PeerStruct):
     """Its provenance; empty for runs from before this was recorded."""
     trial: TrialInfo | None = None
     """Which trial of which search it is; None if it is not a trial."""
+    cluster_id: str = ""
+    """The identity of its cluster, since another one may have the same name later. Empty in runs from before this was
+    recorded."""
+
+
+def cluster_id(token: str) -> str:
+    """The identity of a cluster in its runs: a digest of the token that names its directories."""
+    return hashlib.sha256(token.encode()).hexdigest()[:16]
 
 
 class RunInfo(RunDescriptor):

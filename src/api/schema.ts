@@ -178,6 +178,11 @@ export interface RunInfo {
   origin: Origin;
   /** Which trial of which search it is; None if it is not a trial. */
   trial: TrialInfo | null;
+  /**
+   * The identity of its cluster, since another one may have the same name later. Empty in runs from before this was
+   * recorded.
+   */
+  cluster_id: string;
   state: RunState;
   /** One line: why it is waiting, or why it failed. */
   message: string;

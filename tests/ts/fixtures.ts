@@ -83,6 +83,7 @@ export function runInfo(id: string, change: Partial<RunInfo> = {}): RunInfo {
     run_dir: '',
     goes_on: false,
     resumed_from: '',
+    cluster_id: '',
     origin: { model: '', weights: null, data: '', versions: {}, directory: '', commit: '', branch: '' },
     best: {},
     alarms: [],

@@ -7,6 +7,7 @@ meanwhile arrive after reconnecting.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from ...errors import ClusterLost
 from ..viewer.connections import Connection
 from ..viewer.link import Link
 from .streams import ARCHIVE
+
+logger = logging.getLogger(__name__)
 
 TRY_S = 30.0
 """How long to retry: shorter than the time after which an abandoned scheduler shuts itself down."""
@@ -85,11 +88,16 @@ class HeldLink:
     async def _mend(self, why_gone: Callable[[], Awaitable[str]]) -> None:
         loop = asyncio.get_running_loop()
         until = loop.time() + TRY_S
-        while loop.time() < until and not await why_gone():
+        while loop.time() < until:
             try:
+                if await why_gone():
+                    break
                 await self._open()
                 return
-            except ClusterLost:
-                await asyncio.sleep(AGAIN_S)
+            except ClusterLost as error:
+                logger.info("%s", error)
+            except Exception:  # whatever it is, the cluster process must not wait for this link forever
+                logger.exception("The link to the controller could not be opened again. It is retried")
+            await asyncio.sleep(AGAIN_S)
         self._on_lost()
         self._is_there.set()  # waiting requests then raise that it is lost

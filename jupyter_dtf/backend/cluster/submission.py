@@ -17,7 +17,7 @@ from ...errors import DtfError, GangIncomplete
 from ...schema.base import to_plain
 from ...schema.cluster import check_jobs
 from ...schema.events import Submitted
-from ...schema.run import RunDescriptor, RunRequest
+from ...schema.run import RunDescriptor, RunRequest, cluster_id
 from ..machine import paths
 from ..planning.check_design import drawn
 from .active_run import Run
@@ -103,6 +103,7 @@ class Submission:
             resumed_from=wanted.resumed_from,
             origin=wanted.origin,
             trial=wanted.trial,
+            cluster_id=cluster_id(self._settings.token),
         )
         run = self._runs.add(descriptor, wanted)
         design = wanted.design or drawn(self._settings.request)

@@ -3,17 +3,26 @@
 Whoever starts a cluster reserves the file (state ``starting``). From then on, only the cluster process writes it.
 
 Clusters of other versions have files here too. It must be possible to list and stop them whatever else their files
-contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``created``, ``token``, ``directories`` and ``speech``
-have the same meaning in every version, and a cluster process shuts down cleanly on SIGTERM. Any other value that cannot
-be read is left at its default, and an unknown key is kept when something else in the file is changed.
+contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``where``, ``created``, ``token``, ``directories`` and
+``speech`` have the same meaning in every version, and a cluster process shuts down cleanly on SIGTERM. Any other value
+that cannot be read is left at its default, and an unknown key is kept when something else in the file is changed.
+
+Several machines or containers may share the directory of these files. A process id is looked up only where it means
+something (``Connection.where``). What runs elsewhere is never taken for dead here, and nothing of it is ended or
+removed: it answers on its link, or is shown as not answering.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import logging
 import os
+import secrets
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import psutil
@@ -25,8 +34,15 @@ from ...schema.base import PeerStruct, with_unknown
 from ...schema.cluster_request import check_name
 from ...schema.disk_space import FULL
 from ...schema.protocol import Speech
-from ..machine import paths
+from ...schema.run import RunDescriptor, cluster_id
+from ..machine import paths, whereabouts
 from ..machine.processes import stat_of
+from ..machine.whereabouts import Whereabouts
+
+logger = logging.getLogger(__name__)
+
+_LOCK = ".names.lock"
+"""Held while a name is checked and taken."""
 
 
 class Connection(PeerStruct):
@@ -42,6 +58,8 @@ class Connection(PeerStruct):
     created: float
     pid_started: int = 0
     """As ``pid_created``, in clock ticks since boot, which do not change when the clock is set. 0: unknown."""
+    where: Whereabouts = msgspec.field(default_factory=Whereabouts)
+    """Where that process runs. Empty in files of versions that did not record it, which are taken to be from here."""
     started_by: int = 0
     """The id of the process that started it: its parent, which gets its exit status."""
     jobs: dict[str, int] = {}
@@ -62,10 +80,16 @@ class Connection(PeerStruct):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the cluster process is running."""
+        """Whether the cluster process is running. One that is elsewhere is taken to be."""
+        if self.is_elsewhere:
+            return True
+        if self.has_lost_its_machine:
+            return False
         if self.pid_started:
             stat = stat_of(self.pid)
-            return stat is not None and stat.started == self.pid_started and not stat.has_ended
+            if stat is None:
+                return _may_exist(self.pid)
+            return stat.started == self.pid_started and not stat.has_ended
         try:
             process = psutil.Process(self.pid)
             return abs(process.create_time() - self.pid_created) < 2 and process.status() != psutil.STATUS_ZOMBIE
@@ -73,16 +97,47 @@ class Connection(PeerStruct):
             return False
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Whether its process is on another machine or in another container, where this process cannot see it."""
+        here = whereabouts.here()
+        return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
+
+    @property
+    def has_lost_its_machine(self) -> bool:
+        """Whether the cluster process ran on this machine before its last restart."""
+        return whereabouts.here().is_later_boot_of(self.where)
+
+    @property
     def refusal(self) -> str:
         """Why this version cannot talk to the cluster, and what to do. Empty if it can, or if the cluster is gone."""
         gone = self.state in (ClusterState.FAILED, ClusterState.LOST)
         return "" if gone else protocol.cluster_refusal(self.name, self.speech)
 
+    def is_cluster_of(self, run: RunDescriptor) -> bool:
+        """Return whether a run was submitted to this cluster, not to an earlier or later one of the same name."""
+        if run.cluster != self.name:
+            return False
+        if run.cluster_id and self.token:
+            return run.cluster_id == cluster_id(self.token)
+        return run.created >= self.created  # recorded by a version that had no identities: clocks have to do
+
     def is_of(self, pid: int) -> None:
-        """Set ``pid`` as the cluster process. Raises psutil.NoSuchProcess."""
+        """Set ``pid``, which is here, as the cluster process. Raises psutil.NoSuchProcess."""
         stat = stat_of(pid)
         self.pid, self.pid_created = pid, psutil.Process(pid).create_time()
         self.pid_started = stat.started if stat is not None else 0
+        self.where = whereabouts.here()
+
+
+def _may_exist(pid: int) -> bool:
+    """Return whether a process may exist whose state cannot be read, because this process has too many open files."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
 
 
 def path_of(name: str) -> Path:
@@ -96,10 +151,23 @@ def log_of(name: str) -> Path:
 
 
 def read(name: str) -> Connection:
-    """Read a cluster's connection file. Raises NotFound if it is missing or cannot be read."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):  # whatever is in the file
-        return _as_connection(_raw(path_of(name)))
-    raise NotFound(f"There is no cluster named {name!r}")
+    """Read a cluster's connection file.
+
+    Raises:
+        NotFound: If there is none, so there is no such cluster.
+        Unavailable: If it cannot be read now, or not at all. That says nothing about the cluster.
+    """
+    path = path_of(name)
+    try:
+        return _as_connection(_raw(path))
+    except FileNotFoundError:
+        raise NotFound(f"There is no cluster named {name!r}") from None
+    except _UNREADABLE as error:
+        raise Unavailable(f"A connection file must be readable, as jupyter_dtf wrote it, got {path}: {error}") from None
+
+
+_UNREADABLE = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a file may raise, whatever is in it."""
 
 
 def _raw(path: Path) -> dict[str, Any]:
@@ -129,23 +197,45 @@ def _readable(raw: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+class Listing(NamedTuple):
+    """The connection files, whether or not their clusters are alive."""
+
+    clusters: dict[str, Connection]
+    """The contents of those that can be read, by name."""
+    unreadable: dict[str, str]
+    """The names of the others, with the reasons."""
+
+
+def listing() -> Listing:
+    """Read all connection files. Raises Unavailable if it cannot be found out which there are."""
+    found = Listing({}, {})
+    directory = paths.connections_dir()
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        raise Unavailable(f"The directory of connection files must be readable, got {directory}: {error}") from None
+    for name in [name.removesuffix(".json") for name in names if name.endswith(".json")]:
+        try:
+            found.clusters[name] = read(name)
+        except Unavailable as error:
+            found.unreadable[name] = str(error)
+        except (NotFound, ValueError):  # removed meanwhile, or not a connection file
+            pass
+    return found
+
+
 def read_all() -> dict[str, Connection]:
     """Return the contents of all readable connection files by name, whether or not the cluster is alive."""
-    found: dict[str, Connection] = {}
     try:
-        directory = paths.connections_dir()
-    except Unavailable:  # the directory cannot be created: nobody has started anything
-        return found
-    for path in sorted(directory.glob("*.json")):
-        with contextlib.suppress(NotFound, ValueError):
-            found[path.stem] = read(path.stem)
-    return found
+        return listing().clusters
+    except Unavailable:  # such as a directory that cannot be created: nobody has started anything
+        return {}
 
 
 def write(connection: Connection) -> None:
     """Replace the cluster's file atomically, or overwrite it in place if the disk is full. Raises OSError."""
     path = path_of(connection.name)
-    aside = path.with_suffix(f".{os.getpid()}.new")
+    aside = path.with_suffix(f".{secrets.token_hex(6)}.new")
     data = msgspec.json.encode(with_unknown(_of_same_cluster(path, connection), connection))
     try:
         with private_files.open_file(aside) as file:
@@ -153,16 +243,25 @@ def write(connection: Connection) -> None:
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        if error.errno not in FULL or not path.exists() or path.stat().st_size < len(data):
+        if error.errno not in FULL or not path.exists() or (size := path.stat().st_size) < len(data):
             raise
-        with path.open("r+b") as file:  # in the space that it already occupies
-            file.write(data)
-            file.truncate()
+        _overwrite(path, data.ljust(size))
+
+
+def _overwrite(path: Path, data: bytes) -> None:
+    """Write to a file in the space that it already occupies, all at once: nobody reads a part of it. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        written = os.pwrite(descriptor, data, 0)
+    finally:
+        os.close(descriptor)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, f"{len(data)} bytes must be written at once, got {written}", os.fspath(path))
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
     """Return the contents of the file that is replaced if it belongs to the same cluster, else nothing."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, ValueError, RecursionError):
+    with contextlib.suppress(*_UNREADABLE):
         raw = _raw(path)
         if raw.get("created") == connection.created:
             return raw
@@ -170,18 +269,42 @@ def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
 
 
 def reserve(connection: Connection) -> None:
-    """Create the file of a new cluster, replacing that of a dead one. Raises Conflict if a live one has the name."""
-    path = path_of(connection.name)
-    while True:
+    """Create the file of a new cluster, replacing that of a dead one. Only one of several callers succeeds.
+
+    Raises:
+        Conflict: If a live cluster has the name.
+        OSError: If the file cannot be written.
+    """
+    with _reserving():
+        _check_unused(connection.name)
+        write(connection)
+
+
+@contextlib.contextmanager
+def _reserving() -> Iterator[None]:
+    """Let only one process and thread at a time check and take names."""
+    descriptor = os.open(paths.connections_dir() / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
         try:
-            with private_files.open_file(path, os.O_EXCL) as file:
-                file.write(msgspec.json.encode(connection))
-            return
-        except FileExistsError:
-            with contextlib.suppress(NotFound):
-                if read(connection.name).is_alive:
-                    raise Conflict(f"`name` must be unused, got {connection.name!r}, which exists") from None
-            path.unlink(missing_ok=True)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:  # a file system without locks: two simultaneous starts may collide
+            logger.warning("Names of clusters cannot be locked in %s: %s", paths.connections_dir(), error)
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # explicitly: a process forked meanwhile has a copy of the descriptor
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _check_unused(name: str) -> None:
+    """Raise Conflict if a live cluster may have the name."""
+    try:
+        if read(name).is_alive:
+            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
+    except NotFound:
+        pass
+    except Unavailable as error:
+        raise Conflict(f"`name` must be unused, got {name!r}. {error}. Remove it if there is no such cluster") from None
 
 
 def mark_lost(connection: Connection, message: str) -> Connection | None:
@@ -189,6 +312,10 @@ def mark_lost(connection: Connection, message: str) -> Connection | None:
 
     Returns:
         The new contents of the file, or None if its user has stopped the cluster meanwhile.
+
+    Raises:
+        Unavailable: If the file cannot be read.
+        OSError: If it cannot be written.
     """
     try:
         now = read(connection.name)
@@ -210,6 +337,7 @@ def forget(name: str) -> None:
 
 
 def free_name(kind: str) -> str:
-    """Return an unused cluster name: ``local-1``, ``local-2``..."""
-    taken = set(read_all())
+    """Return an unused cluster name: ``local-1``, ``local-2``... Raises Unavailable as ``listing``."""
+    found = listing()
+    taken = {*found.clusters, *found.unreadable}
     return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}-{number}") not in taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ...errors import NotFound
+from ...errors import NotFound, Unavailable
 from ...schema.api import ClusterState
 from . import connections, ending
 from .connections import Connection
@@ -25,8 +25,11 @@ def in_words(connection: Connection) -> str:
 
 
 def clear(connection: Connection) -> bool:
-    """Kill what is left of a cluster and remove its files. Returns False if another cluster has its name by now."""
-    with contextlib.suppress(NotFound):
+    """Kill what is left of a cluster and remove its files.
+
+    Returns False if another cluster has its name by now, or its file cannot be read any more.
+    """
+    with contextlib.suppress(NotFound, Unavailable):
         now = connections.read(connection.name)
         if now.created == connection.created and (now.state in _GONE or not now.is_alive):
             ending.end_rest(now)

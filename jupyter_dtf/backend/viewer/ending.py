@@ -44,8 +44,9 @@ def end_rest(connection: Connection) -> None:
 
 
 def _kill(connection: Connection) -> None:
-    """Kill the cluster process and, if it leads one, its process group."""
-    if connection.pid in (os.getpid(), connection.started_by) or not connection.is_alive:
+    """Kill the cluster process and, if it leads one, its process group. It must not be on another machine."""
+    is_ours = connection.pid in (os.getpid(), connection.started_by)
+    if is_ours or connection.is_elsewhere or not connection.is_alive:
         return
     with contextlib.suppress(OSError):
         handle = Handle(connection.pid)

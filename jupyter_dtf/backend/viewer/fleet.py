@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -27,7 +28,6 @@ from ..records.hub import Hub
 from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
-from .link import not_answering
 from .linking import Linking
 from .presence import Presence
 from .roster import Roster
@@ -36,6 +36,9 @@ from .stopping import Stopping
 
 logger = logging.getLogger(__name__)
 
+WATCH_AGAIN_S = 0.5
+MOST_WATCH_AGAIN_S = 5.0
+"""How long to wait before watching the directory of connection files is tried again: first, and at most."""
 FIRST_ANSWER_S = 3.0
 """How long a new viewer waits for the clusters that it has found to respond."""
 
@@ -78,7 +81,7 @@ class Fleet:
             if member.linking is not None:
                 member.look(patience_s=0.0)  # it had enough time: from now on, report it as not responding
         there = {name: member.connection for name, member in members.items()}
-        await off_loop(lambda: lost_runs.mark_orphans(self.hub, there))
+        await off_loop(lambda: lost_runs.mark_orphans(self.hub, there, self._presence.may_exist))
         self._background.begin(off_loop(cluster_processes.sweep))
 
     async def stop(self) -> None:
@@ -91,8 +94,27 @@ class Fleet:
     async def _watch(self, directory: str, watching: asyncio.Event) -> None:
         # awatch creates its watcher before it first waits, so once this callback runs, no change can be missed.
         asyncio.get_running_loop().call_soon(watching.set)
-        async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
+        wait_s, has_told = WATCH_AGAIN_S, False
+        while not self._is_over.is_set():
+            try:
+                async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
+                    wait_s, has_told = WATCH_AGAIN_S, False
+                    self._refresh()
+            except Exception as error:  # no more watches of inotify, or no more open files
+                if not has_told:
+                    logger.warning("%s cannot be watched, and is read from time to time: %s", directory, error)
+                    has_told = True
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), wait_s)
+            wait_s = min(2 * wait_s, MOST_WATCH_AGAIN_S)
+            if not self._is_over.is_set():
+                self._refresh()  # what has happened meanwhile
+
+    def _refresh(self) -> None:
+        try:
             self.refresh()
+        except Exception:  # the next change is followed all the same
+            logger.exception("A change of the connection files could not be followed")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""
@@ -146,7 +168,7 @@ class Fleet:
             if member.info.incompatible:
                 raise Unavailable(member.info.incompatible)
             if member.has_given_up:
-                raise not_answering(name, member.info.silent_s)
+                raise member.not_answering()
             return member.is_linked
 
         await self._roster.wait_for(is_ready)

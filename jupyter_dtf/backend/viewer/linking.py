@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import ClusterLost, DtfError, NotFound, Unavailable
+from ...errors import ClusterLost, DtfError, NotFound
 from ...schema.api import ClusterState, read_cluster
 from ...schema.base import convert
 from ...schema.run import RunDescriptor, read_run
@@ -23,6 +23,10 @@ from .roster import Roster
 logger = logging.getLogger(__name__)
 
 _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+class _VersionRefusal(Exception):
+    """The cluster supports no protocol that this version does. Nothing else is a reason not to try again."""
 
 
 class Linking:
@@ -69,31 +73,34 @@ class Linking:
         return member.link if member.is_linked and not member.has_given_up else None
 
     async def _connect(self, member: Member) -> None:
-        await off_loop(_import_dask)  # takes half a second, which would block the loop
         for wait_s in itertools.chain(_RETRY_S, itertools.repeat(_RETRY_S[-1])):
             if not self._roster.holds(member):
                 return
             try:
+                await off_loop(_import_dask)  # takes half a second, which would block the loop
                 await self._attach(member)
-            except ClusterLost as error:
-                logger.info("%s", error)
-                await asyncio.sleep(wait_s * random.uniform(0.7, 1.3))
-            except Unavailable as error:  # its version is incompatible
+            except _VersionRefusal as error:
                 logger.warning("%s", error)
                 member.linking, member.reaching_since = None, None
                 member.info = described(member.connection)
                 member.info.state, member.info.incompatible = ClusterState.RUNNING, str(error)
                 self._roster.tell()
                 return
+            except ClusterLost as error:
+                logger.info("%s", error)
+            except Exception as error:  # whatever it is, it may be over the next time
+                unexpected = not isinstance(error, DtfError)
+                logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
                 member.linking = None
                 self._roster.tell()
                 return
+            await asyncio.sleep(wait_s * random.uniform(0.7, 1.3))
 
     async def _attach(self, member: Member) -> None:
         """Open the link and wait until all past events have arrived.
 
-        Raises ClusterLost, and Unavailable if the cluster supports no protocol that this version does.
+        Raises ClusterLost, and _VersionRefusal if the cluster supports no protocol that this version does.
         """
         loop = asyncio.get_running_loop()
         member.reaching_since = member.reaching_since or loop.time()
@@ -106,7 +113,7 @@ class Linking:
         )
         try:
             await attached
-        except Unavailable:
+        except _VersionRefusal:
             raise
         except BaseException:  # this viewer is shutting down
             if member.link is link:
@@ -116,12 +123,21 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """Return the last known event of each run of a cluster, including deleted runs, so that none is sent again."""
-        return {
-            run.id: self._hub.next_seq(run.id) - 1
-            for run in self._hub.runs(deleted=None)
-            if run.cluster == member.name and run.created >= member.connection.created
-        }
+        """Return the last known event of each run of a cluster, including deleted runs, so that none is sent again.
+
+        If the store fails, nothing is known: what is sent again does no harm.
+        """
+        known = {}
+        try:
+            for run in self._hub.runs(deleted=None):
+                if member.connection.is_cluster_of(run):
+                    known[run.id] = self._hub.next_seq(run.id) - 1
+        except Exception as error:
+            unexpected = not isinstance(error, DtfError)
+            words = "Which events of the cluster %s are known cannot be read, so all are sent again: %s"
+            logger.warning(words, member.name, error, exc_info=unexpected)
+            return {}
+        return known
 
     def _on_message(self, member: Member, message: dict[str, Any], attached: asyncio.Future[None]) -> None:
         try:
@@ -148,7 +164,7 @@ class Linking:
         refusal = member.link.refusal if member.link is not None else ""
         member.link = None
         if refusal and not attached.done():
-            attached.set_exception(Unavailable(refusal))
+            attached.set_exception(_VersionRefusal(refusal))
         elif not attached.done():  # still attaching, which will be retried
             attached.set_exception(ClusterLost(f"The cluster {member.name} broke off"))
         elif self._roster.holds(member) and not self._is_over:

@@ -3,33 +3,50 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from ...errors import NotFound
+from ...errors import DtfError, NotFound
 from ...schema.api import ClusterState
+from ...schema.run import RunInfo
 from ..records.hub import Hub
 from .connections import Connection
 
 logger = logging.getLogger(__name__)
 
 
-def mark_lost(hub: Hub, cluster: str, created: float, why: str) -> None:
-    """Mark the unfinished runs of a cluster that was started at ``created`` and has ended."""
-    for run in hub.runs():
-        if run.cluster == cluster and run.created >= created and not run.state.is_final:
+def mark_lost(hub: Hub, connection: Connection, why: str) -> None:
+    """Mark the unfinished runs of a cluster that has ended. If the store fails, the next viewer does it."""
+    for run in _runs(hub):
+        if connection.is_cluster_of(run) and not run.state.is_final:
             _mark(hub, run.id, why)
 
 
-def mark_orphans(hub: Hub, known: Mapping[str, Connection]) -> None:
-    """Mark unfinished runs in the store whose cluster died unnoticed. ``known`` are the existing clusters."""
-    for run in hub.runs():
+def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[[str], bool]) -> None:
+    """Mark unfinished runs in the store whose cluster died unnoticed. If the store fails, the next viewer does it.
+
+    Args:
+        hub: The runs.
+        known: The existing clusters.
+        may_exist: Whether a cluster that is not among them may exist, because its file cannot be read.
+    """
+    for run in _runs(hub):
         connection = known.get(run.cluster)
-        if connection is not None and run.created < connection.created:
+        if run.state.is_final or (connection is None and may_exist(run.cluster)):
+            continue
+        if connection is not None and not connection.is_cluster_of(run):
             connection = None
-        lost = connection is None or connection.state in (ClusterState.FAILED, ClusterState.LOST)
-        if lost and not run.state.is_final:
+        if connection is None or connection.state in (ClusterState.FAILED, ClusterState.LOST):
             why = connection.message if connection is not None else ""
             _mark(hub, run.id, why or f"The cluster {run.cluster} was killed or has crashed")
+
+
+def _runs(hub: Hub) -> list[RunInfo]:
+    try:
+        return hub.runs()
+    except Exception as error:
+        unexpected = not isinstance(error, DtfError)
+        logger.warning("Which runs are lost could not be found out: %s", error, exc_info=unexpected)
+        return []
 
 
 def _mark(hub: Hub, run_id: str, why: str) -> None:

@@ -63,10 +63,27 @@ class Member:
         if self.info.incompatible:
             raise Unavailable(self.info.incompatible)
         if self.has_given_up:
-            raise not_answering(self.name, self.info.silent_s)
+            raise self.not_answering()
         if self.link is None:
             raise ClusterLost(f"The cluster {self.name} cannot be asked now. It is {self.info.state.value}")
         return self.link
+
+    def not_answering(self) -> ClusterLost:
+        """Return the error for requests to it while it does not respond."""
+        if self.connection.is_elsewhere:
+            return ClusterLost(
+                f"The cluster {self.name} has not answered for {self.info.silent_s:.0f} s. {_is_elsewhere(self)}: it "
+                "may be busy or frozen, out of reach from here, or gone"
+            )
+        return not_answering(self.name, self.info.silent_s)
+
+    def check_is_here(self) -> None:
+        """Raise Unavailable if its processes cannot be ended from here, because they are on another machine."""
+        if self.connection.is_elsewhere:
+            raise Unavailable(
+                f"The cluster {self.name} can only be ended on its own machine, as it does not answer. "
+                f"{_is_elsewhere(self)}: stop it there. If it no longer exists, remove {connections.path_of(self.name)}"
+            )
 
     def look(self, patience_s: float = SILENT_S) -> bool:
         """Check whether it has responded in the last ``patience_s`` seconds. Returns whether its info has changed."""
@@ -95,16 +112,22 @@ class Member:
         return round(silent_s, 1) if silent_s > patience_s else 0.0
 
     def _is_stopped(self) -> bool:
-        stat = stat_of(self.connection.pid) if self.connection.pid != os.getpid() else None
+        if self.connection.pid == os.getpid() or self.connection.is_elsewhere:
+            return False
+        stat = stat_of(self.connection.pid)
         return stat is not None and stat.is_stopped
 
     @property
     def takes_too_long(self) -> bool:
-        """Whether this viewer asked it to stop, and it will not do so by itself."""
-        if self.asked_to_stop is None or self.ending is not None:
+        """Whether this viewer asked it to stop, and it will not do so by itself but can be ended from here."""
+        if self.asked_to_stop is None or self.ending is not None or self.connection.is_elsewhere:
             return False
         age = asyncio.get_running_loop().time() - self.asked_to_stop
         return self.has_given_up or age > CLOSE_LIMIT_S
+
+
+def _is_elsewhere(member: Member) -> str:
+    return f"It was started on {member.connection.where.host}, which is another machine or container"
 
 
 def described(connection: Connection) -> ClusterInfo:

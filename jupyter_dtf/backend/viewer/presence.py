@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
+from ...errors import Unavailable
 from ...schema.api import ClusterState
 from ..machine.oom import OomWatch
 from ..records.hub import Hub
@@ -16,6 +18,10 @@ from .roster import Roster
 
 logger = logging.getLogger(__name__)
 
+AGAIN_S = 0.5
+MOST_S = 30.0
+"""How long to wait before files that cannot be read are looked at again: first, and at most."""
+
 
 class Presence:
     """Adds clusters to the ``roster`` and removes them. Runs of lost clusters are marked in ``hub``."""
@@ -26,17 +32,48 @@ class Presence:
         self._hub = hub
         self._background = background
         self._oom = OomWatch()
+        self._unreadable: dict[str, str] = {}
+        self._is_blind = False
+        self._wait_s = AGAIN_S
+        self._again: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
         self._oom.close()
+        if self._again is not None:
+            self._again.cancel()
 
     def refresh(self) -> None:
-        """Read the connection files again."""
-        found = connections.read_all()
+        """Read the connection files again. A cluster whose file cannot be read stays as it was."""
+        try:
+            found, unreadable = connections.listing()
+            self._is_blind = False
+        except Unavailable as error:
+            self._is_blind = True
+            found, unreadable = {}, dict.fromkeys(self._roster.members, str(error))
         for connection in found.values():
             self._update(self.welcome(connection), connection)
-        for name in set(self._roster.members) - set(found):
+        for name in set(self._roster.members) - set(found) - set(unreadable):
             self.gone(self._roster.members[name])
+        self._look_again(unreadable)
+
+    def may_exist(self, name: str) -> bool:
+        """Return whether there may be a cluster of that name that is not known, because its file cannot be read."""
+        return self._is_blind or name in self._unreadable
+
+    def _look_again(self, unreadable: dict[str, str]) -> None:
+        """Look again later at files that could not be read: nothing may tell when they can be."""
+        for why in dict.fromkeys(why for name, why in unreadable.items() if name not in self._unreadable):
+            logger.warning("%s. It is tried again", why)
+        self._unreadable = unreadable
+        if not unreadable and not self._is_blind:
+            self._wait_s = AGAIN_S
+        elif self._again is None:
+            self._again = asyncio.get_running_loop().call_later(self._wait_s, self._look_again_now)
+            self._wait_s = min(2 * self._wait_s, MOST_S)
+
+    def _look_again_now(self) -> None:
+        self._again = None
+        self.refresh()
 
     def welcome(self, connection: Connection) -> Member:
         """Return the member for a connection file: a new one if it is new, or another cluster had that name before."""
@@ -69,7 +106,8 @@ class Presence:
 
     async def mark_lost(self, member: Member, why: str) -> None:
         """Mark its unfinished runs as lost."""
-        await off_loop(lambda: lost_runs.mark_lost(self._hub, member.name, member.connection.created, why))
+        connection = member.connection
+        await off_loop(lambda: lost_runs.mark_lost(self._hub, connection, why))
 
     def _update(self, member: Member, connection: Connection) -> None:
         changed = connection != member.connection or not member.process_end.is_watched
@@ -104,20 +142,10 @@ class Presence:
     async def _died(self, member: Member) -> None:
         """Handle the unexpected end of a cluster process."""
         connection = member.connection
-        await self._linking.end(member)
-        how = await off_loop(lambda: starting.how_it_died(connection))
-        if "status" not in how and (memory := self._oom.explain(connection.pid)):
-            how = f"was killed {memory}"
-        message = f"The cluster {member.name} {how}"
-        logger.warning("%s", message)
-        await self.mark_lost(member, message)
         try:
-            lost = await off_loop(lambda: connections.mark_lost(connection, message))
-        except OSError:  # the disk is full: other viewers will find out for themselves
-            logger.exception("It could not be noted that %s", message)
-            connection.state, connection.message = ClusterState.LOST, message
-            lost = connection
-        member.dying = None
+            lost = await self._note_death(member, connection)
+        finally:
+            member.dying = None
         if not self._roster.holds(member):
             return
         if lost is None:  # its user has stopped it meanwhile
@@ -126,3 +154,19 @@ class Presence:
             member.connection = lost
             self.settle(member)
         await off_loop(lambda: ending.end_rest(connection))
+
+    async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
+        """Note how a cluster process has ended, with its runs and in its file. Returns as ``connections.mark_lost``."""
+        await self._linking.end(member)
+        how = await off_loop(lambda: starting.how_it_died(connection))
+        if "status" not in how and (memory := self._oom.explain(connection.pid)):
+            how = f"was killed {memory}"
+        message = f"The cluster {member.name} {how}"
+        logger.warning("%s", message)
+        await self.mark_lost(member, message)
+        try:
+            return await off_loop(lambda: connections.mark_lost(connection, message))
+        except (OSError, Unavailable):  # the disk is full: other viewers will find out for themselves
+            logger.exception("It could not be noted that %s", message)
+            connection.state, connection.message = ClusterState.LOST, message
+            return connection

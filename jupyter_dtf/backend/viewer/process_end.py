@@ -22,9 +22,10 @@ class ProcessEnd:
     def watch(self, connection: Connection, on_end: Callable[[], None]) -> None:
         """Call ``on_end()`` once when the cluster process ends. Replaces any previous watch.
 
-        Without process file descriptors (outside Linux) nothing is watched; there, the broken link shows the end.
+        Without process file descriptors (outside Linux), and if the process is on another machine, nothing is watched;
+        there, the broken link shows the end.
         """
-        if connection.pid == os.getpid() or not hasattr(os, "pidfd_open"):
+        if connection.pid == os.getpid() or connection.is_elsewhere or not hasattr(os, "pidfd_open"):
             return
         self.forget()
         try:

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from ...errors import DtfError, GangIncomplete, InvalidInput, Unavailable
+from ...errors import Conflict, DtfError, GangIncomplete, InvalidInput, Unavailable
 from ...schema import private_files
 from ...schema.api import ClusterState, FieldInfo, Preview, Problem
 from ...schema.base import encode_json
@@ -54,7 +54,7 @@ def start(request: ClusterRequest) -> StartedCluster:
         directories=[str(parent / token) for parent in paths.family_parents()],
     )
     connection.is_of(os.getpid())  # until the cluster process exists
-    connections.reserve(connection)
+    _reserve(connection, is_named=bool(request.name))
     ready_read, ready_write = os.pipe()
     try:
         with private_files.open_file(connections.log_of(connection.name)) as log:
@@ -83,6 +83,18 @@ def start(request: ClusterRequest) -> StartedCluster:
     return StartedCluster(connection, ready_read)
 
 
+def _reserve(connection: Connection, *, is_named: bool) -> None:
+    """Reserve the name, or the next free one if the user has not chosen it and somebody else was faster."""
+    while True:
+        try:
+            connections.reserve(connection)
+            return
+        except Conflict:
+            if is_named:
+                raise
+            connection.name = connections.free_name(connection.kind)
+
+
 _ends: dict[int, str] = {}
 _end_noted = threading.Condition()
 
@@ -98,6 +110,8 @@ def _collect(process: subprocess.Popen[bytes]) -> None:
 
 def how_it_died(connection: Connection) -> str:
     """Return how a cluster process ended, if known: only the process that started it gets its exit status."""
+    if connection.has_lost_its_machine:
+        return "ended with its machine, which has been restarted"
     if connection.started_by != os.getpid():
         return _UNKNOWN
     with _end_noted:

@@ -14,7 +14,6 @@ from ..records.hub import Hub
 from . import connections, ending
 from .background import Background, off_loop
 from .connections import Connection
-from .link import not_answering
 from .linking import Linking
 from .member import Member
 from .presence import Presence
@@ -64,6 +63,7 @@ class Stopping:
         """Close a cluster and stop its runs. A second call while it is closing kills it. Raises NotFound.
 
         A cluster that does not respond is killed; one that has died, or failed to start, is removed from the list.
+        Raises Unavailable if it would have to be killed, but is on another machine.
         """
         member = self._roster.find(name)
         if member.dying is not None:  # it is dead, but not yet marked as lost
@@ -89,7 +89,7 @@ class Stopping:
             member.asked_to_stop = asyncio.get_running_loop().time()
             try:
                 if link is None:
-                    raise not_answering(name, member.info.silent_s)
+                    raise member.not_answering()
                 await link.request("close")
             except ClusterLost:
                 await self._end(member, f"The cluster {name} did not answer and was ended")
@@ -133,7 +133,7 @@ class Stopping:
         link = await self._linking.answering(member)
         try:
             if link is None:
-                raise not_answering(member.name, member.info.silent_s)
+                raise member.not_answering()
             await link.request("stop_run", run_id=run_id, now=now, **({"pruned": pruned} if pruned else {}))
         except ClusterLost:
             if not member.has_given_up:
@@ -145,6 +145,7 @@ class Stopping:
 
     def _stop_starting(self, member: Member) -> None:
         """Signal a cluster that does not accept requests yet; its file tells other viewers that this was requested."""
+        member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.connection.state = member.info.state = ClusterState.STOPPING
         connections.write(member.connection)
@@ -153,13 +154,18 @@ class Stopping:
 
     def _stop_unasked(self, member: Member) -> None:
         """Signal a cluster of an incompatible version: every version then shuts down cleanly, and its file says so."""
+        member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING
         _signal(member.connection, signal.SIGTERM)
         self._roster.tell()
 
     async def _end(self, member: Member, why: str, *, keep: bool = False) -> None:
-        """Kill a cluster's processes directly. With ``keep``, it stays listed as lost."""
+        """Kill a cluster's processes directly. With ``keep``, it stays listed as lost.
+
+        Raises Unavailable if they are on another machine.
+        """
+        member.check_is_here()
         if member.ending is None:
             member.ending = self._background.begin(self._end_directly(member, why, keep))
         await asyncio.shield(member.ending)
@@ -188,6 +194,6 @@ class Stopping:
 
 
 def _signal(connection: Connection, number: int) -> None:
-    if connection.is_alive and connection.pid != connection.started_by:
+    if connection.is_alive and not connection.is_elsewhere and connection.pid != connection.started_by:
         with contextlib.suppress(ProcessLookupError):
             os.kill(connection.pid, number)

@@ -27,7 +27,7 @@ from jupyter_dtf.backend.task.context import Context
 from jupyter_dtf.backend.task.recorder import Recorder
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.backend.viewer.templates import Templates
-from jupyter_dtf.errors import DtfError, InvalidInput, NotFound, Unavailable
+from jupyter_dtf.errors import DtfError, InvalidInput, Unavailable
 from jupyter_dtf.schema.api import ClusterState, ErrorInfo, Template
 from jupyter_dtf.schema.base import decode_json, encode_json
 from jupyter_dtf.schema.cluster_request import ClusterRequest
@@ -242,7 +242,7 @@ def test_connection_files(data: bytes) -> None:
     (directory / "folder.json").mkdir()
     os.mkfifo(directory / "pipe.json")
     assert connections.read_all() == {}
-    with pytest.raises(NotFound):
+    with pytest.raises(Unavailable):
         connections.read("pipe")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_dtf.backend.cluster import reconnecting_link
 from jupyter_dtf.backend.cluster.certificates import temporary_security
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.reconnecting_link import HeldLink
@@ -19,7 +20,8 @@ from jupyter_dtf.backend.kinds.dask_http import SilentScheduler
 from jupyter_dtf.backend.kinds.relay import Relay
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer.connections import Connection
-from jupyter_dtf.errors import ClusterLost
+from jupyter_dtf.backend.viewer.link import Link
+from jupyter_dtf.errors import ClusterLost, Unavailable
 from jupyter_dtf.schema.api import ClusterState
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.run import RunDescriptor, RunRequest
@@ -83,6 +85,58 @@ async def test_one_that_breaks_is_made_again_and_nothing_is_missed(tmp_path: Pat
             await came.wait_for(lambda: told == [0, 1, 2])
         await link.close()
         await asyncio.gather(*waking)
+
+
+@pytest.mark.parametrize("where", ["asked why", "opened"])
+@pytest.mark.parametrize("error", [RuntimeError("no threads"), Unavailable("the gateway is busy")])
+async def test_whatever_fails_while_it_is_made_again_it_is_made_or_lost(
+    where: str, error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconnecting_link, "AGAIN_S", 0.0)
+    monkeypatch.setattr(reconnecting_link, "TRY_S", 0.1)
+    async with controller_elsewhere(tmp_path) as (_, relay, connection):
+        lost, failing = asyncio.Event(), False
+
+        async def known() -> str:
+            if failing and where == "asked why":
+                raise error
+            return ""
+
+        opens = Link.open
+
+        async def opened(*args: Any, **more: Any) -> Link:
+            if failing and where == "opened":
+                raise error
+            return await opens(*args, **more)
+
+        monkeypatch.setattr(Link, "open", opened)
+        link = await HeldLink.open(connection, lambda message: None, lost.set, known)
+        failing = True
+        break_off(relay)
+        await lost.wait()
+        with pytest.raises(ClusterLost):
+            await link.request("machines", after=0.0)
+        await link.close()
+
+
+async def test_a_failure_that_passes_does_not_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reconnecting_link, "AGAIN_S", 0.0)
+    async with controller_elsewhere(tmp_path) as (_, relay, connection):
+        asked: list[int] = []
+
+        async def known() -> str:
+            asked.append(len(asked))
+            if len(asked) == 1:
+                raise RuntimeError("the proxy is being restarted")
+            return ""
+
+        link = await HeldLink.open(connection, lambda message: None, lambda: pytest.fail("it is not lost"), known)
+        break_off(relay)
+        while not asked:  # until it has been noticed that it is broken
+            await asyncio.sleep(0)
+        assert not await link.request("machines", after=0.0)
+        assert len(asked) >= 2
+        await link.close()
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

@@ -91,6 +91,10 @@ def test_a_cluster_outlives_its_viewers_and_the_next_one_sees_everything() -> No
             await first.ready("kept")
             submitted = await first.submit("kept", RunRequest(name="long"), payload.pack(PROGRAM))
             await until(first, submitted.id, {RunState.RUNNING})
+        kept = connections.read("kept")
+        assert submitted.cluster_id and kept.is_cluster_of(submitted)
+        kept.created += 3600  # as if the clock had been set back after the cluster was started
+        connections.write(kept)
         async with viewer() as second:  # no word from the first: a restarted server
             assert [cluster.state for cluster in second.clusters()] == [ClusterState.RUNNING]
             assert (await until(second, submitted.id, {RunState.RUNNING})).name == "long"
@@ -153,6 +157,39 @@ def test_a_killed_cluster_process_loses_its_runs_and_leaves_nothing() -> None:
             assert later.clusters() == []
             assert connections.read_all() == {}
         await asyncio.to_thread(until_removed, directories)
+
+    run(test)
+
+
+def test_a_store_that_fails_for_a_while_costs_no_viewer_its_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with viewer() as first:
+            await first.start_cluster(ClusterRequest(name="kept", jobs={"worker": 1}))
+            await first.ready("kept")
+            submitted = await first.submit("kept", RunRequest(name="long"), payload.pack(PROGRAM))
+            await until(first, submitted.id, {RunState.RUNNING})
+        failed: list[bool | None] = []
+
+        def fails(self: Hub, *, deleted: bool | None = False) -> list[RunInfo]:
+            failed.append(deleted)
+            raise Unavailable("The store of runs cannot be used: database is locked")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Hub, "runs", fails)
+            second = Fleet(Hub(Store(paths.store_path())))
+            await second.start()
+            await asyncio.wait_for(second.ready("kept"), left_s())
+        assert set(failed) == {None, False}  # for the link, and for what is lost
+        try:
+            assert second.cluster("kept").incompatible == ""
+            assert (await until(second, submitted.id, {RunState.RUNNING})).name == "long"
+            await second.stop_run(submitted.id)
+            await until(second, submitted.id, ENDED)
+            series = second.hub.record(submitted.id).series[("loss", "worker:0")]
+            assert list(series.step) == list(range(200))  # nothing was missed, and nothing came twice
+            await second.close_cluster("kept")
+        finally:
+            await second.stop()
 
     run(test)
 
