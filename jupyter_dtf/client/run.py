@@ -496,11 +496,7 @@ class Run(NamedRun):
         return Results({task: self._result_of(task) for task in done})
 
     def _result_of(self, task: str) -> Any:
-        try:
-            data = self._session.call(lambda fleet: fleet.result(self.id, task))
-        except NotFound:
-            raise NotFound(f"The result of run {self.id} was kept by its cluster, which is gone") from None
-        return pickle.loads(data)
+        return pickle.loads(self._session.call(lambda fleet: fleet.result(self.id, task)))
 
     # -- showing ------------------------------------------------------------------------------------------------
 

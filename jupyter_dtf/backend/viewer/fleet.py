@@ -383,8 +383,11 @@ class Fleet:
         return str(await self._ask(name, "dashboard", start=start))
 
     async def result(self, run_id: str, task: str) -> bytes:
-        """Return the pickled return value of a task. Raises NotFound if its cluster is gone."""
-        return bytes(await self._ask(self.hub.info(run_id).cluster, "result", run_id=run_id, task=task))
+        """Return the pickled return value of a task. Raises NotFound, with the reason, if it is not kept any more."""
+        name = self.hub.info(run_id).cluster
+        if name not in self._roster.members:
+            raise NotFound(f"The results of the run {run_id} were kept by its cluster {name}, which has been closed")
+        return bytes(await self._ask(name, "result", run_id=run_id, task=task))
 
     async def _ask(self, name: str, op: str, **message: Any) -> Any:
         return await self._roster.find(name).answering_link().request(op, **message)
