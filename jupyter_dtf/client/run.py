@@ -457,7 +457,7 @@ class Run(NamedRun):
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
             ClusterLost: If the cluster went away.
-            NotFound: If the cluster, which keeps the results, has been closed.
+            NotFound: If the cluster, which keeps the newest results (up to 4 GiB), has been closed or has dropped it.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         self.wait(timeout_s)

@@ -43,6 +43,7 @@ from .host_watch import HostWatch
 from .idle import Countdown
 from .installation import NAME, Installation
 from .keep_alive import stay_awake
+from .kept_results import RESULTS, KeptResults
 from .open_ports import open_ports
 from .preemption import Preemption
 from .self_shutdown import LeftAlone
@@ -96,7 +97,8 @@ class Controller(SchedulerPlugin):
             defaults=settings.defaults,
             leaving=self.watch.leaving,
         )
-        self.runs = Runs(settings.name, self.viewers, self._watch_idle)
+        results = KeptResults(settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background)
+        self.runs = Runs(settings.name, self.viewers, self._watch_idle, results)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
         self._slow_tasks = SlowTasks(self.runs, self.watch)
@@ -156,6 +158,7 @@ class Controller(SchedulerPlugin):
             "dtf_profile_run": self.profile_run,
             "dtf_ask_search": self.ask_search,
             "dtf_result": self.runs.result,
+            "dtf_result_part": self.runs.result_part,
             "dtf_scale": self.scale,
             "dtf_coming": self.tell_coming,
             "dtf_rest": self.rest,

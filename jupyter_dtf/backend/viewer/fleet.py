@@ -27,7 +27,7 @@ from ..records.hub import Hub
 from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
-from .link import not_answering
+from .link import UnknownOperation, not_answering
 from .linking import Linking
 from .presence import Presence
 from .roster import Roster
@@ -387,7 +387,16 @@ class Fleet:
         name = self.hub.info(run_id).cluster
         if name not in self._roster.members:
             raise NotFound(f"The results of the run {run_id} were kept by its cluster {name}, which has been closed")
-        return bytes(await self._ask(name, "result", run_id=run_id, task=task))
+        parts: list[bytes] = []
+        at = size = 0
+        while not parts or at < size:
+            try:
+                part = await self._ask(name, "result_part", run_id=run_id, task=task, at=at)
+            except UnknownOperation:  # an older cluster, which sends it in one piece
+                return bytes(await self._ask(name, "result", run_id=run_id, task=task))
+            parts.append(bytes(part["data"]))
+            at, size = at + len(parts[-1]), part["size"]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _ask(self, name: str, op: str, **message: Any) -> Any:
         return await self._roster.find(name).answering_link().request(op, **message)
