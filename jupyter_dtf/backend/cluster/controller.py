@@ -7,6 +7,7 @@ else is an ordinary request. Nothing depends on a viewer staying connected.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import pickle
 import time
@@ -19,6 +20,7 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from ..._version import __version__
 from ...errors import Conflict, DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
@@ -510,9 +512,17 @@ class Controller(SchedulerPlugin):
 
 def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return our own errors as values: Dask would log each with a traceback, and viewers need class and message."""
+    signature = inspect.signature(handler)
 
     async def answer(**message: Any) -> Any:
         try:
+            try:
+                signature.bind(**message)
+            except TypeError as error:
+                raise Unavailable(
+                    f"The cluster (jupyter_dtf {__version__}) must know all arguments of a request, which seems to be "
+                    f"of another version: {handler.__name__}: {error}. Close the cluster and start it again"
+                ) from None
             result = handler(**message)
             return {"ok": await result if asyncio.iscoroutine(result) else result}
         except DtfError as error:

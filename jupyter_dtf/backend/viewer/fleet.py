@@ -13,7 +13,7 @@ from watchfiles import awatch
 
 from ...errors import ClusterLost, Conflict, NotFound, Unavailable
 from ...schema.api import ClusterInfo, ClusterPatch, ClusterState, KindInfo, Preview, read_cluster
-from ...schema.base import convert
+from ...schema.base import convert, without_defaults
 from ...schema.checkup import Checkup
 from ...schema.cluster_request import ClusterRequest
 from ...schema.machines import MachineSeries
@@ -248,7 +248,7 @@ class Fleet:
             DtfError: Whatever else the controller raises.
         """
         link, connection = self._roster.find(name).answering_link(), self.connection(name)
-        encoded = msgspec.msgpack.encode(request)
+        encoded = msgspec.msgpack.encode(without_defaults(request))
         program = program if isinstance(program, Packed) else Packed([program])
         if program.size <= SENT_APART_BYTES:
             info = self._submitted(await link.request("submit", request=encoded, payload=bytes(program)))
