@@ -114,7 +114,9 @@ class Warm:
             entry_points.points(COMPAT)  # looked up once for all forks
             process.learn_to_read()
         except Exception as error:
-            self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}
+            message = f"{type(error).__name__}: {error}"[:_MAX_WORDS]
+            may_pass = isinstance(error, (OSError, MemoryError))  # such as a full disk
+            self._state = {"op": "failed", "message": message, "may_pass": may_pass}
         else:
             self._state = {"op": "ready", "pid": os.getpid(), "unguarded": guarded_port.why_not()}
         gc.collect()
