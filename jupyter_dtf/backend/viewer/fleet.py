@@ -92,7 +92,10 @@ class Fleet:
         # awatch creates its watcher before it first waits, so once this callback runs, no change can be missed.
         asyncio.get_running_loop().call_soon(watching.set)
         async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
-            self.refresh()
+            try:
+                self.refresh()
+            except Exception:  # the next change must still be noticed
+                logger.exception("The connection files could not be read")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""
