@@ -29,6 +29,7 @@ from ...schema.events import PRUNED, SearchAsked
 from ...schema.launch import of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
+from ...schema.result_files import RESULTS
 from ...schema.run import RunState
 from ..host.host import Host
 from ..kinds.dask_http import Dashboard, silence
@@ -45,7 +46,7 @@ from .host_watch import HostWatch
 from .idle import Countdown
 from .installation import NAME, Installation
 from .keep_alive import stay_awake
-from .kept_results import RESULTS, KeptResults
+from .kept_results import KeptResults
 from .open_ports import open_ports
 from .preemption import Preemption
 from .self_shutdown import LeftAlone
@@ -99,8 +100,10 @@ class Controller(SchedulerPlugin):
             defaults=settings.defaults,
             leaving=self.watch.leaving,
         )
-        results = KeptResults(settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background)
-        self.runs = Runs(settings.name, self.viewers, self._watch_idle, results)
+        self._results = KeptResults(
+            settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background
+        )
+        self.runs = Runs(settings.name, self.viewers, self._watch_idle, self._results)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
         self._slow_tasks = SlowTasks(self.runs, self.watch)
@@ -182,6 +185,7 @@ class Controller(SchedulerPlugin):
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
+        self._results.close()
         if self._alone is not None:
             self._alone.close()
 

@@ -17,13 +17,12 @@ from pathlib import Path
 from ...errors import NotFound, Unavailable
 from ...schema import private_files
 from ...schema.disk_space import FULL
+from ...schema.result_files import hold
 from ...schema.sizes import bytes_
 from ..viewer.background import Background
 
 logger = logging.getLogger(__name__)
 
-RESULTS = "results"
-"""The name of the directory of the files in the cluster's directory."""
 MOST_BYTES = 4 << 30
 """How many bytes of results are kept at most, and never more than half of what would be free without them. Those of the
 newest run are always kept."""
@@ -62,6 +61,19 @@ class KeptResults:
         self._by_run: dict[str, _Kept] = {}  # in the order in which the runs have ended
         self._made_room = False
         self._turn = asyncio.Lock()
+        self._held = -1
+
+    def close(self) -> None:
+        """Let go of the files: whoever removes the cluster's directory then removes them too."""
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
+
+    def _hold(self, directory: Path) -> None:
+        """Hold the directory, also if it has been removed and made again."""
+        if self._held < 0 or not os.path.samestat(os.fstat(self._held), directory.stat()):
+            self.close()
+            self._held = hold(directory)
 
     def put(self, run_id: str, results: Mapping[str, bytes]) -> None:
         """Keep the results of a run that has just ended. They are written in the background."""
@@ -113,6 +125,7 @@ class KeptResults:
             while self._by_run.get(run_id) is kept:
                 try:
                     directory = private_files.make_dir(self._directory())
+                    self._hold(directory)
                     await self._make_room(run_id, directory)
                     assert kept.held is not None
                     await asyncio.to_thread(_write, directory / run_id, list(kept.held.values()))

@@ -32,7 +32,6 @@ import gc
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import struct
@@ -46,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import entry_points
+from ...schema.result_files import remove_but_held
 from . import autograph_files
 from .orphan_cleanup import Orphans, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
@@ -332,7 +332,7 @@ def main(argv: list[str]) -> int:
         warm.serve()
     finally:
         for directory in directories:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_but_held(directory)
     return 0
 
 

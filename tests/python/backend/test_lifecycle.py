@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 import jupyter_dtf as dtf
-from jupyter_dtf.backend.cluster.kept_results import PART_BYTES, RESULTS
+from jupyter_dtf.backend.cluster.kept_results import PART_BYTES
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.records.output_tail import ENDED_BYTES
 from jupyter_dtf.backend.viewer import connections
@@ -26,6 +26,7 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.client.task_output import LogLines
 from jupyter_dtf.errors import InvalidInput, RunFailed
 from jupyter_dtf.schema.events import Logged, Note, TaskChanged
+from jupyter_dtf.schema.result_files import RESULTS
 from jupyter_dtf.schema.run import RunState, TaskState
 
 from .. import patience

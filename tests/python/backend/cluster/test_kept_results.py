@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -16,6 +17,7 @@ from jupyter_dtf.backend.cluster import kept_results
 from jupyter_dtf.backend.cluster.kept_results import LEAST_BYTES, KeptResults
 from jupyter_dtf.backend.viewer.background import Background
 from jupyter_dtf.errors import NotFound
+from jupyter_dtf.schema.result_files import RESULTS, remove_but_held
 
 from ...patience import left_s
 
@@ -57,6 +59,34 @@ def test_results_are_in_a_private_file_and_read_in_parts(tmp_path: Path) -> None
         file.unlink()
         with pytest.raises(NotFound, match="were in a file of its cluster c, which cannot be read any more: .*No such"):
             await kept.read("r", "worker:0")
+
+    run(test)
+
+
+def test_the_end_of_the_last_host_removes_no_results(tmp_path: Path) -> None:
+    """The warm process removes its cluster's directory when no host is left, and the controller may still live."""
+
+    def there() -> list[str]:
+        return sorted(os.listdir(tmp_path)) if os.path.isdir(tmp_path) else []
+
+    async def test() -> None:
+        writing = Writing()
+        kept = KeptResults("c", lambda: tmp_path / RESULTS, writing)
+        for name in ("r", "s"):
+            kept.put(name, {"worker:0": b"zero"})
+            await writing.done()
+            (tmp_path / "run").mkdir()
+            (tmp_path / ".living").touch()
+            (tmp_path / "warm.log").touch()
+            remove_but_held(tmp_path)
+            assert there() == [".living", RESULTS]
+            assert await kept.read(name, "worker:0") == (b"zero", 4)
+            shutil.rmtree(tmp_path)  # by whoever knows of no results: the next are held again
+        kept.put("t", {"worker:0": b"zero"})
+        await writing.done()
+        kept.close()
+        remove_but_held(tmp_path)
+        assert there() == []
 
     run(test)
 
