@@ -11,6 +11,7 @@ import importlib.util
 import pickle
 import random
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,7 @@ from .found_origin import code_of, origin_of
 from .held_resources import Held
 
 if TYPE_CHECKING:
+    from ..backend.task.fit.where_to_begin import ModelAt
     from .feeding import Feed
 
 WARMUP_EPOCHS = 5.0
@@ -131,28 +133,40 @@ class PreparedFit:
             job.validation_data = job.validation_data.anew()
         return PreparedFit(self._source, job, self._callbacks, self.parameters, self.design)
 
-    def model_at(self, path: str) -> Any:
+    def model_at(self, path: str) -> ModelAt:
         """A new model with the weights and the optimizer state of a checkpoint; the caller's model is not changed."""
         from ..backend.task.fit.where_to_begin import model_at
 
-        return model_at(self._job, path)[0]
+        return model_at(self._job, path)
 
-    def restored_from(self, path: str) -> tuple[Any, int]:
-        """The model with the weights and the optimizer state of a checkpoint, and the step of the checkpoint.
-
-        The model is the one that was passed, if that is built.
-        """
-        from ..backend.task.fit.where_to_begin import model_at
-
-        found, step = model_at(self._job, path)
-        if self._model is None or not self._model.built:
-            self._model = found
+    def take(self, found: ModelAt) -> Any:
+        """Put what ``model_at`` has found into the model that was passed, or keep it as the model. Returns that."""
+        if self._model is None:
+            self._model = found.model
         else:
-            keras_io.assign(self._model.weights, found.get_weights(), "weights")
+            if not self._model.built:
+                keras_io.build(self._model, found.batch)
+            keras_io.assign(self._model.weights, found.model.get_weights(), "weights")
             self._model.optimizer.build(self._model.trainable_variables)
-            values = [variable.numpy() for variable in found.optimizer.variables]
+            values = [variable.numpy() for variable in found.model.optimizer.variables]
             keras_io.assign(self._model.optimizer.variables, values, "optimizer variables")
-        return self._model, step
+        return self._model
+
+    def finish_at(self, found: ModelAt, history: Mapping[str, list[float]], epoch: list[int]) -> None:
+        """Take the place of ``finish`` where the result is gone and a checkpoint has the end of the training.
+
+        What the callbacks have recorded is not there; a warning says so if there are any.
+        """
+        model = self.take(found)
+        model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of a training
+        _give_history(model, dict(history), epoch)
+        if self._callbacks:
+            names = ", ".join(type(callback).__name__ for callback in self._callbacks)
+            warnings.warn(
+                f"The model has the weights of the training's last checkpoint, after step {found.step}, for its result "
+                f"is gone. What these callbacks recorded, or did at the end of the training, is not there: {names}",
+                stacklevel=4,
+            )
 
     def finish(self, result: FitResult) -> None:
         """Apply the chief's result: put the trained weights into the model, and what callbacks recorded into them.
@@ -177,7 +191,9 @@ class PreparedFit:
     def worker_group(self, jobs: Mapping[str, int]) -> int:
         """Return how many tasks train only together, as in ``RunRequest``: with a pipeline, those of one copy."""
         strategy = self._job.strategy
-        return sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
+        return (
+            sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
+        )
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
         """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.
@@ -358,8 +374,12 @@ def _restore(model: Any, result: FitResult) -> None:
             model.optimizer.build(model.trainable_variables)
         keras_io.assign(model.optimizer.variables, result.optimizer, "optimizer variables")
     give_more(model, result.more)
+    _give_history(model, result.history, result.epoch)
+
+
+def _give_history(model: Any, values: dict[str, list[float]], epoch: list[int]) -> None:
     history = _keras().callbacks.History()
-    history.history, history.epoch = result.history, result.epoch
+    history.history, history.epoch = values, epoch
     model.history = history
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ClusterLost, Conflict, InvalidInput, ModelDiffers, NotFound, RunFailed, RunStopped
+from ..errors import ClusterLost, Conflict, DtfError, InvalidInput, ModelDiffers, NotFound, RunFailed, RunStopped
 from ..schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .answer_run import AnswerRun
 from .run import History, Run
@@ -19,6 +19,7 @@ from .submitting import begun
 from .waiting import show_until_end, show_until_sent
 
 if TYPE_CHECKING:
+    from ..backend.task.fit.job import FitResult
     from .fit import PreparedFit
 
 
@@ -48,7 +49,9 @@ class FitRun(Run):
         self._again = again
         self._submitted_with = submitted_with
         self._finished = False
-        self._has_result = False
+        self._has_model = False
+        self._gone = ""
+        """Why there is no result, if the model is that of a checkpoint."""
 
     @property
     def _job(self) -> PreparedFit:
@@ -69,6 +72,8 @@ class FitRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             ClusterLost: If the cluster went away.
+            NotFound: If the result is no longer kept, for example because the cluster was closed, and no checkpoint of
+                the end of the training can take its place.
             ModelDiffers: If the trained model computes different outputs here than in its task. It holds the trained
                 weights nevertheless; the error is raised only once.
         """
@@ -76,21 +81,51 @@ class FitRun(Run):
         if not self._finished:
             with contextlib.suppress(RunStopped):
                 self.raise_for_state()
-            tasks = self.info.tasks  # empty if the run was stopped before it was launched
-            with contextlib.suppress(NotFound):  # stopped before there was a result
-                if not tasks:
-                    raise NotFound(f"The run {self.id} was not launched")
-                result = self._result_of(_chief_of(tasks))
-                if result is None:
-                    raise NotFound(f"The run {self.id} has no result of its chief's")
-                self._has_result = True
+            try:
+                result = self._chiefs_result()
+            except NotFound as error:
+                self._finish_at_checkpoint(error)
+            else:
+                self._has_model = result is not None
                 try:
-                    self._job.finish(result)
+                    if result is not None:
+                        self._job.finish(result)
                 except ModelDiffers:
                     self._finished = True  # the model holds the trained weights
                     raise
             self._finished = True
         return self
+
+    def _chiefs_result(self) -> FitResult | None:
+        """The result of the training; None if it was stopped before there was one. Raises NotFound if it is gone."""
+        info = self.info
+        result = None if (chief := _chief_of(info.tasks)) is None else self._result_of(chief)
+        if result is None and info.state is not RunState.STOPPED:
+            raise NotFound(f"A task of the run {self.id} must have returned the trained model, got none from any")
+        return result
+
+    def _finish_at_checkpoint(self, why: NotFound) -> None:
+        """Finish with the newest checkpoint if that is of the training's end. Otherwise raises NotFound."""
+        from .checkpoints import newest_of
+
+        done, history = self._steps_done, self.history
+        try:
+            found = self._job.model_at(newest_of(self))
+        except (DtfError, OSError) as error:
+            there = str(error)
+        else:
+            if 0 < done <= found.step and found.epoch > max(history.epoch, default=-1):
+                self._job.finish_at(found, history.history, history.epoch)
+                self._has_model, self._gone = True, str(why)
+                return
+            there = f"its newest checkpoint is after step {found.step} of {done or 'an unknown number'}"
+            there += ", and `run.model` returns the model of that"
+        raise NotFound(f"{why}. The model does not have the trained weights: {there}") from None
+
+    @property
+    def _steps_done(self) -> int:
+        progress = self.info.progress
+        return progress.done if progress.unit == "step" else 0
 
     def raise_for_state(self) -> None:
         """Raise an error if the run has ended without success.
@@ -130,6 +165,7 @@ class FitRun(Run):
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
             ClusterLost: If the cluster went away.
+            NotFound: If the trained weights are no longer available for the model that was passed, as in ``finish``.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         self.wait(timeout_s)
@@ -198,7 +234,7 @@ class FitRun(Run):
                 f"`path` must end in .keras or .h5, or have no suffix for a SavedModel directory, got {where}",
                 field="path",
             )
-        model = self._job.model_at(path_of(self, step))
+        model = self._job.model_at(path_of(self, step)).model
         if where.suffix:
             model.save(where)
         else:
@@ -212,8 +248,13 @@ class FitRun(Run):
         For each task (``worker:1``), the number of updates that were ``scheduled`` by the worker, ``applied``,
         ``dropped`` because they were too late, and ``repeated`` (received twice, applied once). Empty with any other
         strategy.
+
+        Raises:
+            NotFound: If the result is no longer kept.
         """
         self.finish()
+        if self._gone:
+            raise NotFound(self._gone)
         return self._job.updates
 
     @property
@@ -236,16 +277,16 @@ class FitRun(Run):
             )
         try:
             self.finish()
-        except (ClusterLost, RunFailed) as error:
+        except (ClusterLost, NotFound, RunFailed) as error:
             if isinstance(error, RunFailed) and not is_found:
                 raise
             return self._of_checkpoint(error)
-        if self._has_result or not self.info.tasks:
+        if self._has_model or not self.info.tasks:
             return self._job.model
-        try:
+        try:  # it was stopped before there was a result
             return self._of_checkpoint(None)
         except NotFound:
-            if is_found or self.info.state is not RunState.STOPPED:
+            if is_found:
                 raise
             return self._job.model  # untrained
 
@@ -259,24 +300,23 @@ class FitRun(Run):
             if cause is not None:
                 raise cause from None
             raise NotFound(
-                f"The run {self.id} has no model: its cluster, which kept the result, is gone, and it has no checkpoint"
+                f"The run {self.id} has no model: it was stopped before there was a result, and it has no checkpoint"
             ) from None
-        model, step = self._job.restored_from(path)
-        done = self.info.progress.done if self.info.progress.unit == "step" else 0
-        if step < done or cause is not None:
+        found, done = self._job.model_at(path), self._steps_done
+        if found.step < done or cause is not None:
             warnings.warn(
-                f"The model of the run {self.id} is from its newest checkpoint, after step {step} of {done}",
+                f"The model of the run {self.id} is from its newest checkpoint, after step {found.step} of {done}",
                 stacklevel=3,
             )
-        return model
+        return self._job.take(found)
 
     def _trained_model(self) -> Any:
         return self.model
 
 
-def _chief_of(tasks: list[TaskInfo]) -> str:
-    """Return the task with the result: the first by rank that the training has not continued without."""
-    return next((task.task for task in tasks if task.state is not TaskState.FAILED), tasks[0].task)
+def _chief_of(tasks: list[TaskInfo]) -> str | None:
+    """Return the task with the result: the first by rank that has succeeded. None if there is none."""
+    return next((task.task for task in tasks if task.state is TaskState.SUCCEEDED), None)
 
 
 def name_of(cluster: Any) -> str:

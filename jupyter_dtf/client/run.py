@@ -457,7 +457,7 @@ class Run(NamedRun):
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
             ClusterLost: If the cluster went away.
-            NotFound: If the cluster, which keeps the results, has been closed.
+            NotFound: If the cluster, which keeps the newest results (up to 4 GiB), has been closed or has dropped it.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         self.wait(timeout_s)
@@ -496,11 +496,7 @@ class Run(NamedRun):
         return Results({task: self._result_of(task) for task in done})
 
     def _result_of(self, task: str) -> Any:
-        try:
-            data = self._session.call(lambda fleet: fleet.result(self.id, task))
-        except NotFound:
-            raise NotFound(f"The result of run {self.id} was kept by its cluster, which is gone") from None
-        return pickle.loads(data)
+        return pickle.loads(self._session.call(lambda fleet: fleet.result(self.id, task)))
 
     # -- showing ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..errors import InvalidInput
+from .._version import __version__
+from ..errors import InvalidInput, Unavailable
 from .printable import all_printable
 
 T = TypeVar("T")
@@ -117,6 +118,53 @@ def convert(raw: Any, type_: type[T]) -> T:
 def to_plain(value: Any) -> Any:
     """A struct as dicts, lists, strings and numbers, as in JSON."""
     return msgspec.to_builtins(value)
+
+
+def without_defaults(value: Any) -> Any:
+    """A struct as plain data, without the fields, at any depth, that have their default value.
+
+    A request to a peer that reads strictly is sent in this form, and kept in it in files: an older version then refuses
+    only the new options that are used. Both sides must have the same defaults, so a new default is a new meaning.
+    """
+    if isinstance(value, msgspec.Struct):
+        config = value.__struct_config__
+        plain = {} if config.tag_field is None else {config.tag_field: config.tag}
+        for field in msgspec.structs.fields(type(value)):
+            item = getattr(value, field.name)
+            if not _is_default(field, item):
+                plain[field.encode_name] = without_defaults(item)
+        return plain
+    if isinstance(value, dict):
+        return {key: without_defaults(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_defaults(item) for item in value]
+    return value
+
+
+def _is_default(field: msgspec.structs.FieldInfo, value: Any) -> bool:
+    if field.required:
+        return False
+    default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+    return type(value) is type(default) and bool(value == default)  # False is not 0
+
+
+def convert_request(raw: Any, type_: type[T], reader: str) -> T:
+    """Convert a request that another process of jupyter_dtf, maybe of another version, has sent to ``reader``.
+
+    Raises Unavailable, which names the field, if this version cannot read it, and InvalidInput if it breaks a rule.
+    """
+    try:
+        return msgspec.convert(raw, type_)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, InvalidInput):
+            return convert(raw, type_)  # raises it with its field
+        found = _PATH.match(str(error))
+        assert found is not None
+        what = f"{found['message']}, for `{field}`" if (field := _explain(error, raw).field) else found["message"]
+        raise Unavailable(
+            f"{reader} (jupyter_dtf {__version__}) must know all of a request, which seems to be of another version: "
+            f"{what}. Use one version on both sides (close the cluster and start it again), or leave that option out"
+        ) from None
 
 
 def encode_json(value: Any) -> bytes:

@@ -147,6 +147,9 @@ class Manifest(PeerStruct):
     metric: float | None = None
     variables: list[StoredVariable] = []
     files: dict[str, FileDigest] = {}
+    files_in: str = ""
+    """The directory of these files in that of the checkpoint, if they are not beside the manifest: in remote storage,
+    if they have replaced those of another checkpoint of the same step."""
 
     def info(self, path: Any) -> CheckpointInfo:
         """The public description of the checkpoint at ``path``."""

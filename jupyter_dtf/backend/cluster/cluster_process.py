@@ -82,7 +82,12 @@ class ClusterProcess:
         shared = paths.shared_memory_dir(self._token)
         claims = [cluster_processes.claim(directory) for directory in (self._directory, shared)]
         sweeping = asyncio.create_task(asyncio.to_thread(cluster_processes.sweep))
-        warm = start_warm(self._directory, shared) if self._kind.is_here else None
+        warm = None
+        if self._kind.is_here:
+            try:
+                warm = start_warm(self._directory, shared)
+            except OSError as error:  # its hosts try again
+                logger.warning("The warm process could not be started yet: %s", error)
         try:
             await asyncio.to_thread(paths.close_to_others)
             await self._serve()

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...errors import NotFound
-from ...schema.run import RunDescriptor, RunRequest, RunState
+from ...schema.run import RunDescriptor, RunRequest, RunState, TaskState
 from .active_run import Run
+from .kept_results import PART_BYTES, KeptResults
 from .streams import Viewers
 
 KEPT_RUNS = 50
-"""How many ended runs to keep; older ones are in the store."""
+"""How many ended runs to keep; older ones are in the store. How long their results are kept does not depend on it."""
 
 
 class Runs:
     """The runs of ``cluster`` by id. Their events are sent to ``viewers``.
 
-    ``on_step()`` is called when a run is added or changes its state.
+    ``on_step()`` is called when a run is added or changes its state. ``kept`` gets the results of runs that have ended.
     """
 
-    def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None]) -> None:
+    def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None], kept: KeptResults) -> None:
         self.by_id: dict[str, Run] = {}
         self._cluster = cluster
         self._viewers = viewers
         self._on_step = on_step
+        self._kept = kept
 
     def add(self, descriptor: RunDescriptor, request: RunRequest) -> Run:
         """Add a new run and send it to viewers."""
@@ -31,11 +34,18 @@ class Runs:
             descriptor,
             request,
             publish=lambda run, seq, data: self._viewers.tell_run(run),
-            on_step=lambda run: self._on_step(),
+            on_step=self._stepped,
         )
         self._viewers.tell_run(run)
         self._on_step()
         return run
+
+    def _stepped(self, run: Run) -> None:
+        if not run.is_active:
+            self._kept.put(run.id, run.results)
+            run.results.clear()
+            run.ended_before.clear()
+        self._on_step()
 
     def find(self, run_id: str) -> Run:
         """Return a run. Raises NotFound."""
@@ -63,12 +73,25 @@ class Runs:
         """Whether any active run has work of its own, rather than only servers that wait for clients."""
         return any(not run.only_serves for run in self.active)
 
-    def result(self, run_id: str, task: str) -> bytes:
-        """Return the pickled return value of a task that has succeeded. Raises NotFound."""
-        run = self.find(run_id)
-        if task not in run.results:
-            raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
-        return run.results[task]
+    async def result(self, run_id: str, task: str) -> bytes:
+        """Return the pickled return value of a task that has succeeded. Raises NotFound, with the reason."""
+        return (await self._read(run_id, task, 0, None))[0]
+
+    async def result_part(self, run_id: str, task: str, at: int) -> dict[str, Any]:
+        """Return up to ``PART_BYTES`` of the same, from ``at``, and the ``size`` of the whole. Raises NotFound."""
+        data, size = await self._read(run_id, task, at, PART_BYTES)
+        return {"data": data, "size": size}
+
+    async def _read(self, run_id: str, task: str, at: int, count: int | None) -> tuple[bytes, int]:
+        run = self.by_id.get(run_id)
+        if run is None or self._kept.has(run_id):
+            return await self._kept.read(run_id, task, at, count)
+        if task in run.results:
+            data = run.results[task]
+            return data[at : len(data) if count is None else at + count], len(data)
+        if any(info.task == task and info.state is TaskState.SUCCEEDED for info in run.info.tasks):
+            raise self._kept.not_kept(run_id)
+        raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
 
     def forget_old(self) -> None:
         """Drop all but the newest ``KEPT_RUNS`` runs that have ended."""

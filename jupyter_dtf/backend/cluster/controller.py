@@ -7,6 +7,7 @@ else is an ordinary request. Nothing depends on a viewer staying connected.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import pickle
 import time
@@ -19,6 +20,7 @@ from distributed.comm.core import Comm
 from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from ..._version import __version__
 from ...errors import Conflict, DtfError, Unavailable
 from ...schema import protocol
 from ...schema.api import ClusterInfo, ClusterState
@@ -27,6 +29,7 @@ from ...schema.events import PRUNED, SearchAsked
 from ...schema.launch import of_task_id
 from ...schema.machines import HostInfo
 from ...schema.operations import LEAVE, scoped, scoped_rpc
+from ...schema.result_files import RESULTS
 from ...schema.run import RunState
 from ..host.host import Host
 from ..kinds.dask_http import Dashboard, silence
@@ -43,6 +46,7 @@ from .host_watch import HostWatch
 from .idle import Countdown
 from .installation import NAME, Installation
 from .keep_alive import stay_awake
+from .kept_results import KeptResults
 from .open_ports import open_ports
 from .preemption import Preemption
 from .self_shutdown import LeftAlone
@@ -96,7 +100,10 @@ class Controller(SchedulerPlugin):
             defaults=settings.defaults,
             leaving=self.watch.leaving,
         )
-        self.runs = Runs(settings.name, self.viewers, self._watch_idle)
+        self._results = KeptResults(
+            settings.name, lambda: paths.machine_dir(settings.token) / RESULTS, self._background
+        )
+        self.runs = Runs(settings.name, self.viewers, self._watch_idle, self._results)
         self.warnings = StandingWarnings(self.runs)
         self._ends = TaskEnds(self.runs)
         self._slow_tasks = SlowTasks(self.runs, self.watch)
@@ -156,6 +163,7 @@ class Controller(SchedulerPlugin):
             "dtf_profile_run": self.profile_run,
             "dtf_ask_search": self.ask_search,
             "dtf_result": self.runs.result,
+            "dtf_result_part": self.runs.result_part,
             "dtf_scale": self.scale,
             "dtf_coming": self.tell_coming,
             "dtf_rest": self.rest,
@@ -177,6 +185,7 @@ class Controller(SchedulerPlugin):
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
+        self._results.close()
         if self._alone is not None:
             self._alone.close()
 
@@ -507,9 +516,17 @@ class Controller(SchedulerPlugin):
 
 def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return our own errors as values: Dask would log each with a traceback, and viewers need class and message."""
+    signature = inspect.signature(handler)
 
     async def answer(**message: Any) -> Any:
         try:
+            try:
+                signature.bind(**message)
+            except TypeError as error:
+                raise Unavailable(
+                    f"The cluster (jupyter_dtf {__version__}) must know all arguments of a request, which seems to be "
+                    f"of another version: {handler.__name__}: {error}. Close the cluster and start it again"
+                ) from None
             result = handler(**message)
             return {"ok": await result if asyncio.iscoroutine(result) else result}
         except DtfError as error:

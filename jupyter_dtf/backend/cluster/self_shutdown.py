@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Awaitable, Callable
 
 from ..machine import cluster_processes, paths
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 10.0
+"""How long to wait before another try to end."""
 
 
 class LeftAlone:
@@ -22,6 +28,7 @@ class LeftAlone:
         self._after_s = after_s
         self._end = end
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._ending: asyncio.Future[None] | None = None
         self._claims = [cluster_processes.claim(make(token)) for make in (paths.machine_dir, paths.shared_memory_dir)]
 
@@ -34,10 +41,22 @@ class LeftAlone:
             self._timer = asyncio.get_running_loop().call_later(self._after_s, self._begin)
 
     def _begin(self) -> None:
-        self._ending = asyncio.ensure_future(self._end())
+        self._ending = asyncio.ensure_future(self._try_to_end())
+
+    async def _try_to_end(self) -> None:
+        """Call ``end`` until it succeeds: nobody else would ever end this scheduler."""
+        while not self._is_closed:
+            try:
+                await self._end()
+            except Exception:
+                logger.exception("The cluster could not be ended although its process has gone; it is tried again")
+                await asyncio.sleep(RETRY_S)
+            else:
+                return
 
     def close(self) -> None:
         """Remove the cluster's directories on this machine when the scheduler closes, unless a host here needs them."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for claim in self._claims:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import msgspec
 
 from ...schema.launch import Pace, Quiet
+from .active_run import Run
 from .cluster_runs import Runs
 from .host_watch import HostWatch
 from .stalls import Stalls
 from .stragglers import Stragglers
+
+logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """The interval between two checks."""
@@ -42,15 +46,25 @@ class SlowTasks:
         """Check periodically until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
-            self._stragglers.forget(run.id for run in self._runs.active)
-            for run in self._runs.active:
-                for word in self._stragglers.look(run):
-                    run.note(*word)
-                for alarm in run.alarms.machines(run.info.state, run.planned, self._hosts.infos, time.monotonic()):
-                    run.alarm(*alarm)
-                if (blamed := self._stalls.blamed(run)) is not None:
-                    address, task, why = blamed
-                    attempt = run.task_info(task).attempt
-                    await self._hosts.tell(
-                        [address], "dtf_end_frozen", run_id=run.id, task=task, attempt=attempt, why=why
-                    )
+            active = self._runs.active
+            self._stragglers.forget(run.id for run in active)
+            for run in active:
+                for look in (self._report, self._raise_alarms, self._end_stall):
+                    try:
+                        await look(run)
+                    except Exception:  # what else there is, and the other runs, must still be watched
+                        logger.exception("The delays of run %s could not be followed", run.id)
+
+    async def _report(self, run: Run) -> None:
+        for word in self._stragglers.look(run):
+            run.note(*word)
+
+    async def _raise_alarms(self, run: Run) -> None:
+        for alarm in run.alarms.machines(run.info.state, run.planned, self._hosts.infos, time.monotonic()):
+            run.alarm(*alarm)
+
+    async def _end_stall(self, run: Run) -> None:
+        if (blamed := self._stalls.blamed(run)) is not None:
+            address, task, why = blamed
+            attempt = run.task_info(task).attempt
+            await self._hosts.tell([address], "dtf_end_frozen", run_id=run.id, task=task, attempt=attempt, why=why)

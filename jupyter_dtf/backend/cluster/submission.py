@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -13,8 +14,9 @@ import msgspec
 from distributed.comm.core import Comm
 from distributed.core import Status
 
-from ...errors import DtfError, GangIncomplete
-from ...schema.base import to_plain
+from ..._version import __version__
+from ...errors import DtfError, GangIncomplete, Unavailable
+from ...schema.base import convert_request, to_plain
 from ...schema.cluster import check_jobs
 from ...schema.events import Submitted
 from ...schema.run import RunDescriptor, RunRequest, cluster_id
@@ -27,6 +29,8 @@ from .run_queue import check_fits
 from .settings import ControllerSettings
 from .standing_warnings import StandingWarnings
 from .task_assignment import TaskAssignment
+
+logger = logging.getLogger(__name__)
 
 
 class Submission:
@@ -57,10 +61,22 @@ class Submission:
         self._begin(run, ProgramTransfer(payload))
         return dict(to_plain(run.info.descriptor))
 
-    async def send(self, comm: Comm, request: bytes, size: int) -> Status:
-        """Accept a run whose program is too large for a message and arrives on this connection, as in ``transfer``."""
+    async def send(self, comm: Comm, request: bytes, size: int, **unknown: object) -> Status:
+        """Accept a run whose program is too large for a message and arrives on this connection, as in ``transfer``.
+
+        Args:
+            comm: The connection.
+            request: The encoded ``RunRequest``.
+            size: The size of the program in bytes.
+            unknown: Arguments of newer viewers, which are refused.
+        """
         token = self._settings.token
         try:
+            if unknown:
+                raise Unavailable(
+                    f"The cluster {self._settings.name} (jupyter_dtf {__version__}) must know how a program is sent, "
+                    f"got {', '.join(unknown)} from another version. Close the cluster and start it again"
+                )
             transfer = ProgramTransfer.to_come(
                 size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token)
             )
@@ -69,7 +85,10 @@ class Submission:
             except BaseException:
                 transfer.remove()
                 raise
-        except DtfError as error:
+        except Exception as error:  # the sender waits for an answer, which Dask does not give here
+            if not isinstance(error, DtfError):
+                logger.exception("A run could not be accepted")
+                error = Unavailable(f"The cluster could not accept the run: {type(error).__name__}: {error}")
             await comm.write({"error": type(error).__name__, "message": str(error)})
             return Status.dont_reply
         self._begin(run, transfer)
@@ -79,7 +98,8 @@ class Submission:
         return Status.dont_reply
 
     def _accept(self, request: bytes) -> Run:
-        wanted = msgspec.msgpack.decode(request, type=RunRequest)
+        reader = f"The cluster {self._settings.name}"
+        wanted = convert_request(msgspec.msgpack.decode(request), RunRequest, reader)
         self._settings.defaults.complete(wanted)
         jobs = check_jobs(wanted.jobs or self._assignment.jobs)
         if self._is_closed:

@@ -505,9 +505,10 @@ class Host(WorkerPlugin):
         before = loop.time()
         while True:
             await asyncio.sleep(SAMPLE_INTERVAL_S)
-            await self._checks.look()
             now = loop.time()
             try:
+                await self._checks.look()
+                now = loop.time()
                 self._tell(now - before)
             except Exception:  # the next report still shows that this host is alive
                 logger.exception("The load of this host could not be read")

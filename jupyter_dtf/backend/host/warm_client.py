@@ -191,4 +191,5 @@ class WarmClient:
                     logger.exception("A message of the warm process could not be followed: %.200r", data)
         if self._pinging is not None:
             self._pinging.cancel()
+        self._socket.close()
         self._on_lost()

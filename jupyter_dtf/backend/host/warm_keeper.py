@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from .warm_client import LOG, PID, WarmClient, start_warm
 
 logger = logging.getLogger(__name__)
 
+RETRY_S = 0.5
+"""How long to wait before the second try to start it, if the first failed for a reason that may pass. Doubles."""
+MOST_RETRY_S = 30.0
+_MAY_PASS = (OSError, MemoryError, RuntimeError)
+"""Full disks, too many processes or open files; Python raises RuntimeError if a thread cannot be started."""
 _END_S = 5.0
 _LOOK_S = 0.25
 
@@ -44,7 +50,7 @@ class WarmKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.failure = ""
-        """Why no task can be forked, if that will not change by itself."""
+        """Why no task can be forked: it could not be started. Empty while another try is being made."""
         self.unguarded = ""
         """Why the ports of TensorFlow servers cannot be guarded on this machine; empty if they can."""
         self._directory = directory
@@ -59,6 +65,10 @@ class WarmKeeper:
         self._ready = asyncio.Event()
         self._ended_here = False
         self._was_silent = False
+        self._may_pass = False  # whether another try follows the failure
+        self._retry_s = RETRY_S
+        self._tries = 0
+        self._needed = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
 
     # -- lifetime -----------------------------------------------------------------------------------------------
@@ -76,8 +86,12 @@ class WarmKeeper:
             await self._client.close()
         if self._process is not None:
             self._process.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._lifeline is not None:
             self._lifeline.stdin.close()
+            self._lifeline.poll()
 
     @property
     def is_ready(self) -> bool:
@@ -114,17 +128,21 @@ class WarmKeeper:
             self._process.kill()
 
     async def usable(self, may_end: Callable[[], bool]) -> None:
-        """Wait until tasks can be forked.
+        """Wait until tasks can be forked. If it could not be started and that may pass, another try is made at once.
 
         Args:
             may_end: Returns whether a warm process that does not respond may be killed.
 
         Raises:
-            Unavailable: If it has failed for good, or does not respond and must not be killed.
+            Unavailable: If it cannot be started, or does not respond and must not be killed.
         """
+        tries = None
         while not self.is_ready:
-            if self.failure:
+            if self.failure and (not self._may_pass or (tries is not None and self._tries > tries)):
                 raise Unavailable(self.failure)
+            if self.failure and tries is None:
+                tries = self._tries
+                self._needed.set()
             if self.is_silent and not may_end():
                 raise Unavailable(
                     f"{_sentence(self.name)} does not answer. Stop the runs that are there: another one is started"
@@ -159,33 +177,63 @@ class WarmKeeper:
     # -- inside -------------------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """Connect to this machine's warm process, starting it if necessary."""
-        try:
-            started = await asyncio.to_thread(start_warm, self._directory, self._shared)
-            self._lifeline = started or self._lifeline
-            self._client = await WarmClient.connect(self._directory, self._on_word, self._on_gone)
-            with contextlib.suppress(OSError, ValueError):
-                self._process = Handle(int((self._directory / PID).read_text()))
-        except Exception as error:
-            self._failed(f"{_sentence(self.name)} could not be started: {error}")
-        self._on_change()
+        """Connect to this machine's warm process, starting it if necessary, and again as long as it may help."""
+        is_over = False
+        while not is_over:
+            is_over = True
+            try:
+                started = await asyncio.to_thread(start_warm, self._directory, self._shared)
+                if started is not None:
+                    self._let_go()  # of the one before, which is dead
+                    self._lifeline = started
+                self._client = await WarmClient.connect(self._directory, self._on_word, self._on_gone)
+                with contextlib.suppress(OSError, ValueError):
+                    self._process = Handle(int((self._directory / PID).read_text()))
+            except Exception as error:
+                is_over = not isinstance(error, _MAY_PASS)
+                self._failed(f"{_sentence(self.name)} could not be started: {error}", may_pass=not is_over)
+            self._on_change()
+            if not is_over:
+                await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait before another try: longer each time, or until a run needs it."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._needed.wait(), self._retry_s)
+        self._retry_s = min(2 * self._retry_s, MOST_RETRY_S)
+        self._tries += 1
+        self.failure = ""
+        self._ready.clear()
 
     def _on_word(self, message: dict[str, Any]) -> None:
         match message["op"]:
             case "ready":
                 self.failure = ""
+                self._retry_s = RETRY_S
                 self.unguarded = message["unguarded"]
                 if self._client is not None:
                     self._client.watch()
                 self._ready.set()
                 self._on_change()
             case "failed":
-                self._failed(f"TensorFlow could not be imported on this machine: {message['message']}")
+                may_pass = bool(message.get("may_pass"))
+                self._failed(
+                    f"TensorFlow could not be imported on this machine: {message['message']}", may_pass=may_pass
+                )
+                self._on_change()
+                if may_pass:
+                    self._in_background(self._replace())
             case _:
                 self._on_message(message)
 
-    def _failed(self, why: str) -> None:
+    async def _replace(self) -> None:
+        await self._pause()
+        self.end()
+
+    def _failed(self, why: str, *, may_pass: bool = False) -> None:
         self.failure = why
+        self._may_pass = may_pass
+        self._needed.clear()
         self._ready.set()
         logger.error("%s (its output: %s)", why, self._directory / LOG)
 
@@ -200,10 +248,13 @@ class WarmKeeper:
         """Report that it is gone, and every task with it (the kernel kills them with their parent), and restart it."""
         process, self._process = self._process, None
         how, on_purpose, self._ended_here = "is gone", self._ended_here, False
+        status: int | None = None
         if process is not None:
             # While it dies, its descriptors are closed one by one: its socket might still accept a connection.
             await asyncio.to_thread(process.wait, _END_S)
-            how = self._how(process.pid, on_purpose)
+            stat = stat_of(process.pid)
+            status = stat.status if stat is not None and stat.has_ended else None
+            how = self._how(process.pid, status, on_purpose)
             process.close()
         try:
             self._on_lost(f"{self.name} {how}")
@@ -211,14 +262,18 @@ class WarmKeeper:
             if was_ready or on_purpose:
                 await self._connect()
             else:
-                self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow")
+                # An exit is a fault of what it imports; a signal, or an end that nobody has seen, need not be one.
+                may_pass = status is None or os.WIFSIGNALED(status)
+                self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow", may_pass=may_pass)
                 self._on_change()
+                if may_pass:
+                    await self._pause()
+                    await self._connect()
 
-    def _how(self, pid: int, on_purpose: bool) -> str:
+    def _how(self, pid: int, status: int | None, on_purpose: bool) -> str:
         if on_purpose:
             return "did not answer and was ended"
-        stat = stat_of(pid)
-        how = how_it_ended(stat.status) if stat is not None and stat.has_ended else "has ended"
+        how = how_it_ended(status) if status is not None else "has ended"
         memory = self._oom.explain(pid) if "SIGKILL" in how or how == "has ended" else ""
         return f"was killed {memory}" if memory else how
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ...errors import InvalidInput, NotFound
 from ...schema import private_files
-from ...schema.base import PeerStruct, decode_json, encode_json
+from ...schema.base import PeerStruct, decode_json, encode_json, without_defaults
 from ...schema.payload import Packed
 from ...schema.run import RunInfo, RunRequest
 
@@ -144,4 +144,4 @@ def _check_room(directory: Path, size: int) -> None:
 
 
 def _describe(directory: Path, submission: Submission) -> None:
-    private_files.write_file(directory / _SUBMISSION, encode_json(submission))
+    private_files.write_file(directory / _SUBMISSION, encode_json(without_defaults(submission)))

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,20 +135,27 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
     any more. The others report a file in the task's directory: ``n``, the specification of the run's next attempt;
     ``p``, the steps to trace; ``w``, the lost tasks for which there is no room.
     """
+
+    def ask_tracer() -> None:
+        with contextlib.suppress(OSError, msgspec.MsgspecError):  # whoever asks hears that there is no trace
+            ctx.tracer.ask(read_profile(ctx.task_dir))
+
+    commands: dict[bytes, Callable[[], object]] = {
+        b"s": ctx.stop_requested.set,
+        b"c": ctx.checkpoint_wanted.set,
+        b"e": ctx.work_done.set,
+        b"n": lambda: ctx.going_over.call(read_next(ctx.task_dir)),
+        b"p": ask_tracer,
+        b"w": lambda: ctx.go_without(read_without(ctx.task_dir)),
+    }
     while data := os.read(control_fd, 64):
-        if b"s" in data:
-            ctx.stop_requested.set()
-        if b"c" in data:
-            ctx.checkpoint_wanted.set()
-        if b"e" in data:
-            ctx.work_done.set()
-        if b"n" in data:
-            ctx.going_over.call(read_next(ctx.task_dir))
-        if b"p" in data:
-            with contextlib.suppress(OSError, msgspec.MsgspecError):  # whoever asks hears that there is no trace
-                ctx.tracer.ask(read_profile(ctx.task_dir))
-        if b"w" in data:
-            ctx.go_without(read_without(ctx.task_dir))
+        for letter, follow in commands.items():
+            if letter in data:
+                try:
+                    follow()
+                except Exception:  # a stop, and the end of the host, must still be noticed
+                    print(f"A command of the host ({letter.decode()}) could not be followed:", file=sys.stderr)
+                    traceback.print_exc()
     os.killpg(0, 9)
 
 

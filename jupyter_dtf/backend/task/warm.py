@@ -32,7 +32,6 @@ import gc
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import struct
@@ -46,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import entry_points
+from ...schema.result_files import remove_but_held
 from . import autograph_files
 from .orphan_cleanup import Orphans, adopt_orphans, die_with_parent, end_orphans
 from .ports import guarded_port
@@ -114,7 +114,9 @@ class Warm:
             entry_points.points(COMPAT)  # looked up once for all forks
             process.learn_to_read()
         except Exception as error:
-            self._state = {"op": "failed", "message": f"{type(error).__name__}: {error}"[:_MAX_WORDS]}
+            message = f"{type(error).__name__}: {error}"[:_MAX_WORDS]
+            may_pass = isinstance(error, (OSError, MemoryError))  # such as a full disk
+            self._state = {"op": "failed", "message": message, "may_pass": may_pass}
         else:
             self._state = {"op": "ready", "pid": os.getpid(), "unguarded": guarded_port.why_not()}
         gc.collect()
@@ -330,7 +332,7 @@ def main(argv: list[str]) -> int:
         warm.serve()
     finally:
         for directory in directories:
-            shutil.rmtree(directory, ignore_errors=True)
+            remove_but_held(directory)
     return 0
 
 

@@ -14,7 +14,7 @@ from watchfiles import awatch
 
 from ...errors import ClusterLost, Conflict, NotFound, Unavailable
 from ...schema.api import ClusterInfo, ClusterPatch, ClusterState, KindInfo, Preview, read_cluster
-from ...schema.base import convert
+from ...schema.base import convert, without_defaults
 from ...schema.checkup import Checkup
 from ...schema.cluster_request import ClusterRequest
 from ...schema.machines import MachineSeries
@@ -28,6 +28,7 @@ from ..records.hub import Hub
 from . import connections, lost_runs, resuming, starting
 from .background import Background, off_loop
 from .connections import Connection
+from .link import UnknownOperation
 from .linking import Linking
 from .presence import Presence
 from .roster import Roster
@@ -270,7 +271,7 @@ class Fleet:
             DtfError: Whatever else the controller raises.
         """
         link, connection = self._roster.find(name).answering_link(), self.connection(name)
-        encoded = msgspec.msgpack.encode(request)
+        encoded = msgspec.msgpack.encode(without_defaults(request))
         program = program if isinstance(program, Packed) else Packed([program])
         if program.size <= SENT_APART_BYTES:
             info = self._submitted(await link.request("submit", request=encoded, payload=bytes(program)))
@@ -405,8 +406,20 @@ class Fleet:
         return str(await self._ask(name, "dashboard", start=start))
 
     async def result(self, run_id: str, task: str) -> bytes:
-        """Return the pickled return value of a task. Raises NotFound if its cluster is gone."""
-        return bytes(await self._ask(self.hub.info(run_id).cluster, "result", run_id=run_id, task=task))
+        """Return the pickled return value of a task. Raises NotFound, with the reason, if it is not kept any more."""
+        name = self.hub.info(run_id).cluster
+        if name not in self._roster.members:
+            raise NotFound(f"The results of the run {run_id} were kept by its cluster {name}, which has been closed")
+        parts: list[bytes] = []
+        at = size = 0
+        while not parts or at < size:
+            try:
+                part = await self._ask(name, "result_part", run_id=run_id, task=task, at=at)
+            except UnknownOperation:  # an older cluster, which sends it in one piece
+                return bytes(await self._ask(name, "result", run_id=run_id, task=task))
+            parts.append(bytes(part["data"]))
+            at, size = at + len(parts[-1]), part["size"]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _ask(self, name: str, op: str, **message: Any) -> Any:
         return await self._roster.find(name).answering_link().request(op, **message)

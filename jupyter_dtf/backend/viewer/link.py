@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ... import errors
-from ...errors import ClusterLost, DtfError
+from ...errors import ClusterLost, DtfError, Unavailable
 from ...schema import protocol
 from ...schema.base import to_plain
 from ...schema.operations import ScopedRpc, scoped
@@ -28,7 +31,14 @@ GIVE_UP_S = 15.0
 """After this long, requests fail, and stopping the cluster kills its processes directly. If its process is known to be
 stopped (SIGSTOP), new requests and stopping wait for ``SILENT_S`` only."""
 
+_OF_ARGUMENTS = re.compile(r"unexpected keyword argument|missing \d+ required|got multiple values")
+"""What Python says of a call with other arguments than a function takes."""
+
 logger = logging.getLogger(__name__)
+
+
+class UnknownOperation(Unavailable):
+    """The cluster's version does not know an operation, or one of its arguments."""
 
 
 def not_answering(name: str, silent_s: float) -> ClusterLost:
@@ -147,6 +157,7 @@ class Link:
 
         Raises:
             ClusterLost: If the cluster does not respond.
+            UnknownOperation: If it is of another version, which does not know the operation or an argument.
             DtfError: Whatever error the controller raised.
         """
         call = asyncio.ensure_future(getattr(self._rpc, f"dtf_{operation}")(**message))
@@ -157,13 +168,27 @@ class Link:
             answer = call.result()
         except OSError as error:
             raise ClusterLost(f"The cluster {self.name} does not answer: {error}") from None
+        except msgspec.ValidationError as error:  # of a cluster whose version does not put this in words itself
+            raise UnknownOperation(self._too_new(operation, f"does not take all of it: {error}")) from None
+        except TypeError as error:
+            if not _OF_ARGUMENTS.search(str(error)):
+                raise
+            raise UnknownOperation(self._too_new(operation, f"takes other arguments: {error}")) from None
         finally:
             if not call.done():
                 call.cancel()
+        if answer is None:  # from Dask, which has no handler of that name
+            raise UnknownOperation(self._too_new(operation, "does not know it"))
         if "ok" in answer:
             return answer["ok"]
         kind = getattr(errors, answer["error"], DtfError)
         raise kind(answer["message"])
+
+    def _too_new(self, operation: str, why: str) -> str:
+        return (
+            f"The cluster {self.name} must be of a version that knows the operation {operation!r} as jupyter_dtf "
+            f"{protocol.ours().release} requests it, but {why}. To use it, close the cluster and start it again"
+        )
 
     async def close(self) -> None:
         """Disconnect; ``on_lost`` is not called."""

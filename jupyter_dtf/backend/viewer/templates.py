@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import InvalidInput, NotFound, Unavailable
 from ...schema import private_files
 from ...schema.api import Template
-from ...schema.base import decode_json, encode_json
+from ...schema.base import decode_json, encode_json, without_defaults
 from ..machine import paths
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Templates:
             fcntl.flock(lock, fcntl.LOCK_EX)
             templates = self._read()
             yield templates
-            private_files.write_file(self.path, encode_json(list(templates.values())))
+            private_files.write_file(self.path, encode_json(without_defaults(list(templates.values()))))
         except OSError as error:
             raise Unavailable(f"The file of templates cannot be written: {error}") from error
         finally:

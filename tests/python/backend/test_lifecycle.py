@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 import jupyter_dtf as dtf
+from jupyter_dtf.backend.cluster.kept_results import PART_BYTES
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.records.output_tail import ENDED_BYTES
 from jupyter_dtf.backend.viewer import connections
@@ -25,6 +26,7 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.client.task_output import LogLines
 from jupyter_dtf.errors import InvalidInput, RunFailed
 from jupyter_dtf.schema.events import Logged, Note, TaskChanged
+from jupyter_dtf.schema.result_files import RESULTS
 from jupyter_dtf.schema.run import RunState, TaskState
 
 from .. import patience
@@ -120,6 +122,18 @@ def test_arrays_travel_and_results_come_back_by_rank_and_name(cluster: dtf.Clust
     results = cluster.run(total, array).result()
     assert results["worker:1"] - results["worker:0"] == 1
     assert array[0] == 0
+
+
+def test_results_of_many_runs_are_kept_on_disk_and_large_ones_travel_in_parts(cluster: dtf.Cluster) -> None:
+    size = 2 * PART_BYTES + 5
+    large = cluster.run(lambda _args, ctx: os.urandom(size) if ctx.rank else None)
+    runs = [cluster.run(lambda number, _ctx: number, number, jobs={"worker": 1}, wait=False) for number in range(55)]
+    assert [run.result() for run in runs] == [[number] for number in range(55)]  # more than the controller lists
+    found = large.result()["worker:1"]
+    assert len(found) == size
+    assert found == large.result()[1]
+    (file,) = (path for parent in paths.family_parents() for path in parent.glob(f"*/{RESULTS}/{large.id}"))
+    assert found in file.read_bytes()
 
 
 def test_output_is_carried_line_by_line(cluster: dtf.Cluster) -> None:

@@ -183,10 +183,72 @@ def test_a_past_run_gives_its_model_when_its_cluster_is_gone(tmp_path: Path) -> 
         assert int(held(part.id).model.optimizer.iterations) == 14
     with pytest.raises(dtf.Conflict, match="is available only if the run writes checkpoints"):
         held(none.id).model  # noqa: B018
-    with pytest.raises(dtf.NotFound, match="is gone, and it has no checkpoint"):
+    with pytest.raises(dtf.NotFound, match="has been closed.*has no checkpoint"):
         taken.model  # noqa: B018
     weights = str(tmp_path / "weights.npz")
     subprocess.run([sys.executable, "-c", PAST, whole.id, weights], check=True, timeout=left_s())
     with np.load(weights) as found:
         for ours, theirs in zip(found.values(), trained, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+class Counter(keras.callbacks.Callback):
+    """A callback with a state that the training changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs = 0
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epochs += 1
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
+def test_a_model_is_never_left_untrained_without_a_word() -> None:
+    """The cluster is closed before the models are given back: the last checkpoint takes the result's place, or an error
+    says that the model is not trained.
+    """
+    models = {name: digits_model() for name in ("whole", "averaged", "called", "part", "none", "stopped")}
+    reference = digits_model()
+    for model in (models["averaged"], reference):
+        model.compile(keras.optimizers.Adam(use_ema=True, ema_momentum=0.5), model.loss)
+    before = {name: model.get_weights() for name, model in models.items()}
+    options: dict[str, dict[str, Any]] = {"called": {"callbacks": [Counter()]}, "none": {"checkpoint": False}}
+    with dtf.Cluster(jobs={"worker": 1}, name="away") as away:
+        keras.utils.set_random_seed(5)
+        away.fit(reference, X, Y, batch_size=30, epochs=2)
+        runs: dict[str, Any] = {}
+        for name, model in models.items():
+            keras.utils.set_random_seed(5)
+            given = {"checkpoint": dtf.Checkpoint(every_steps=7), **options.get(name, {})}
+            epochs = 100_000 if name == "stopped" else 2
+            runs[name] = run = away.fit(model, X, Y, batch_size=30, epochs=epochs, wait=False, **given)
+            if name == "stopped":
+                run.wait_for(lambda info: info.progress.done > 0, left_s())
+                run.stop(now=True)
+            run.wait(left_s())
+    shutil.rmtree(runs["part"].checkpoints[-1].path)
+
+    def is_untouched(name: str) -> bool:
+        return all(np.array_equal(a, b) for a, b in zip(models[name].get_weights(), before[name], strict=True))
+
+    for name in ("whole", "averaged"):
+        assert runs[name].finish() is runs[name]
+        assert int(models[name].optimizer.iterations) == 20
+        assert models[name].history.history["loss"] == list(runs[name].history["loss"])
+        assert runs[name].model is models[name]
+    assert not is_untouched("whole")
+    for ours, theirs in zip(models["averaged"].get_weights(), reference.get_weights(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)  # the averages, as at a training's end
+    with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is not there: Counter"):
+        runs["called"].result()
+    assert not is_untouched("called")
+    for name, why in (("part", "newest checkpoint is after step 14 of 20, and `run.model`"), ("none", "no checkpoint")):
+        for ask in (runs[name].finish, runs[name].result, runs[name].finish):
+            with pytest.raises(dtf.NotFound, match=f"cluster away, which has been closed.*trained weights.*{why}"):
+                ask()
+        assert is_untouched(name)
+    with pytest.warns(UserWarning, match="newest checkpoint, after step 14 of 20"):
+        assert runs["part"].model is models["part"]
+    assert runs["stopped"].finish().status == "stopped"  # there never was a result
+    assert is_untouched("stopped")

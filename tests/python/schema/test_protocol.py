@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from jupyter_dtf.errors import InvalidInput
+from jupyter_dtf.errors import InvalidInput, Unavailable
 from jupyter_dtf.schema import api, protocol, socket_messages
-from jupyter_dtf.schema.base import convert, to_plain, with_unknown
+from jupyter_dtf.schema.base import convert, convert_request, to_plain, with_unknown, without_defaults
+from jupyter_dtf.schema.checkpoint import Checkpoint
 from jupyter_dtf.schema.cluster_request import ClusterRequest
+from jupyter_dtf.schema.notify import Notify
 from jupyter_dtf.schema.protocol import Speech
+from jupyter_dtf.schema.restart import Restart
 from jupyter_dtf.schema.run import RunInfo, RunRequest, RunState, TaskInfo, TaskState, read_run
+from jupyter_dtf.schema.search_trial import TrialInfo
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +62,63 @@ def test_peers_are_read_leniently_and_people_strictly() -> None:
         assert not message.__struct_config__.forbid_unknown_fields
     for message in get_args(socket_messages.ClientMessage):
         assert message.__struct_config__.forbid_unknown_fields
+
+
+def older(kind: type[Any], without: str) -> type[Any]:
+    """A strict struct as a version had it that did not know one of its fields."""
+
+    def default(name: str) -> Any:
+        return msgspec.field(default_factory=lambda: getattr(kind(), name))
+
+    known = [field for field in msgspec.structs.fields(kind) if field.name != without]
+    fields = [(field.name, field.type, default(field.name)) for field in known]
+    return msgspec.defstruct("Older", fields, forbid_unknown_fields=True, kw_only=True)
+
+
+@pytest.mark.parametrize("kind", [RunRequest, ClusterRequest, Checkpoint, Restart, Notify])
+def test_an_older_peer_refuses_only_new_options_that_are_used(kind: type[Any]) -> None:
+    for field in msgspec.structs.fields(kind):
+        read = convert(without_defaults(kind()), older(kind, field.name))
+        assert all(getattr(read, name) == getattr(kind(), name) for name in read.__struct_fields__)
+    raw = msgspec.json.decode(msgspec.json.encode(kind()))
+    assert without_defaults(convert(raw, kind)) == {}  # as well for values that have been read
+
+
+def test_what_is_left_out_has_its_default_and_nothing_else_is_left_out() -> None:
+    request = RunRequest(
+        name="r",
+        jobs={"worker": 2},
+        gpus_per_task=0,
+        restart=Restart(min_workers=1),
+        kind="fit",
+        checkpoint=False,
+        parameters={"rate": 0.0, "none": None, "list": [{"a": ()}]},
+        trial=TrialInfo(search="s", name="n", number=0),
+    )
+    plain = without_defaults(request)
+    assert plain["restart"] == {"min_workers": 1}
+    assert (plain["gpus_per_task"], plain["checkpoint"]) == (0, False)
+    assert plain["trial"] == {"search": "s", "name": "n", "number": 0}
+    assert set(plain) == {"name", "jobs", "gpus_per_task", "restart", "kind", "checkpoint", "parameters", "trial"}
+    assert convert(msgspec.msgpack.decode(msgspec.msgpack.encode(plain)), RunRequest) == msgspec.msgpack.decode(
+        msgspec.msgpack.encode(request), type=RunRequest
+    )
+    asked = socket_messages.Subscribe(run="r")
+    assert without_defaults(asked) == {"type": "subscribe", "run": "r"}  # with its tag
+
+
+@pytest.mark.parametrize(
+    ("raw", "error", "message"),
+    [
+        ({"newer": 1}, Unavailable, r"The cluster c \(jupyter_dtf \d.* another version: .*field `newer`, for `newer`"),
+        ({"restart": {"newer": 1}}, Unavailable, "field `newer`, for `restart.newer`"),
+        ({"places": "all"}, Unavailable, "Expected `int`, got `str`.* for `places`"),
+        ({"stop_grace_s": -1}, InvalidInput, "`stop_grace_s` must be a number of seconds >= 0, got -1"),
+    ],
+)
+def test_a_request_of_another_version_is_refused_in_a_sentence(raw: Any, error: type[Any], message: str) -> None:
+    with pytest.raises(error, match=message):
+        convert_request(raw, RunRequest, "The cluster c")
 
 
 def test_a_state_that_is_new_ends_no_description() -> None:

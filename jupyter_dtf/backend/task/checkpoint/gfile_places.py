@@ -49,9 +49,14 @@ class GFileSystem:
             return data
 
     def put_file(self, here: str, path: str) -> None:
-        if self.exists(path):  # some file systems append to it
-            self._gfile.remove(path)
-        self._gfile.copy(here, path)
+        if not self.exists(path):
+            self._gfile.copy(here, path)
+            return
+        aside = f"{path}.new"  # some file systems append to a file that exists
+        if self.exists(aside):
+            self._gfile.remove(aside)
+        self._gfile.copy(here, aside)
+        self._gfile.rename(aside, path, overwrite=True)
 
     def get_file(self, path: str, here: str) -> None:
         with _as_file_not_found(path):

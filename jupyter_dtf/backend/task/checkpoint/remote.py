@@ -1,14 +1,17 @@
 """Checkpoints at URLs that fsspec or ``tf.io.gfile`` supports, with the same functions as ``files``.
 
 Such places have no atomic renames and no locks. A checkpoint is written locally and uploaded, with its manifest last:
-without a manifest it does not count as a checkpoint. It is removed in the opposite order. A run's directory has no
-other writers.
+without a manifest it does not count as a checkpoint. It is removed in the opposite order. A checkpoint that takes the
+place of another one of the same step is uploaded into a directory of its own in that of the step (``files_in``), and
+its manifest then replaces the other's: until it is complete, the other one is. A run's directory has no other writers.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
+import secrets
 import shutil
 import tempfile
 import weakref
@@ -16,11 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import InvalidInput, NotFound
+from ....schema import private_files
+from ....schema.base import encode_json
 from ....schema.checkpoint import MANIFEST, CheckpointInfo, Manifest
 from . import files, gfile_places
 from .shards import Contents
 
 _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
+_ASIDE = re.compile(r"again-[0-9a-f]{8}", re.ASCII)
+"""The name of a directory in that of a step, with the files of a checkpoint that has replaced another one."""
+
+logger = logging.getLogger(__name__)
 
 
 def is_url(place: object) -> bool:
@@ -39,11 +48,26 @@ def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) ->
     with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:
         made = files.write(Path(here), manifest, arrays, state)
         target = f"{root}/{manifest.step}"
-        _remove(system, target)
-        system.makedirs(target, exist_ok=True)
-        for name in [*sorted(manifest.files), MANIFEST]:
-            system.put_file(str(made / name), f"{target}/{name}")
-    return f"{directory}/{manifest.step}"
+        url = f"{directory}/{manifest.step}"
+        before = _manifest_there(system, target)
+        if before is None:
+            _remove(system, target)  # what a killed writer has left
+        else:
+            manifest.files_in = f"again-{secrets.token_hex(4)}"
+            private_files.write_file(made / MANIFEST, encode_json(manifest))
+        place = _files_at(target, manifest, url)
+        system.makedirs(place, exist_ok=True)
+        for name in sorted(manifest.files):
+            system.put_file(str(made / name), f"{place}/{name}")
+        try:
+            system.put_file(str(made / MANIFEST), f"{target}/{MANIFEST}")
+        except BaseException:
+            if before is not None:
+                _put_back(system, target, before, Path(here))
+            raise
+        if before is not None:
+            _clear(system, target, manifest)
+    return url
 
 
 def known(directory: str) -> list[CheckpointInfo]:
@@ -63,11 +87,18 @@ def remove(url: str) -> None:
 
 
 def clean(directory: str) -> None:
-    """Remove what killed writers have left behind, which has no manifest."""
+    """Remove what killed writers have left behind: files that no manifest names."""
     system, root = opened(directory)
     for step in _steps(system, root):
-        if not system.exists(f"{root}/{step}/{MANIFEST}"):
-            _remove(system, f"{root}/{step}")
+        target = f"{root}/{step}"
+        try:
+            manifest = _manifest(system, target, f"{directory}/{step}")
+        except NotFound:
+            _remove(system, target)
+        except InvalidInput:  # damaged, or of a newer version, which knows what it needs
+            continue
+        else:
+            _clear(system, target, manifest)
 
 
 def newest(url: str, step: int | None = None) -> files.Stored:
@@ -116,13 +147,56 @@ def _manifest(system: Any, path: str, url: str) -> Manifest:
     return files.manifest_of(data, url)
 
 
+def _manifest_there(system: Any, path: str) -> bytes | None:
+    try:
+        return bytes(system.cat_file(f"{path}/{MANIFEST}"))
+    except FileNotFoundError:
+        return None
+
+
+def _files_at(path: str, manifest: Manifest, url: str) -> str:
+    """Return where the files of a checkpoint are. Raises InvalidInput."""
+    if manifest.files_in and not _ASIDE.fullmatch(manifest.files_in):
+        raise InvalidInput(
+            f"`files_in` of a {MANIFEST} must be empty or again- and 8 hexadecimal digits, got "
+            f"{manifest.files_in!r:.100} in {url}"
+        )
+    return f"{path}/{manifest.files_in}" if manifest.files_in else path
+
+
+def _put_back(system: Any, path: str, manifest: bytes, here: Path) -> None:
+    """Restore a manifest that may have been damaged while another one was to replace it."""
+    aside = here / "before.json"
+    try:
+        aside.write_bytes(manifest)
+        system.put_file(str(aside), f"{path}/{MANIFEST}")
+    except Exception:  # the error that led here is raised
+        logger.exception("The %s of the checkpoint before could not be restored in %s", MANIFEST, path)
+
+
+def _clear(system: Any, path: str, manifest: Manifest) -> None:
+    """Remove what another checkpoint of the same step has left in its directory. Errors are only logged."""
+    kept = {MANIFEST, manifest.files_in} if manifest.files_in else {MANIFEST, *manifest.files}
+    try:
+        for found in system.ls(path, detail=False):
+            name = str(found).rstrip("/").rpartition("/")[2]
+            is_directory = _ASIDE.fullmatch(name) is not None
+            if name not in kept and (is_directory or manifest.files_in):
+                with contextlib.suppress(FileNotFoundError):
+                    system.rm(f"{path}/{name}", recursive=is_directory)
+    except Exception:  # the checkpoint itself is complete; the next attempt tries again
+        logger.exception("What was replaced in %s could not be removed", path)
+
+
 def _fetch(system: Any, path: str, url: str) -> files.Stored:
     """Download a checkpoint. The local copy is deleted together with the returned object."""
-    names = [*_manifest(system, path, url).files, MANIFEST]
+    manifest = _manifest(system, path, url)
+    place = _files_at(path, manifest, url)
     here = Path(tempfile.mkdtemp(prefix="dtf-checkpoint-"))
     try:
-        for name in names:
-            _get(system, f"{path}/{name}", here / name, url)
+        for name in manifest.files:
+            _get(system, f"{place}/{name}", here / name, url)
+        _get(system, f"{path}/{MANIFEST}", here / MANIFEST, url)
         stored = files.Stored(here, shown=url)
     except BaseException:
         shutil.rmtree(here, ignore_errors=True)

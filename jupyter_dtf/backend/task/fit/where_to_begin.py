@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -133,11 +133,20 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         )
 
 
-def model_at(job: FitJob, path: str) -> tuple[Any, int]:
-    """Return a job's model with the weights and optimizer of a checkpoint, and the checkpoint's step.
+class ModelAt(NamedTuple):
+    """A new model with the weights and the optimizer's state of a checkpoint."""
 
-    Raises InvalidInput or NotFound.
-    """
+    model: Any
+    step: int
+    """The step of the checkpoint."""
+    epoch: int
+    """As in ``CheckpointInfo``."""
+    batch: Any
+    """As in ``FitResult``."""
+
+
+def model_at(job: FitJob, path: str) -> ModelAt:
+    """Return a job's model as a checkpoint has it. Raises InvalidInput or NotFound."""
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
@@ -147,7 +156,7 @@ def model_at(job: FitJob, path: str) -> tuple[Any, int]:
     optimizers = optimizers_of(model)
     check_model(begin, model, optimizers)
     restore(begin, stored, model, optimizers)
-    return model, begin.info.step
+    return ModelAt(model, begin.info.step, begin.info.epoch, begin.state.batch)
 
 
 def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence[Any]) -> None:

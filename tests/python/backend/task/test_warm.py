@@ -9,6 +9,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from jupyter_dtf.schema.result_files import RESULTS, hold
+
 from .test_spares import Warm
 
 
@@ -60,3 +62,23 @@ def test_who_only_looks_whether_it_is_there_loses_nothing(tmp_path: Path) -> Non
             assert laid_out.is_dir()
 
     asyncio.run(story())
+
+
+def test_it_removes_all_but_results_that_a_controller_still_holds(tmp_path: Path) -> None:
+    directory = tmp_path / secrets.token_hex(6)
+
+    async def story() -> None:
+        async with Warm(directory).running() as warm:
+            results = warm.directory / RESULTS
+            results.mkdir()
+            (results / "run").write_bytes(b"kept")
+            held.append(hold(results))
+
+    held: list[int] = []
+    asyncio.run(story())
+    try:
+        assert (directory / RESULTS / "run").read_bytes() == b"kept"
+        assert not (directory / "warm.log").exists()
+        assert not (directory / "shared").exists()
+    finally:
+        os.close(held[0])

@@ -7,13 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
 from distributed import Scheduler, Security
 
 from jupyter_dtf.backend.cluster.controller import Controller
 from jupyter_dtf.backend.cluster.settings import ControllerSettings
 from jupyter_dtf.backend.machine.visibility_mark import Mark
 from jupyter_dtf.backend.viewer.connections import Connection
-from jupyter_dtf.backend.viewer.link import SILENT_S, Link
+from jupyter_dtf.backend.viewer.link import SILENT_S, Link, UnknownOperation
+from jupyter_dtf.errors import Unavailable
 from jupyter_dtf.schema.api import ClusterState
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 
@@ -34,6 +37,49 @@ def connection_to(address: str, security: Any) -> Connection:
         cert=security.tls_client_cert,
         key=security.tls_client_key,
     )
+
+
+def test_what_another_version_does_not_know_is_said_in_a_sentence(tmp_path: Path) -> None:
+    """Also if it is so old that it only raises what Python does."""
+
+    def old_stop(run_id: str) -> None:
+        raise AssertionError(run_id)
+
+    def old_submit() -> None:
+        msgspec.convert({"later": 1}, ClusterRequest)
+
+    def broken() -> None:
+        raise TypeError("'int' object is not iterable")
+
+    async def ask() -> None:
+        security = Security.temporary()
+        async with Scheduler(port=0, dashboard_address=":0", security=security, protocol="tls") as scheduler:
+            request = ClusterRequest(name="c", jobs={"worker": 1}, keep=True)
+            settings = ControllerSettings(request=request, token="0", runs=Mark.of(tmp_path), created=time.time())
+            controller = Controller(settings)
+            await controller.start(scheduler)
+            link = await Link.open(connection_to(scheduler.address, security), lambda message: None, lambda: None)
+            with pytest.raises(Unavailable, match="must know all arguments .* stop_run: .*keyword argument 'later'"):
+                await link.request("stop_run", run_id="r", later=1)
+            scheduler.handlers |= {"dtf_old_stop": old_stop, "dtf_old_submit": old_submit, "dtf_broken": broken}
+            rule = "The cluster c must be of a version that knows the operation '{}' as jupyter_dtf .*, but {}"
+            for operation, arguments, why in (
+                ("later", {}, "does not know it. To use it, close the cluster"),
+                ("old_stop", {"run_id": "r", "later": 1}, "takes other arguments: .* 'later'"),
+                ("old_stop", {}, "takes other arguments: .*missing 1 required"),
+                ("old_submit", {}, "does not take all of it: .*unknown field `later`"),
+            ):
+                with pytest.raises(UnknownOperation, match=rule.format(operation, why)):
+                    await link.request(operation, **arguments)
+            with pytest.raises(
+                TypeError, match="'int' object is not iterable"
+            ):  # a fault of ours is not one of versions
+                await link.request("broken")
+            assert list(await link.request("machines", after=0.0)) == []  # the connection is still of use
+            await link.close()
+            await controller.close()
+
+    asyncio.run(asyncio.wait_for(ask(), left_s()))
 
 
 def test_a_message_that_cannot_be_followed_does_not_end_the_stream(tmp_path: Path) -> None:

@@ -11,14 +11,17 @@ import pytest
 
 from jupyter_dtf.backend.machine import children
 from jupyter_dtf.backend.viewer import connections
+from jupyter_dtf.backend.viewer.sending import SENT_APART_BYTES
 from jupyter_dtf.errors import Unavailable
+from jupyter_dtf.schema import payload
 from jupyter_dtf.schema.api import ClusterState
 from jupyter_dtf.schema.cluster_request import ClusterRequest
-from jupyter_dtf.schema.run import RunRequest
+from jupyter_dtf.schema.payload import Packed
+from jupyter_dtf.schema.run import RunRequest, RunState
 
 from ...patience import left_s
 from .test_connections import connection
-from .test_fleet import run, viewer
+from .test_fleet import PROGRAM, run, until, viewer
 
 OTHER = """
 import sys
@@ -67,6 +70,29 @@ def test_a_newer_cluster_that_still_speaks_ours_is_used(monkeypatch: pytest.Monk
             assert fleet.connection("newer").speech.protocol == 9
             assert fleet.cluster("newer").incompatible == ""
             await fleet.close_cluster("newer")
+
+    run(test)
+
+
+class Newer(RunRequest):
+    """A request as a version makes it that has one more option."""
+
+    later: int = 0
+
+
+def test_a_newer_request_is_taken_unless_it_uses_what_is_new() -> None:
+    async def test() -> None:
+        async with viewer() as fleet:
+            await fleet.start_cluster(ClusterRequest(name="before", jobs={"worker": 1}))
+            await fleet.ready("before")
+            small, large = payload.pack(PROGRAM), Packed([bytes(SENT_APART_BYTES + 1)])
+            taken = await fleet.submit("before", Newer(name="taken"), small)
+            assert (await until(fleet, taken.id, {RunState.RUNNING})).name == "taken"
+            await fleet.stop_run(taken.id, now=True)
+            for program in (small, large):
+                with pytest.raises(Unavailable, match="The cluster before .* must know all .* field `later`"):
+                    await asyncio.wait_for(fleet.submit("before", Newer(later=1), program), left_s())
+            await fleet.close_cluster("before")
 
     run(test)
 

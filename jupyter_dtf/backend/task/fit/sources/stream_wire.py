@@ -25,7 +25,7 @@ ALIGN = 64
 MOST_HELLO_BYTES = 4096
 
 
-class Hello(msgspec.Struct, forbid_unknown_fields=True):
+class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A task's request to a stream: its share of all batches from a position on."""
 
     secret: str

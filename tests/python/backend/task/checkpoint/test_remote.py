@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import uuid
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,53 @@ def test_nothing_is_there_before_the_manifest_and_what_was_left_is_removed(
     remote.clean(place)
     assert "manifest.json" in names(place)
     assert len(names(place)) == len(sent)
+
+
+def test_a_checkpoint_stays_until_another_of_its_step_is_complete(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after going back to an earlier checkpoint: whatever the upload fails at, the one before is there."""
+    write(place, 7, 1.0)
+    system = remote.opened(place)[0]
+    real = type(system).put_file
+    files_of_one = len(names(place))
+
+    def value() -> float:
+        return float(remote.newest(place, 7).arrays()["a"][0])
+
+    for round_, value_before in enumerate((1.0, 100.0)):  # a first checkpoint, and one that has replaced it
+        for failing in range(files_of_one):
+            sent: list[str] = []
+
+            def put_file(self: Any, here: str, there: str, sent: list[str] = sent, at: int = failing) -> None:
+                sent.append(there)
+                real(self, here, there)
+                if len(sent) == at + 1:
+                    system.rm(there, recursive=False)  # it has not arrived
+                    raise ConnectionError("the link is down")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(type(system), "put_file", put_file)
+                with pytest.raises(ConnectionError):
+                    write(place, 7, 9.0)
+            assert value() == value_before
+            assert [info.step for info in remote.known(place)] == [7]
+        remote.clean(place)  # what these have left
+        assert value() == value_before
+        assert len(names(place)) == (files_of_one if round_ == 0 else 2)
+        write(place, 7, 100.0)
+        assert value() == 100.0
+        assert len(names(place)) == 2  # its manifest, and the directory of its files
+    remote.remove(f"{place}/7")
+    assert remote.known(place) == []
+
+
+def test_the_files_of_a_checkpoint_are_in_its_directory(place: str, tmp_path: Path) -> None:
+    write(place, 7)
+    system, root = remote.opened(place)
+    raw = json.loads(system.cat_file(f"{root}/7/manifest.json"))
+    (tmp_path / "manifest").write_text(json.dumps(raw | {"files_in": "../../7"}))
+    system.put_file(str(tmp_path / "manifest"), f"{root}/7/manifest.json")
+    with pytest.raises(InvalidInput, match="`files_in` of a manifest.json must be empty or again- .*got '../../7'"):
+        remote.newest(place, 7)
 
 
 def test_what_was_brought_here_goes_with_who_has_asked_for_it(place: str) -> None:
