@@ -26,13 +26,18 @@ _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 class Outside:
     """Watches the weights of a built model while a step is traced or run eagerly.
 
-    ``agree(weights)`` is called for those that the step has assigned, before an optimizer is applied and at the end.
+    ``agree(weights, before)`` is called for those that the step has assigned, before an optimizer is applied and at the
+    end. ``before`` has their earlier values if a task ``may_be_empty``, or None for a weight that is trained.
     """
 
-    def __init__(self, model: Any, agree: Callable[[list[Any]], None]) -> None:
+    def __init__(
+        self, model: Any, agree: Callable[[list[Any], list[tf.Tensor | None]], None], may_be_empty: bool
+    ) -> None:
         self._agree = agree
+        self._may_be_empty = may_be_empty
         self._provenance: Provenance | None = None
         self._weights = list(model.weights)
+        self._before: list[tf.Tensor | None] = []
         self._handles = {id(variable.value.handle): i for i, variable in enumerate(self._weights)}
         self._graph: Any = None
         self._start = 0
@@ -59,18 +64,23 @@ class Outside:
         """
         assigned = self._assigned()
         if assigned:
-            self._agree(assigned)
+            self._agree([self._weights[i] for i in assigned], [self._before[i] for i in assigned])
         self.pass_over()
 
     def pass_over(self) -> None:
         """Ignore the assignments so far."""
         self._eager = set()
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self._before = [
+            variable.value.read_value() if self._may_be_empty and not variable.trainable else None
+            for variable in self._weights
+        ]
         self._start = len(self._graph.get_operations()) if self._graph is not None else 0
 
-    def _assigned(self) -> list[Any]:
+    def _assigned(self) -> list[int]:
+        """Return the positions of the weights assigned so far."""
         if self._graph is None:
-            return [self._weights[i] for i in sorted(self._eager)]
+            return sorted(self._eager)
         graph = tf.compat.v1.get_default_graph()
         operations = graph.get_operations()[self._start if graph is self._graph else 0 :]
         found: set[int] = set()
@@ -83,7 +93,7 @@ class Outside:
                     found.add(index)
                     if operation.type in _WRITES and self._provenance is not None:
                         refuse_by_example(self._weights[index], operation.inputs[1], self._provenance)
-        return [self._weights[i] for i in sorted(found)]
+        return sorted(found)
 
     def _index(self, handle: Any) -> int | None:
         while handle is not None:
@@ -108,22 +118,30 @@ def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None
         )
 
 
-def flattened(variables: list[Any]) -> tf.Tensor:
-    """Return a 1 and the variables' values, concatenated, in float64.
+def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor:
+    """Return a 1, the variables' values and those of ``before`` that are not None, concatenated, in float64.
 
     The sum of equal vectors divided by their number is then bitwise equal to each of them.
     """
-    parts = [tf.reshape(tf.cast(variable.value, tf.float64), [-1]) for variable in variables]
-    return tf.concat([tf.ones([1], tf.float64), *parts], 0)
+    values = [*(variable.value for variable in variables), *(value for value in before if value is not None)]
+    return tf.concat([tf.ones([1], tf.float64), *(tf.reshape(tf.cast(v, tf.float64), [-1]) for v in values)], 0)
 
 
-def take_mean(variables: list[Any], total: tf.Tensor) -> None:
-    """Set the variables to the mean over several tasks. ``total``: the sum of the tasks' ``flattened`` variables.
+def take_mean(variables: list[Any], before: list[tf.Tensor | None], total: tf.Tensor) -> None:
+    """Set the variables to the mean over several tasks. ``total``: the sum of what these tasks have ``flattened``.
 
-    If it is a sum over no tasks, nothing changes.
+    A variable that was different from their mean before keeps its value: it is what this task estimates from its own
+    examples. If ``total`` is a sum over no tasks, nothing changes.
     """
-    sizes = [int(tf.TensorShape(variable.shape).num_elements()) for variable in variables]
+    has_before = [value is not None for value in before]
+    changed = [*variables, *(v for v, has in zip(variables, has_before, strict=True) if has)]
+    sizes = [int(tf.TensorShape(variable.shape).num_elements()) for variable in changed]
     means = tf.split(total[1:] / tf.maximum(total[0], 1.0), sizes)
-    for variable, mean in zip(variables, means, strict=True):
+    means_before = iter(means[len(variables) :])
+    for variable, mean, has in zip(variables, means, has_before, strict=False):
+        takes = total[0] > 0
+        if has:
+            own = tf.reshape(tf.cast(variable.value, tf.float64), [-1])
+            takes &= tf.reduce_all(own == next(means_before))
         mean = tf.cast(tf.reshape(mean, variable.shape), variable.dtype)
-        variable.assign(tf.where(total[0] > 0, mean, variable.value))
+        variable.assign(tf.where(takes, mean, variable.value))

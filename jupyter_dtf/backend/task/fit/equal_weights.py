@@ -43,10 +43,10 @@ class Weights:
 
         Integers and booleans cannot be averaged: all tasks take the chief's.
         """
-        own = [np.ascontiguousarray(v.numpy()) for v in moving]
+        own = [np.asarray(v.numpy()) for v in moving]
         checksum = 0
         for value in own:
-            checksum = zlib.crc32(value.reshape(-1).view(np.uint8).data, checksum)
+            checksum = zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data, checksum)
         if len(set(self._reducer.all_gather(checksum))) == 1:
             return  # usually frozen weights
         numbers = [value.ravel().astype(np.float64) for value in own]

@@ -161,13 +161,16 @@ class GradientSync:
         """Whether there are other tasks whose weights must equal this one's."""
         return self._reducer.size > 1
 
-    def settle(self, variables: list[Any], may_be_empty: bool) -> None:
-        """Assign to tasks without examples what the step has assigned to ``variables`` on the others."""
+    def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
+        """Assign to tasks without examples what the step has assigned to ``variables`` on the others.
+
+        ``before``: see ``Outside``.
+        """
         if not variables or not may_be_empty:
             return
         name = f"assigned {len(self.collectives)}"
-        own = flattened(variables)
-        self.note(lambda: take_mean(variables, self._reducer.sum_tensor(tf.zeros(own.shape, own.dtype), name)))
+        own = flattened(variables, before)
+        self.note(lambda: take_mean(variables, before, self._reducer.sum_tensor(tf.zeros(own.shape, own.dtype), name)))
         self._reducer.sum_tensor(own, name)
 
     def note(self, without_examples: Callable[[], Any]) -> None:

@@ -31,7 +31,7 @@ class TrainStep:
         self._may_be_empty = may_be_empty
         self._step: Callable[[Any], Any] = model.train_step
         self._lookups = Lookups(self._step)
-        self._outside = Outside(model, lambda weights: sync.settle(weights, may_be_empty))
+        self._outside = Outside(model, lambda weights, before: sync.settle(weights, before, may_be_empty), may_be_empty)
         self.last_examples = counter()
         """The number of examples in this task's share of the last batch."""
         self._outputs: Any = None

@@ -20,13 +20,19 @@ import tensorflow as tf
 from keras.src.backend.common.global_state import GLOBAL_STATE_TRACKER
 
 from .....errors import InvalidInput
+from .held_tensors import Held, give_back, held_by
 
 
 class Lockstep:
-    """Runs replicas. ``current`` is the running one's index, or None outside of replicas and while merging."""
+    """Runs replicas. ``current`` is the running one's index, or None outside of replicas and while merging.
 
-    def __init__(self) -> None:
+    ``holders()``: the objects that the replicas share, in which each finds the tensors that it has left there. A
+    replica begins with those from before the step.
+    """
+
+    def __init__(self, holders: Callable[[], list[Any]] = list) -> None:
         self.current: int | None = None
+        self._holders = holders
         self._replicas: list[_Replica] = []
         self._graph: Any = None
 
@@ -40,7 +46,8 @@ class Lockstep:
         if self._graph is not None:
             self._graph.switch_to_thread_local()
         enter = _surroundings(self._graph)
-        self._replicas = [_Replica(index, function, enter) for index in range(count)]
+        held = held_by(self._holders()) if count > 1 else None
+        self._replicas = [_Replica(index, function, enter, held) for index in range(count)]
         try:
             while True:
                 for replica in self._replicas:
@@ -75,10 +82,14 @@ class Lockstep:
 
     def _resume(self, replica: _Replica) -> None:
         self.current = replica.index
+        if replica.held is not None:
+            give_back(replica.held)
         try:
             replica.resume()
         finally:
             self.current = None
+        if replica.held is not None:
+            replica.held = held_by(self._holders())
         if replica.error is not None:
             raise replica.error
 
@@ -88,10 +99,16 @@ class _Abandoned(BaseException):
 
 
 class _Replica:
-    """One replica's thread. ``value``: what it brings to a meeting or returns, and the meeting's result."""
+    """One replica's thread. ``value``: what it brings to a meeting or returns, and the meeting's result.
 
-    def __init__(self, index: int, function: Callable[[int], Any], enter: Callable[[], Any]) -> None:
+    ``held``: what shared objects held when it last ran; None if it shares them with no one.
+    """
+
+    def __init__(
+        self, index: int, function: Callable[[int], Any], enter: Callable[[], Any], held: Held | None = None
+    ) -> None:
         self.index = index
+        self.held = held
         self.value: Any = None
         self.merge: Callable[[list[Any]], Any] = list
         self.ended = False
@@ -147,7 +164,8 @@ def _surroundings(graph: Any) -> Callable[[], Any]:
 
     @contextmanager
     def enter() -> Iterator[None]:
-        vars(GLOBAL_STATE_TRACKER).update(keras_state)
+        stacks = {name: list(each) for name, each in keras_state.items() if name.endswith("_stack") and each}
+        vars(GLOBAL_STATE_TRACKER).update({**keras_state, **stacks})
         if graph is None:
             yield
         else:

@@ -21,6 +21,7 @@ from ..gradient_sync import GradientSync, has_own_apply_gradients, optimizers_of
 from ..lookups import Lookups
 from ..losses import counted_by_examples, of_global_batch
 from ..steps import batch_size
+from .held_tensors import holders_of
 from .lockstep import Lockstep
 from .mean_gradients import mean_gradients, weighted
 
@@ -36,7 +37,7 @@ class ReplicaStep:
         self._sync = sync
         self._devices = devices
         self._step = model.train_step
-        self._lockstep = Lockstep()
+        self._lockstep = Lockstep(holders_of(model))
         self._lookups = [Lookups(self._step) for _ in devices]
         self._sizes: list[Any] = []
         self._weights: list[Any] = []

@@ -162,8 +162,10 @@ class Exchange:
         """Whether the servers must know what a step assigns: always."""
         return True
 
-    def settle(self, variables: list[Any], may_be_empty: bool) -> None:
+    def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
         """Assign to tasks without examples what the step has assigned to ``variables`` on the others.
+
+        ``before``: see ``Outside``.
 
         Send trained variables to the servers: from the chief if tasks are synchronous, otherwise from each task.
         """
@@ -175,10 +177,10 @@ class Exchange:
                 field="model",
             )
         if may_be_empty and self._meet is not None:
-            meet, name, own = self._meet, f"assigned {len(self.collectives)}", flattened(variables)
+            meet, name, own = self._meet, f"assigned {len(self.collectives)}", flattened(variables, before)
 
             def without_examples() -> None:
-                take_mean(variables, meet(tf.zeros(own.shape, own.dtype), name))
+                take_mean(variables, before, meet(tf.zeros(own.shape, own.dtype), name))
                 self._replace(trained)
 
             self.note(without_examples)

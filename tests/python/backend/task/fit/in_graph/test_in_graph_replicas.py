@@ -15,6 +15,7 @@ from jupyter_dtf.errors import InvalidInput
 
 from .....tiers import cut
 from ...gang import FakeContext, run_gang
+from ..added_loss_cases import ADDED_LOSS_CASES
 from ..cases import CASES as PLAIN_CASES
 from ..cases import dense, digits
 from ..comparison import Recorded, _pickled, _recorder, _seeded, alone, compare
@@ -22,7 +23,7 @@ from ..optimizer_cases import OPTIMIZER_CASES
 from ..outside_cases import OUTSIDE_CASES
 from ..strategy_cases import STRATEGY_CASES
 
-CASES = {**PLAIN_CASES, **STRATEGY_CASES, **OPTIMIZER_CASES, **OUTSIDE_CASES}
+CASES = {**PLAIN_CASES, **STRATEGY_CASES, **OPTIMIZER_CASES, **OUTSIDE_CASES, **ADDED_LOSS_CASES}
 UNEVEN = ["one example in the last batch", "sum over examples, weights regularized", "masked sequences, embedding"]
 CHOSEN = [
     "sgd, last batch smaller than the cluster",
@@ -44,6 +45,7 @@ CHOSEN = [
     "spectral norm",
     "decay",
 ]
+ADDED = list(ADDED_LOSS_CASES)
 
 
 def devices(count: int) -> None:
@@ -79,10 +81,12 @@ def case(ctx: FakeContext, name: str, **more: Any) -> Recorded | None:
 
 @pytest.fixture(scope="module")
 def reference() -> dict[str, Recorded]:
-    return alone({name: CASES[name] for name in CHOSEN})
+    return alone({name: CASES[name] for name in [*CHOSEN, *ADDED]})
 
 
-@pytest.mark.parametrize(("count", "names"), cut([(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN])], keep=[(2, CHOSEN)]))
+@pytest.mark.parametrize(
+    ("count", "names"), cut([(2, CHOSEN), (3, [CHOSEN[0], *UNEVEN]), (2, ADDED)], keep=[(2, CHOSEN), (2, ADDED)])
+)
 def test_replicas_follow_one_process(count: int, names: list[str], reference: dict[str, Recorded]) -> None:
     def program(ctx: FakeContext) -> dict[str, Recorded | None]:
         devices(count)
