@@ -341,6 +341,8 @@ def _empty_batch(spec: Any) -> Any:
 
 
 def _empty(spec: Any) -> Any:
+    if spec is None or isinstance(spec, tf.NoneTensorSpec):
+        return None
     shape = [0, *(1 if n is None else n for n in spec.shape.as_list()[1:])] if spec.shape.rank else None
     if shape is None:
         raise InvalidInput(f"`data_fn` must return a batched dataset, whose tensors have a first dimension, got {spec}")

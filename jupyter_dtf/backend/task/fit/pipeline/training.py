@@ -203,5 +203,5 @@ def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
 
 def _refuse_not_dense(spec: Any) -> None:
     for leaf in tf.nest.flatten(spec):
-        if leaf is not None and not isinstance(leaf, tf.TensorSpec):
+        if leaf is not None and not isinstance(leaf, (tf.TensorSpec, tf.NoneTensorSpec)):
             raise InvalidInput(f"`data` must be dense tensors for a pipeline, got {leaf}", field="data")
