@@ -163,6 +163,7 @@ class Fit:
             strategy,
             may_end=self._data.ends_by_agreement,
             steps_per_epoch=self._data.length,
+            steps_of=self._data.steps_of,
             scaling=linear_scaling(job, replicas or reducer.size, self._data.length),
             whole=lives,
         )

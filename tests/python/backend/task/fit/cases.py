@@ -309,6 +309,7 @@ CASES: dict[str, Case] = {
         _data(epochs=5, validation_split=0.3, validation_freq=2, initial_epoch=1, validation_steps=2),
     ),
     "steps per epoch": Case(lambda: dense("sgd"), _data(examples=48, epochs=4, steps_per_epoch=2)),
+    "steps per epoch, the last fewer": Case(lambda: dense("sgd"), _data(epochs=5, steps_per_epoch=2), sizes=(2, 3)),
     "one example in the last batch": Case(lambda: dense("sgd"), _data(examples=25), sizes=(2, 3)),
     "fewer examples than tasks": Case(lambda: dense("sgd"), _data(examples=2, epochs=3), sizes=(2, 3)),
     "sum over examples, weights regularized": Case(
