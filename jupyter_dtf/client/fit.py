@@ -5,22 +5,22 @@ Whatever can be known to fail is refused here, before anything starts.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import importlib.util
 import pickle
 import random
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import numpy as np
 
 from ..backend.task import fit as task_fit
 from ..backend.task.fit.batched import check_batched
+from ..backend.task.fit.callback_pickles import Pickles
 from ..backend.task.fit.checks import Asked
-from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallback
+from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallbacks
 from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
@@ -96,12 +96,14 @@ class PreparedFit:
     def found(cls, job: FitJob) -> PreparedFit:
         """The training of a run that another process submitted. The model is created here when it is needed."""
 
+        @cache
         def made() -> Any:
             packed = job.model
             return keras_io.unpack(packed) if isinstance(packed, keras_io.PackedModel) else packed()
 
-        callbacks = [cloudpickle.loads(callback.data) for callback in job.callbacks]
-        self = cls(made, job, callbacks, {})
+        # What refers to a part that the model does not have before it is built will be replaced by the result.
+        found = Pickles(made).loads(job.callbacks.chiefs, whole=False) if job.callbacks else {}
+        self = cls(made, job, list(found.values()), {})
         self._model = None
         return self
 
@@ -162,10 +164,12 @@ class PreparedFit:
         self._result = result
         if self._model is not None:
             _restore(self._model, result)
-        for callback, data in zip(self._callbacks, result.callbacks, strict=True):
-            vars(callback).update(pickle.loads(data))
-            if self._model is not None:
-                callback.set_model(self._model)
+        if self._callbacks:
+            pickles = Pickles(self._trained, dict(enumerate(self._callbacks)))
+            for callback, attributes in zip(self._callbacks, pickles.loads(result.callbacks), strict=True):
+                vars(callback).update(attributes)
+                if self._model is not None:
+                    callback.set_model(self._model)
         if self._model is not None:
             _ask(self._model, result)
 
@@ -177,7 +181,9 @@ class PreparedFit:
     def worker_group(self, jobs: Mapping[str, int]) -> int:
         """Return how many tasks train only together, as in ``RunRequest``: with a pipeline, those of one copy."""
         strategy = self._job.strategy
-        return sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
+        return (
+            sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
+        )
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
         """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.
@@ -197,10 +203,17 @@ class PreparedFit:
         if self._model is None:
             if self._result is None:
                 raise RuntimeError("There is no trained model, because the run has no result")
+            model = self._trained()  # later calls return it even if its outputs differ
+            _ask(model, self._result)
+        return self._model
+
+    def _trained(self) -> Any:
+        """Return the trained model, made here if it was passed as a function."""
+        if self._model is None:
+            assert self._result is not None
             model = self._source()
             _restore(model, self._result)
-            self._model = model  # later calls return it even if its outputs differ
-            _ask(model, self._result)
+            self._model = model
         return self._model
 
 
@@ -273,7 +286,7 @@ def prepare(
         steps_per_epoch=steps_per_epoch,
         validation_steps=validation_steps,
         validation_freq=validation_freq,
-        callbacks=[_packed_callback(callback) for callback in own],
+        callbacks=_packed_callbacks(own, model),
         strategy=chosen,
         checkpoint=_policy(checkpoint, chosen),
         resume=resume,
@@ -420,16 +433,30 @@ def _callback_list(callbacks: Any) -> list[Any]:
     ]  # the client shows the progress
 
 
-def _packed_callback(callback: Any) -> PackedCallback:
+def _packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
+    if not callbacks:
+        return PackedCallbacks()
+    pickles = Pickles(lambda: model if hasattr(model, "compile_from_config") else None)
+    everywhere = [bool(getattr(callback, "run_on_all_tasks", False)) for callback in callbacks]
+    others = {number: callback for number, callback in enumerate(callbacks) if everywhere[number]}
     try:
-        sent = copy.copy(callback)
-        vars(sent).pop("_model", None)  # from an earlier fit; the task has its own
-        sent._model = None
-        data = cloudpickle.dumps(sent)
+        chiefs = pickles.dumps(dict(enumerate(callbacks)))
+    except InvalidInput:
+        raise
     except Exception as error:
         raise InvalidInput(
             "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
-            f"{type(callback).__name__}: {error}",
+            f"{_unpicklable(callbacks, pickles)}: {error}",
             field="callbacks",
         ) from error
-    return PackedCallback(data, everywhere=bool(getattr(callback, "run_on_all_tasks", False)))
+    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"")
+
+
+def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:
+    """Return the class of the first callback that cannot be pickled."""
+    for callback in callbacks:
+        try:
+            pickles.dumps(callback)
+        except Exception:
+            return type(callback).__name__
+    return ", ".join(type(callback).__name__ for callback in callbacks)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jupyter_dtf.backend.task.fit.callback_pickles import Pickles
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.backend.task.model import keras_io
 from jupyter_dtf.client.fit import PreparedFit, prepare
@@ -316,7 +317,7 @@ class Counter(keras.callbacks.Callback):
 
 def _result(model: Any, **changes: Any) -> FitResult:
     weights = [w + 1 for w in model.get_weights()]
-    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": [], **changes})
+    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": b"", **changes})
 
 
 def test_a_stateful_layer_is_trained_by_one_task_or_a_pipeline() -> None:
@@ -349,16 +350,33 @@ def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:
     before = model.get_weights()
     counter.set_model(model)  # as after an earlier fit; the model itself is not to be pickled
     prepared = prepare(model, X, Y, callbacks=counter)
-    (sent,) = job_of(prepared).callbacks
-    assert sent.everywhere
-    assert cloudpickle.loads(sent.data).model is None
-    prepared.finish(_result(model, callbacks=[cloudpickle.dumps({"count": 7})]))
+    packed = job_of(prepared).callbacks
+    assert packed.everywhere == [True]
+    for data in (packed.chiefs, packed.others):
+        assert len(data) < 1000
+    prepared.finish(_result(model, callbacks=cloudpickle.dumps([{"count": 7}])))
     assert counter.count == 7
     assert counter.model is model
     assert prepared.model is model
     assert model.history.history == {"loss": [0.5]}
     for ours, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, old + 1)
+
+
+def test_another_process_has_the_callbacks_with_a_model_of_its_own() -> None:
+    model = model_function()
+    model.compile(None, "sparse_categorical_crossentropy")
+    counter, seen = Counter(), keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: model.count_params())
+    counter.held, counter.other = model.layers[0], seen
+    job = job_of(prepare(model, X, Y, callbacks=[counter, seen]))
+    found = PreparedFit.found(job)
+    here, other = found._callbacks
+    assert here.other is other
+    found.finish(_result(model, callbacks=Pickles(lambda: model, {1: seen}).dumps([{"other": seen, "count": 3}, {}])))
+    assert (here.count, here.other is other) == (3, True)
+    assert found.model is not model
+    assert here.held is found.model.layers[0]
+    assert other.on_epoch_end(0, {}) == model.count_params()
 
 
 def test_a_function_makes_the_trained_model_when_it_is_asked_for() -> None:

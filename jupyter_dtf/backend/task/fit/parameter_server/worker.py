@@ -162,7 +162,7 @@ class Worker:
         """Run Keras's ``fit``, with the exchange in place of the optimizer."""
         model, job, ctx, data = self._model, self._job, self._ctx, self._data
         validation = self._validation()
-        self._own = own = callbacks_here(job.callbacks, ctx.is_chief)
+        self._own = own = callbacks_here(job.callbacks, ctx.is_chief, model)
         if model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: an exchange is no XLA operation")

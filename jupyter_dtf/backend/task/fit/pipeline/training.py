@@ -98,7 +98,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         steps_per_epoch=data.length,
     )
     with closing(engine):
-        callbacks = callbacks_here(job.callbacks, is_chief=True)
+        callbacks = callbacks_here(job.callbacks, True, model)
         told: Any = _Told(engine)  # in place of a GradientSync
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
         first = Down(state, engine, callbacks)
