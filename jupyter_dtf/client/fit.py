@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import pickle
+import os
 import random
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,7 @@ def prepare(
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"`shuffle` must be True or False, got {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
+    epochs, steps_per_epoch, validation_steps = limited(epochs, steps_per_epoch, validation_steps)
     data = data_of(x, y, sample_weight, "x")
     if batch_size is not None:
         check_batch_size(data, batch_size)
@@ -397,11 +399,34 @@ def _keras() -> Any:
     return keras
 
 
+def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
+    """Return ``epochs``, and the steps of an epoch or a validation, within the limits that are set for all of Keras."""
+    most = _limit("max_epochs")
+    if most and most < epochs:
+        warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
+        epochs = most
+    most = _limit("max_steps_per_epoch")
+    few = tuple(most if most and (count is None or most < count) else count for count in steps)
+    if few != steps:
+        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=3)
+    return epochs, *few
+
+
+def _limit(name: str) -> int | None:
+    """Return one of the limits for debugging runs: ``keras.config.max_epochs`` or ``max_steps_per_epoch``."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
+    return int(given) if given.isdecimal() else None
+
+
 def keras_settings() -> dict[str, Any]:
     keras = sys.modules.get("keras")
     if keras is None:
         return {}
     return {
+        "flash_attention": keras.config.is_flash_attention_enabled(),
         "floatx": keras.config.floatx(),
         "image_data_format": keras.config.image_data_format(),
         "dtype_policy": keras.config.dtype_policy().name,
