@@ -36,7 +36,7 @@ from ..schema.placement import Placement
 from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, held_by, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, check_one_output, data_of, held_by, runs_own_code, split_off, validation_of
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
 from .held_resources import Held
@@ -273,6 +273,10 @@ def prepare(
     validation = validation_of(validation_data)
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
+    if validation is not None:
+        _check_frequency(validation_freq)
+    if class_weight is not None:
+        check_one_output(data, x)
     own = _callback_list(callbacks)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
@@ -335,6 +339,17 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
 def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r}", field=name)
+
+
+def _check_frequency(value: Any) -> None:
+    """Raise InvalidInput for a ``validation_freq`` at which Keras fails, which is at the end of the first epoch."""
+    if not isinstance(value, (int, list)):
+        raise InvalidInput(
+            f"Expected `validation_freq` to be a list or int, got {value!r:.200} of the type {type(value).__name__}",
+            field="validation_freq",
+        )
+    if value == 0:
+        raise InvalidInput("`validation_freq` must not be 0, got 0", field="validation_freq")
 
 
 def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:

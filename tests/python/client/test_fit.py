@@ -19,7 +19,7 @@ import pytest
 from jupyter_dtf.backend.task.fit.callback_pickles import Pickles
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.backend.task.model import keras_io
-from jupyter_dtf.client.fit import PreparedFit, prepare
+from jupyter_dtf.client.fit import PreparedFit, limited, prepare
 from jupyter_dtf.errors import InvalidInput, Unavailable
 from jupyter_dtf.schema.checkpoint import Checkpoint
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
@@ -27,6 +27,7 @@ from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pip
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import keras
+    import tensorflow as tf
 
 X = np.arange(20, dtype="float64").reshape(10, 2)
 Y = np.arange(10) % 3
@@ -416,6 +417,61 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"
     assert job.keras_config["epsilon"] == keras.config.epsilon()
+
+
+def test_the_limits_of_keras_for_debugging_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    keras.config.set_max_epochs(2)
+    try:
+        with pytest.warns(UserWarning, match="Limiting epochs to 2"):
+            job = job_of(prepare(model_function, X, Y, epochs=5, steps_per_epoch=2))
+        assert (job.epochs, job.steps_per_epoch, job.validation_steps) == (2, 2, None)
+        keras.config.set_max_steps_per_epoch(3)
+        with pytest.warns(UserWarning, match="Limiting steps_per_epoch to 3"):
+            job = job_of(prepare(model_function, X, Y, validation_steps=2))
+        assert (job.epochs, job.steps_per_epoch, job.validation_steps) == (1, 3, 2)
+    finally:
+        keras.config.set_max_epochs(None)
+        keras.config.set_max_steps_per_epoch(None)
+    monkeypatch.setenv("KERAS_MAX_EPOCHS", "4")
+    monkeypatch.delitem(sys.modules, "keras")  # which would read it when it is imported
+    with pytest.warns(UserWarning, match="Limiting epochs to 4"):
+        assert limited(5) == (4,)
+
+
+def _two_outputs() -> Any:
+    given = keras.Input((2,))
+    model = keras.Model(
+        given, {"a": keras.layers.Dense(1, name="a")(given), "b": keras.layers.Dense(1, name="b")(given)}
+    )
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_what_keras_refuses_later_is_refused_at_once() -> None:
+    targets = {"a": X[:, :1], "b": X[:, :1]}
+    weights = np.ones(len(X))
+    whole = tf.data.Dataset.from_tensor_slices((X, targets)).batch(5)
+    generator = iter([(X, targets)] * 2)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"x": X, "y": targets, "class_weight": {0: 2.0}}, "`class_weight` is only supported for Models with a single"),
+        ({"x": whole, "class_weight": {0: 2.0}}, "`class_weight` is only supported for Models with a single output"),
+        (
+            {"x": generator, "class_weight": {0: 2.0}},
+            "`class_weight` is only supported for Models with a single output",
+        ),
+        ({"x": X, "y": targets, "sample_weight": {"a": weights}}, "You should provide one `sample_weight` array per"),
+        ({"x": X, "y": targets, "sample_weight": [weights, None]}, "The two structures did not match"),
+        ({"x": X, "y": targets, "sample_weight": np.ones((len(X), 2))}, "one scalar score per sample"),
+        ({"x": X, "y": targets, "validation_data": (X, targets, {"a": weights})}, "The two structures did not match"),
+        ({"x": X, "y": targets, "validation_split": 0.2, "validation_freq": "x"}, "to be a list or int, got 'x'"),
+        ({"x": X, "y": targets, "validation_split": 0.2, "validation_freq": 0}, "`validation_freq` must not be 0"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(InvalidInput, match=message):
+            prepare(_two_outputs(), **arguments)
+    prepare(_two_outputs(), X, targets, validation_freq="x")  # which Keras does not look at without validation
+    for given in (weights, {"a": weights, "b": None}):
+        prepare(_two_outputs(), X, targets, sample_weight=given)
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------
