@@ -48,7 +48,7 @@ class First(keras.callbacks.Callback):
     def _begin(self, may_change_weights: bool = False) -> None:
         self._state.metrics.alone = True
         if may_change_weights and self._compares:
-            self._state.checksum = self._state.weights.checksum()
+            self._state.checksum = self._state.weights.checksum_with_copies()
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._begin()
@@ -254,7 +254,7 @@ class Last(keras.callbacks.Callback):
         state = self._state
         if not self._job.callbacks or state.reducer.size == 1:
             return
-        changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum()
+        changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum_with_copies()
         if state.reducer.sum(np.asarray([float(changed)]))[0]:
             state.weights.from_chief()
 
@@ -270,7 +270,7 @@ class Last(keras.callbacks.Callback):
         said = np.zeros(3)
         said[0] = stop
         if state.reducer.rank == 0:
-            said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum()
+            said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum_with_copies()
             said[2] = float(rate.numpy()) if settable else 0.0
         heard = state.reducer.sum(said)
         model.stop_training = bool(heard[0])
