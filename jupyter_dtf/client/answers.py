@@ -15,7 +15,7 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
 from ..errors import InvalidInput
-from .fit import check_count, keras_settings
+from .fit import check_count, keras_settings, limited
 from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code
 from .held_generator import held_batches, is_read_once
 from .held_resources import Held
@@ -67,6 +67,7 @@ def prepare(
         if count is not None:
             check_count(name, count, 1)
     refuse_callbacks(callbacks)
+    _, steps = limited(1, steps)
     data: Data
     if is_read_once(x):
         data = held_batches(x, y, sample_weight, steps)

@@ -5,23 +5,23 @@ Whatever can be known to fail is refused here, before anything starts.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import importlib.util
-import pickle
+import os
 import random
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import numpy as np
 
 from ..backend.task import fit as task_fit
 from ..backend.task.fit.batched import check_batched
+from ..backend.task.fit.callback_pickles import Pickles
 from ..backend.task.fit.checks import Asked
-from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallback
+from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallbacks
 from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
@@ -36,7 +36,7 @@ from ..schema.placement import Placement
 from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, data_of, held_by, runs_own_code, split_off, validation_of
+from .fit_data import check_batch_size, check_one_output, data_of, held_by, runs_own_code, split_off, validation_of
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
 from .held_resources import Held
@@ -98,12 +98,14 @@ class PreparedFit:
     def found(cls, job: FitJob) -> PreparedFit:
         """The training of a run that another process submitted. The model is created here when it is needed."""
 
+        @cache
         def made() -> Any:
             packed = job.model
             return keras_io.unpack(packed) if isinstance(packed, keras_io.PackedModel) else packed()
 
-        callbacks = [cloudpickle.loads(callback.data) for callback in job.callbacks]
-        self = cls(made, job, callbacks, {})
+        # What refers to a part that the model does not have before it is built will be replaced by the result.
+        found = Pickles(made).loads(job.callbacks.chiefs, whole=False) if job.callbacks else {}
+        self = cls(made, job, list(found.values()), {})
         self._model = None
         return self
 
@@ -176,10 +178,12 @@ class PreparedFit:
         self._result = result
         if self._model is not None:
             _restore(self._model, result)
-        for callback, data in zip(self._callbacks, result.callbacks, strict=True):
-            vars(callback).update(pickle.loads(data))
-            if self._model is not None:
-                callback.set_model(self._model)
+        if self._callbacks:
+            pickles = Pickles(self._trained, dict(enumerate(self._callbacks)))
+            for callback, attributes in zip(self._callbacks, pickles.loads(result.callbacks), strict=True):
+                vars(callback).update(attributes)
+                if self._model is not None:
+                    callback.set_model(self._model)
         if self._model is not None:
             _ask(self._model, result)
 
@@ -213,10 +217,17 @@ class PreparedFit:
         if self._model is None:
             if self._result is None:
                 raise RuntimeError("There is no trained model, because the run has no result")
+            model = self._trained()  # later calls return it even if its outputs differ
+            _ask(model, self._result)
+        return self._model
+
+    def _trained(self) -> Any:
+        """Return the trained model, made here if it was passed as a function."""
+        if self._model is None:
+            assert self._result is not None
             model = self._source()
             _restore(model, self._result)
-            self._model = model  # later calls return it even if its outputs differ
-            _ask(model, self._result)
+            self._model = model
         return self._model
 
 
@@ -266,6 +277,7 @@ def prepare(
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(f"`shuffle` must be True or False, got {shuffle!r}", field="shuffle")
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
+    epochs, steps_per_epoch, validation_steps = limited(epochs, steps_per_epoch, validation_steps)
     data = data_of(x, y, sample_weight, "x")
     if batch_size is not None:
         check_batch_size(data, batch_size)
@@ -274,6 +286,10 @@ def prepare(
     validation = validation_of(validation_data)
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
+    if validation is not None:
+        _check_frequency(validation_freq)
+    if class_weight is not None:
+        check_one_output(data, x)
     own = _callback_list(callbacks)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
@@ -289,7 +305,7 @@ def prepare(
         steps_per_epoch=steps_per_epoch,
         validation_steps=validation_steps,
         validation_freq=validation_freq,
-        callbacks=[_packed_callback(callback) for callback in own],
+        callbacks=_packed_callbacks(own, model),
         strategy=chosen,
         checkpoint=_policy(checkpoint, chosen),
         resume=resume,
@@ -336,6 +352,17 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
 def check_count(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r}", field=name)
+
+
+def _check_frequency(value: Any) -> None:
+    """Raise InvalidInput for a ``validation_freq`` at which Keras fails, which is at the end of the first epoch."""
+    if not isinstance(value, (int, list)):
+        raise InvalidInput(
+            f"Expected `validation_freq` to be a list or int, got {value!r:.200} of the type {type(value).__name__}",
+            field="validation_freq",
+        )
+    if value == 0:
+        raise InvalidInput("`validation_freq` must not be 0, got 0", field="validation_freq")
 
 
 def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
@@ -404,11 +431,34 @@ def _keras() -> Any:
     return keras
 
 
+def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
+    """Return ``epochs``, and the steps of an epoch or a validation, within the limits that are set for all of Keras."""
+    most = _limit("max_epochs")
+    if most and most < epochs:
+        warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
+        epochs = most
+    most = _limit("max_steps_per_epoch")
+    few = tuple(most if most and (count is None or most < count) else count for count in steps)
+    if few != steps:
+        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=3)
+    return epochs, *few
+
+
+def _limit(name: str) -> int | None:
+    """Return one of the limits for debugging runs: ``keras.config.max_epochs`` or ``max_steps_per_epoch``."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
+    return int(given) if given.isdecimal() else None
+
+
 def keras_settings() -> dict[str, Any]:
     keras = sys.modules.get("keras")
     if keras is None:
         return {}
     return {
+        "flash_attention": keras.config.is_flash_attention_enabled(),
         "floatx": keras.config.floatx(),
         "image_data_format": keras.config.image_data_format(),
         "dtype_policy": keras.config.dtype_policy().name,
@@ -440,16 +490,30 @@ def _callback_list(callbacks: Any) -> list[Any]:
     ]  # the client shows the progress
 
 
-def _packed_callback(callback: Any) -> PackedCallback:
+def _packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
+    if not callbacks:
+        return PackedCallbacks()
+    pickles = Pickles(lambda: model if hasattr(model, "compile_from_config") else None)
+    everywhere = [bool(getattr(callback, "run_on_all_tasks", False)) for callback in callbacks]
+    others = {number: callback for number, callback in enumerate(callbacks) if everywhere[number]}
     try:
-        sent = copy.copy(callback)
-        vars(sent).pop("_model", None)  # from an earlier fit; the task has its own
-        sent._model = None
-        data = cloudpickle.dumps(sent)
+        chiefs = pickles.dumps(dict(enumerate(callbacks)))
+    except InvalidInput:
+        raise
     except Exception as error:
         raise InvalidInput(
             "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
-            f"{type(callback).__name__}: {error}",
+            f"{_unpicklable(callbacks, pickles)}: {error}",
             field="callbacks",
         ) from error
-    return PackedCallback(data, everywhere=bool(getattr(callback, "run_on_all_tasks", False)))
+    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"")
+
+
+def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:
+    """Return the class of the first callback that cannot be pickled."""
+    for callback in callbacks:
+        try:
+            pickles.dumps(callback)
+        except Exception:
+            return type(callback).__name__
+    return ", ".join(type(callback).__name__ for callback in callbacks)

@@ -12,6 +12,7 @@ import numpy as np
 from ..backend.task.fed_program import FIELD, Fed
 from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
+from ..backend.task.fit.sources.stream import StreamSource
 from ..errors import InvalidInput
 from .held_resources import Held
 from .sources import SOURCES
@@ -37,7 +38,62 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
         return DataFunction(x)
     arrays = Arrays(as_arrays(x, "x"), as_arrays(y, "y"), as_arrays(sample_weight, "sample_weight"))
     length_of(arrays)
+    _check_weights(arrays, field)
     return arrays
+
+
+def _check_weights(arrays: Arrays, field: str) -> None:
+    """Raise InvalidInput, with Keras's words, for weights that Keras would refuse."""
+    y, weights = arrays.y, arrays.sample_weight
+    if weights is None or not isinstance(y, (dict, tuple)):
+        return
+    where = "sample_weight" if field == "x" else field
+    if isinstance(weights, (dict, tuple)):
+        if not _is_alike(y, weights):
+            raise InvalidInput(
+                "You should provide one `sample_weight` array per output in `y`. The two structures did not match, got "
+                f"y={_structure(y)}, sample_weight={_structure(weights)}",
+                field=where,
+            )
+    elif not (weights.ndim == 1 or (weights.ndim == 2 and weights.shape[1] == 1)):
+        raise InvalidInput(
+            "For a model with multiple outputs, when providing a single `sample_weight` array, it should only have one "
+            "scalar score per sample (i.e. shape `(num_samples,)`). If you want to use non-scalar sample weights, pass "
+            f"a `sample_weight` argument with one array per model output, got shape {weights.shape}",
+            field=where,
+        )
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(_is_alike(one[k], other[k]) for k in one)
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and len(one) == len(other) and all(map(_is_alike, one, other))
+    return not isinstance(other, (dict, tuple))
+
+
+def _structure(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_structure(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_structure, value)) + "]"
+    return "None" if value is None else "array"
+
+
+def check_one_output(data: Data, given: Any) -> None:
+    """Raise InvalidInput, with Keras's words, for targets of several outputs, to which class weights do not apply.
+
+    ``given``: the data as it was passed, whose ``element_spec`` is looked at, if it has one.
+    """
+    targets = data.y if isinstance(data, Arrays) else None
+    batch = data.structure if isinstance(data, StreamSource) else getattr(given, "element_spec", None)
+    if not isinstance(data, Arrays) and isinstance(batch, tuple) and len(batch) > 1:
+        targets = batch[1]
+    if isinstance(targets, (dict, tuple)):
+        raise InvalidInput(
+            f"`class_weight` is only supported for Models with a single output, got targets for {len(targets)} outputs",
+            field="class_weight",
+        )
 
 
 def is_function(x: Any) -> bool:

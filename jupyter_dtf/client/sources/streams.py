@@ -95,6 +95,8 @@ class Reader:
             )
         arrays = [_array(leaf, self._field) for leaf in found]
         counts = [len(array) for array in arrays]
+        if not counts:
+            raise InvalidInput(f"Batches must contain dense arrays, got {value!r:.200}", field=self._field)
         if len(set(counts)) > 1:
             raise InvalidInput(f"Its arrays must have the same length, got {counts}", field=self._field)
         for array, leaf in zip(arrays, self.leaves, strict=False):
@@ -117,7 +119,12 @@ def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
 
 
 def numbered(value: Any, leaves: list[Any]) -> Any:
-    """The structure with its leaves, which are appended to ``leaves``, replaced by numbers; lists become tuples."""
+    """The structure with numbers in place of its leaves, which are appended to ``leaves``.
+
+    Lists become tuples, and None remains.
+    """
+    if value is None:
+        return None
     if isinstance(value, dict):
         return {key: numbered(value[key], leaves) for key in sorted(value)}
     if isinstance(value, (list, tuple)):
@@ -129,7 +136,7 @@ def numbered(value: Any, leaves: list[Any]) -> Any:
 def _array(leaf: Any, field: str) -> Any:
     """A copy of a leaf as a contiguous array. Raises InvalidInput if it is not an array."""
     sparse = hasattr(leaf, "tocsr") or hasattr(leaf, "row_splits") or hasattr(leaf, "dense_shape")
-    if leaf is None or sparse:
+    if sparse:
         raise InvalidInput(f"Batches must consist of dense arrays, got {leaf!r:.200}", field=field)
     if hasattr(leaf, "detach"):
         leaf = leaf.detach().cpu()
@@ -192,7 +199,7 @@ def _described(structure: Any) -> str:
         return "{" + ", ".join(f"{key!r}: {_described(item)}" for key, item in structure.items()) + "}"
     if isinstance(structure, tuple):
         return "(" + ", ".join(map(_described, structure)) + ("," if len(structure) == 1 else "") + ")"
-    return "array"
+    return "None" if structure is None else "array"
 
 
 def first_upper(text: str) -> str:

@@ -223,6 +223,12 @@ def test_a_run_that_may_not_read_a_stream_leaves_it_to_the_one_that_does(started
 def test_words_none_and_other_shapes() -> None:
     source = stream_of(iter([(np.array([["a"], ["bc"]]), None)] * 2), "x", "the iterator")
     assert source.structure == (0,) and source.leaves[0].words
+    partly = (np.zeros((2, 3)), [np.zeros(2), np.ones(2)], [np.ones(2), None])
+    source = stream_of(iter([partly] * 2), "x", "the iterator")
+    assert source.structure == (0, (1, 2), (3, None)) and len(source.leaves) == 4
+    assert source.nothing()[2][1] is None
+    with pytest.raises(InvalidInput, match="Batches must contain dense arrays"):
+        stream_of(iter([None]), "x", "the iterator")
     source = stream_of(iter([(np.zeros((2, 3)),), (np.zeros((2, 4)),)]), "x", "the iterator")
     assert source.leaves[0].shape == (None, None) and source.leaves[0].dtype == "float64"
     with pytest.raises(InvalidInput, match="Batch 2 of the iterator|All batches of the iterator"):

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jupyter_dtf.backend.task.fit.callback_pickles import Pickles
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.backend.task.model import keras_io
-from jupyter_dtf.client.fit import PreparedFit, prepare
+from jupyter_dtf.client.fit import PreparedFit, limited, prepare
 from jupyter_dtf.errors import InvalidInput, Unavailable
 from jupyter_dtf.schema.checkpoint import Checkpoint
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline
@@ -26,6 +27,7 @@ from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pip
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import keras
+    import tensorflow as tf
 
 X = np.arange(20, dtype="float64").reshape(10, 2)
 Y = np.arange(10) % 3
@@ -316,7 +318,7 @@ class Counter(keras.callbacks.Callback):
 
 def _result(model: Any, **changes: Any) -> FitResult:
     weights = [w + 1 for w in model.get_weights()]
-    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": [], **changes})
+    return FitResult(weights, [], (None, None, None), {"loss": [0.5]}, [0], **{"callbacks": b"", **changes})
 
 
 def test_a_stateful_layer_is_trained_by_one_task_or_a_pipeline() -> None:
@@ -349,16 +351,33 @@ def test_the_model_and_the_callbacks_of_the_caller_hold_the_results() -> None:
     before = model.get_weights()
     counter.set_model(model)  # as after an earlier fit; the model itself is not to be pickled
     prepared = prepare(model, X, Y, callbacks=counter)
-    (sent,) = job_of(prepared).callbacks
-    assert sent.everywhere
-    assert cloudpickle.loads(sent.data).model is None
-    prepared.finish(_result(model, callbacks=[cloudpickle.dumps({"count": 7})]))
+    packed = job_of(prepared).callbacks
+    assert packed.everywhere == [True]
+    for data in (packed.chiefs, packed.others):
+        assert len(data) < 1000
+    prepared.finish(_result(model, callbacks=cloudpickle.dumps([{"count": 7}])))
     assert counter.count == 7
     assert counter.model is model
     assert prepared.model is model
     assert model.history.history == {"loss": [0.5]}
     for ours, old in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(ours, old + 1)
+
+
+def test_another_process_has_the_callbacks_with_a_model_of_its_own() -> None:
+    model = model_function()
+    model.compile(None, "sparse_categorical_crossentropy")
+    counter, seen = Counter(), keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: model.count_params())
+    counter.held, counter.other = model.layers[0], seen
+    job = job_of(prepare(model, X, Y, callbacks=[counter, seen]))
+    found = PreparedFit.found(job)
+    here, other = found._callbacks
+    assert here.other is other
+    found.finish(_result(model, callbacks=Pickles(lambda: model, {1: seen}).dumps([{"other": seen, "count": 3}, {}])))
+    assert (here.count, here.other is other) == (3, True)
+    assert found.model is not model
+    assert here.held is found.model.layers[0]
+    assert other.on_epoch_end(0, {}) == model.count_params()
 
 
 def test_a_function_makes_the_trained_model_when_it_is_asked_for() -> None:
@@ -398,6 +417,61 @@ def test_settings_are_shown_and_keras_is_set_up_alike() -> None:
     assert job.strategy == AllReduce(transport="ring")
     assert job.keras_config["floatx"] == "float32"
     assert job.keras_config["epsilon"] == keras.config.epsilon()
+
+
+def test_the_limits_of_keras_for_debugging_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    keras.config.set_max_epochs(2)
+    try:
+        with pytest.warns(UserWarning, match="Limiting epochs to 2"):
+            job = job_of(prepare(model_function, X, Y, epochs=5, steps_per_epoch=2))
+        assert (job.epochs, job.steps_per_epoch, job.validation_steps) == (2, 2, None)
+        keras.config.set_max_steps_per_epoch(3)
+        with pytest.warns(UserWarning, match="Limiting steps_per_epoch to 3"):
+            job = job_of(prepare(model_function, X, Y, validation_steps=2))
+        assert (job.epochs, job.steps_per_epoch, job.validation_steps) == (1, 3, 2)
+    finally:
+        keras.config.set_max_epochs(None)
+        keras.config.set_max_steps_per_epoch(None)
+    monkeypatch.setenv("KERAS_MAX_EPOCHS", "4")
+    monkeypatch.delitem(sys.modules, "keras")  # which would read it when it is imported
+    with pytest.warns(UserWarning, match="Limiting epochs to 4"):
+        assert limited(5) == (4,)
+
+
+def _two_outputs() -> Any:
+    given = keras.Input((2,))
+    model = keras.Model(
+        given, {"a": keras.layers.Dense(1, name="a")(given), "b": keras.layers.Dense(1, name="b")(given)}
+    )
+    model.compile("sgd", "mse")
+    return model
+
+
+def test_what_keras_refuses_later_is_refused_at_once() -> None:
+    targets = {"a": X[:, :1], "b": X[:, :1]}
+    weights = np.ones(len(X))
+    whole = tf.data.Dataset.from_tensor_slices((X, targets)).batch(5)
+    generator = iter([(X, targets)] * 2)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"x": X, "y": targets, "class_weight": {0: 2.0}}, "`class_weight` is only supported for Models with a single"),
+        ({"x": whole, "class_weight": {0: 2.0}}, "`class_weight` is only supported for Models with a single output"),
+        (
+            {"x": generator, "class_weight": {0: 2.0}},
+            "`class_weight` is only supported for Models with a single output",
+        ),
+        ({"x": X, "y": targets, "sample_weight": {"a": weights}}, "You should provide one `sample_weight` array per"),
+        ({"x": X, "y": targets, "sample_weight": [weights, None]}, "The two structures did not match"),
+        ({"x": X, "y": targets, "sample_weight": np.ones((len(X), 2))}, "one scalar score per sample"),
+        ({"x": X, "y": targets, "validation_data": (X, targets, {"a": weights})}, "The two structures did not match"),
+        ({"x": X, "y": targets, "validation_split": 0.2, "validation_freq": "x"}, "to be a list or int, got 'x'"),
+        ({"x": X, "y": targets, "validation_split": 0.2, "validation_freq": 0}, "`validation_freq` must not be 0"),
+    ]
+    for arguments, message in cases:
+        with pytest.raises(InvalidInput, match=message):
+            prepare(_two_outputs(), **arguments)
+    prepare(_two_outputs(), X, targets, validation_freq="x")  # which Keras does not look at without validation
+    for given in (weights, {"a": weights, "b": None}):
+        prepare(_two_outputs(), X, targets, sample_weight=given)
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------------

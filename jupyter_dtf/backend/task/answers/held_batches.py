@@ -44,6 +44,8 @@ def _spec(arrays: list[Any]) -> Any:
     """Return a spec that all arrays match, with an unknown first dimension."""
     import tensorflow as tf
 
+    if arrays[0] is None:
+        return tf.NoneTensorSpec()
     sizes = zip(*(array.shape[1:] for array in arrays), strict=True)
     inner = [same[0] if len(set(same)) == 1 else None for same in sizes]
     dtype = tf.string if arrays[0].dtype == object else tf.as_dtype(np.dtype(arrays[0].dtype))

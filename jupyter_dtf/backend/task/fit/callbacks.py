@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import cloudpickle
 import keras
 import numpy as np
 
@@ -15,10 +14,11 @@ from ....schema.metrics import EPOCH, SPEED, VALIDATION
 from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..collectives.primitive import Reducer
 from .batch_values import BatchValues
+from .callback_pickles import Pickles
 from .equal_weights import Weights
 from .gradient_sync import GradientSync
 from .input_time import spent_s
-from .job import FitJob, PackedCallback
+from .job import FitJob, PackedCallbacks
 from .step_clock import StepClock
 from .steps import Metrics
 
@@ -48,7 +48,7 @@ class First(keras.callbacks.Callback):
     def _begin(self, may_change_weights: bool = False) -> None:
         self._state.metrics.alone = True
         if may_change_weights and self._compares:
-            self._state.checksum = self._state.weights.checksum()
+            self._state.checksum = self._state.weights.checksum_with_copies()
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._begin()
@@ -254,7 +254,7 @@ class Last(keras.callbacks.Callback):
         state = self._state
         if not self._job.callbacks or state.reducer.size == 1:
             return
-        changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum()
+        changed = state.reducer.rank == 0 and state.checksum != state.weights.checksum_with_copies()
         if state.reducer.sum(np.asarray([float(changed)]))[0]:
             state.weights.from_chief()
 
@@ -270,7 +270,7 @@ class Last(keras.callbacks.Callback):
         said = np.zeros(3)
         said[0] = stop
         if state.reducer.rank == 0:
-            said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum()
+            said[1] = bool(self._job.callbacks) and state.checksum != state.weights.checksum_with_copies()
             said[2] = float(rate.numpy()) if settable else 0.0
         heard = state.reducer.sum(said)
         model.stop_training = bool(heard[0])
@@ -287,25 +287,42 @@ class Last(keras.callbacks.Callback):
             self._next_progress_s = time.perf_counter() + PROGRESS_PERIOD_S
 
 
-def callbacks_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[Any]:
-    """Return the caller's callbacks that run on this task."""
-    return [cloudpickle.loads(c.data) for c in packed if is_chief or c.everywhere]
+def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[Any]:
+    """Return the caller's callbacks that run on this task, in the order of ``PackedCallbacks.places``.
+
+    What they hold of the model that is trained is that of ``model``, which is built.
+    """
+    places = packed.places(is_chief)
+    if not places:
+        return []
+    found = Pickles(lambda: model).loads(packed.chiefs if is_chief else packed.others)
+    return [found[place] for place in places]
 
 
-def attributes_of(callback: Any, ctx: Any) -> bytes:
-    """Cloudpickle a callback's attributes. Those that cannot be pickled are left out, with a note."""
-    attributes = {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
+def pickles_of(packed: PackedCallbacks, is_chief: bool, model: Any, own: Sequence[Any]) -> Pickles:
+    """Return what pickles the attributes of a task's callbacks ``own``."""
+    return Pickles(lambda: model, dict(zip(packed.places(is_chief), own, strict=True)))
+
+
+def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes:
+    """Pickle the attributes of callbacks. Those that cannot be pickled are left out, with a note."""
+    held = [
+        {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
+        for callback in callbacks
+    ]
     try:
-        return bytes(cloudpickle.dumps(attributes))
+        return pickles.dumps(held, copies=True)
     except Exception:  # noqa: S110 - the attributes are tried one by one below
         pass
-    kept, lost = {}, []
-    for name, value in attributes.items():
-        try:
-            cloudpickle.dumps(value)
-        except Exception:
-            lost.append(name)
-        else:
-            kept[name] = value
-    ctx.note("warning", f"{type(callback).__name__} does not come back whole", f"Cannot be pickled: {', '.join(lost)}")
-    return bytes(cloudpickle.dumps(kept))
+    for callback, attributes in zip(callbacks, held, strict=True):
+        lost = []
+        for name in list(attributes):
+            try:
+                pickles.dumps(attributes[name], copies=True)
+            except Exception:
+                lost.append(name)
+                del attributes[name]
+        if lost:
+            what = f"{type(callback).__name__} does not come back whole"
+            ctx.note("warning", what, f"Cannot be pickled: {', '.join(lost)}")
+    return pickles.dumps(held, copies=True)

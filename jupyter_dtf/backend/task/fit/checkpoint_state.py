@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import cloudpickle
 import keras
 import numpy as np
 
 from ....schema.checkpoint import CheckpointInfo, StoredVariable
 from ..model.model_state import layers_aside
+from .callback_pickles import Pickles
 from .job import Arrays, FitJob
 from .models import seed_of_task
 from .sources.base import BatchSource
@@ -137,14 +137,14 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
             variable.assign(value)
 
 
-def attributes(callback: Any) -> bytes:
+def attributes(callback: Any, pickles: Pickles) -> bytes:
     """Pickle a callback's attributes, except the model and whatever cannot be pickled."""
     kept = {}
     for name, value in vars(callback).items():
         if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
             continue
         with contextlib.suppress(Exception):  # an open file or a lock, which the callback recreates
-            kept[name] = cloudpickle.dumps(value)
+            kept[name] = pickles.dumps(value)
     return pickle.dumps(kept)
 
 
@@ -152,14 +152,14 @@ _OF_THE_FILE = ("append", "append_header")
 """Attributes of a ``CSVLogger`` that describe the file it has opened."""
 
 
-def give_attributes(callback: Any, data: bytes) -> None:
+def give_attributes(callback: Any, data: bytes, pickles: Pickles) -> None:
     """Restore a callback's attributes, pickled by ``attributes`` from one of the same class."""
     of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
     for name, value in pickle.loads(data).items():
         if name in of_its_file:
             continue
         with contextlib.suppress(Exception):  # of a class that no longer exists here
-            vars(callback)[name] = pickle.loads(value)
+            vars(callback)[name] = pickles.loads(value)
 
 
 def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:

@@ -33,7 +33,8 @@ from ..checkpoint.snapshots import Snapshots
 from ..checkpoint.writer import Writer
 from ..collectives.primitive import Reducer
 from ..model.model_state import seed_states
-from .callbacks import Last
+from .callback_pickles import Pickles
+from .callbacks import Last, pickles_of
 from .checkpoint_state import (
     Begin,
     FitState,
@@ -115,6 +116,7 @@ class Resuming(keras.callbacks.Callback):
         self._ctx = training.ctx
         self._reducer = training.reducer
         self._optimizers = training.optimizers
+        self._packed = training.job.callbacks
         self._own = training.own
         self._history = training.history
         self._load = training.load
@@ -131,8 +133,9 @@ class Resuming(keras.callbacks.Callback):
             self._load()
             self._stored = None
         if not self._has_lived:
+            pickles = pickles_of(self._packed, self._ctx.is_chief, self.model, self._own)
             for callback, held in zip(self._own, part.callbacks, strict=False):
-                give_attributes(callback, held)
+                give_attributes(callback, held, pickles)
             self._history.history = {name: list(values) for name, values in state.history.items()}
             self._history.epoch = list(state.history_epochs)
         self.model._initial_epoch = begin.info.epoch
@@ -371,15 +374,21 @@ class Saving(keras.callbacks.Callback):
     def _warn(self, title: str, text: str) -> None:
         self._ctx.note("warning", title, text)
 
+    @property
+    def callback_pickles(self) -> Pickles:
+        """What pickles the attributes of the task's callbacks."""
+        return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
+
     def part(self, is_within: bool) -> Part:
         """Return this task's own state. ``is_within``: in the middle of an epoch."""
         generator = get_global_attribute("global_seed_generator")  # the public accessor would create one
+        pickles = self.callback_pickles
         part = Part(
             seeds=[files.taken(state) for state in seed_states(self.model)],
             keras_seed=None if generator is None else files.taken(generator.state),
             numpy_random=np.random.get_state(),
             python_random=random.getstate(),
-            callbacks=[attributes(callback) for callback in self._own],
+            callbacks=[attributes(callback, pickles) for callback in self._own],
         )
         if is_within:
             part.moving = [files.taken(variable) for variable in self.model.non_trainable_weights]

@@ -27,6 +27,7 @@ from .dataset_options import unchanged_options
 from .job import Arrays, DataFunction, FitJob
 from .losses import is_plain_mean
 from .sources.base import BatchSource, Reading, Share
+from .sources.pass_place import pass_place
 from .steps import batch_size
 
 
@@ -49,6 +50,8 @@ class TaskData:
     """Batches that earlier epochs have taken from the dataset's current pass, which Keras must count in this pass."""
     class_weight: dict[int, float] | None = None
     """The class weights that Keras still has to apply to the dataset's batches."""
+    steps_of: Callable[[int], int] | None = None
+    """Returns the number of steps of an epoch, if epochs differ: those that end with a pass may be shorter."""
 
 
 @dataclass
@@ -66,15 +69,13 @@ class Skip:
     first_epoch: int = 0
     """The first epoch of the training that is resumed."""
 
-    def place(self, epoch: int, batches: int, steps: int) -> tuple[int, int]:
+    def place(self, epoch: int, batches: int, steps: int) -> tuple[tuple[int, int], int]:
         """Return the pass over the arrays, and the number of its batches already taken, from which ``epoch`` resumes.
 
-        ``batches``: per pass; ``steps``: per epoch.
+        Also returns how many of these batches earlier epochs have taken. ``batches``: per pass; ``steps``: per epoch.
         """
-        if steps == batches:
-            return epoch, self.steps
-        passes, rest = divmod(self.passed + self.steps, batches)
-        return self.first_epoch + passes, rest
+        place = pass_place(batches, epoch - self.first_epoch, self.steps, steps)
+        return (self.first_epoch + place.passes, place.first), place.seen
 
 
 def training_data(
@@ -96,19 +97,23 @@ def training_data(
         seed = job.seed if job.shuffle else None
         steps = min(job.steps_per_epoch or adapter.num_batches, adapter.num_batches)
         first = partial(first_batches, adapter, seed, job.initial_epoch) if skip is None else None
-        place = (job.initial_epoch, 0)
+        place, seen = (job.initial_epoch, 0), 0
         if skip is not None and not skip.takes:
-            place = skip.place(job.initial_epoch, adapter.num_batches, steps)
+            place, seen = skip.place(job.initial_epoch, adapter.num_batches, steps)
         divided = partial(shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
-        if steps_per_execution == 1:
+        goes_past_ends = isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
+        if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or goes_past_ends):
             # One iterator for all epochs: starting one takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
-        # Keras takes whole executions from an iterator, so this one must end with the epoch.
+        # Keras takes whole executions from an iterator, and ends an epoch with a pass: so must the iterator.
         dataset = divided(next_epoch(place[0]))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
-        return TaskData(dataset, job.steps_per_epoch, steps, may_be_empty, first_batches=first)
+        steps_of = steps_by_epoch(job, adapter.num_batches)
+        return TaskData(
+            dataset, job.steps_per_epoch, steps, may_be_empty, first_batches=first, seen=seen, steps_of=steps_of
+        )
     if isinstance(job.data, BatchSource):
         return _from_source(job, ctx, reducer, must_find_end=must_find_end, skip=skip)
     dataset = _call(job.data, ctx, "data_fn")
@@ -135,6 +140,16 @@ def training_data(
         data.dataset = dataset.concatenate(nothing.repeat())
         data.ends_by_agreement = True
     return data
+
+
+def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
+    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, of which epochs take ``steps_per_epoch``."""
+    steps = job.steps_per_epoch
+    if not batches or steps is None or not batches % steps:
+        return None
+    first = job.initial_epoch if job.began is None else job.began
+    epochs = -(-batches // steps)
+    return lambda epoch: min(steps, batches - (epoch - first) % epochs * steps)
 
 
 def steps_of_epoch(job: FitJob) -> int | None:
@@ -251,6 +266,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
     data = TaskData(dataset, job.steps_per_epoch, job.steps_per_epoch or known, seen=seen)
+    data.steps_of = steps_by_epoch(job, known)
     data.may_be_empty = reducer.size > 1 and (opened.smallest is None or opened.smallest < reducer.size)
     data.first_batches = first
     if must_find_end and opened.length is None:
@@ -341,6 +357,8 @@ def _empty_batch(spec: Any) -> Any:
 
 
 def _empty(spec: Any) -> Any:
+    if spec is None or isinstance(spec, tf.NoneTensorSpec):
+        return None
     shape = [0, *(1 if n is None else n for n in spec.shape.as_list()[1:])] if spec.shape.rank else None
     if shape is None:
         raise InvalidInput(f"`data_fn` must return a batched dataset, whose tensors have a first dimension, got {spec}")

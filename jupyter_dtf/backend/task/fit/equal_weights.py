@@ -15,20 +15,25 @@ _ROUNDING = 1e-4
 
 
 class Weights:
-    """The variables that must be equal on all tasks. All methods except ``checksum`` are collectives."""
+    """The variables that must be equal on all tasks. All methods except the checksums are collectives.
 
-    def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any) -> None:
+    ``beside``: variables that another process trains, of which the chief has a copy that callbacks may change.
+    """
+
+    def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any, beside: list[Any] | None = None) -> None:
         self._variables = variables
+        self._beside = beside or []
         self._reducer = reducer
         self._ctx = ctx
         self.checks = 0
 
     def checksum(self) -> int:
         """Return a CRC-32 of all variables, which almost certainly changes with any bit of any of them."""
-        total = 0
-        for variable in self._variables:
-            total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data, total)
-        return total
+        return _checksum(self._variables)
+
+    def checksum_with_copies(self) -> int:
+        """Return the same for all that callbacks on the chief may change."""
+        return _checksum([*self._variables, *self._beside])
 
     def from_chief(self) -> None:
         """Set the variables on every task to the chief's values."""
@@ -90,6 +95,13 @@ class Weights:
             if _order(distance) > _order(worst[0]):
                 worst = (distance, variable.path)
         return worst
+
+
+def _checksum(variables: list[Any]) -> int:
+    total = 0
+    for variable in variables:
+        total = zlib.crc32(np.ascontiguousarray(variable.numpy()).reshape(-1).view(np.uint8).data, total)
+    return total
 
 
 def _order(distance: float) -> float:

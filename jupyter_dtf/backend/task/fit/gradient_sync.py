@@ -41,8 +41,9 @@ class GradientSync:
     """Installs itself on a model's optimizers, after which ``apply`` is a collective.
 
     ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``steps_per_epoch`` is
-    None if not known. ``begin_epoch`` must be called before every epoch. While a step is traced or run eagerly, from
-    ``begin`` on, ``examples`` is the number of this task's examples in it, a scalar tensor.
+    None if not known; ``steps_of`` as in ``TaskData``. ``begin_epoch`` must be called before every epoch. While a step
+    is traced or run eagerly, from ``begin`` on, ``examples`` is the number of this task's examples in it, a scalar
+    tensor.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class GradientSync:
         *,
         may_end: bool = False,
         steps_per_epoch: int | None = None,
+        steps_of: Callable[[int], int] | None = None,
         scaling: LinearScaling | None = None,
         whole: bool = False,
     ) -> None:
@@ -61,6 +63,8 @@ class GradientSync:
         self.whole = whole
         """Whether an update is atomic: it is applied only after the last exchange of its step."""
         self._steps_per_epoch = steps_per_epoch
+        self._steps_of = steps_of
+        self._last = tf.Variable(steps_per_epoch or 0, trainable=False, dtype=tf.int64)
         self._scaling = scaling
         self._epoch = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._step = tf.Variable(0, trainable=False, dtype=tf.int64)
@@ -135,6 +139,8 @@ class GradientSync:
         """Restart counting steps, from ``done``."""
         self._epoch.assign(epoch)
         self._step.assign(done)
+        if self._steps_of is not None:
+            self._last.assign(self._steps_of(epoch))
 
     def begin(self, examples: tf.Tensor) -> None:
         """Begin tracing a step, or running it eagerly, with ``examples`` examples on this task."""
@@ -182,7 +188,7 @@ class GradientSync:
         """Whether to apply the gradients of this step and those accumulated before."""
         due = self._step % self._strategy.backward_passes_per_step == 0
         if self._steps_per_epoch is not None:
-            due |= self._step == self._steps_per_epoch
+            due |= self._step == self._last
         return due | self._ended if self.may_end else due
 
     @property

@@ -81,7 +81,10 @@ def _timed(draw: Callable[[], Any]) -> Any:
         begin = tf.timestamp()
     with tf.control_dependencies([begin]):
         drawn = draw()
-    with tf.control_dependencies(tf.nest.flatten(drawn, expand_composites=True)), tf.device("CPU:0"):
+    with (
+        tf.control_dependencies([each for each in tf.nest.flatten(drawn, expand_composites=True) if each is not None]),
+        tf.device("CPU:0"),
+    ):
         end = tf.timestamp()
         _spent.variable.assign_add(end - begin, read_value=False)
     # Operations that need the whole batch must not run before the clock is read: make one of its tensors wait.

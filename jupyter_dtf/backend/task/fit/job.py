@@ -41,13 +41,22 @@ def name_of(data: Data | None) -> str:
 
 
 @dataclass
-class PackedCallback:
-    """One of the caller's Keras callbacks."""
+class PackedCallbacks:
+    """The caller's Keras callbacks."""
 
-    data: bytes
-    """The cloudpickled callback."""
-    everywhere: bool
-    """Whether it runs on every task, rather than only on the chief."""
+    everywhere: list[bool] = field(default_factory=list)
+    """For each, whether it runs on every task, rather than only on the chief."""
+    chiefs: bytes = b""
+    """All of them by number, as pickled by ``Pickles``: together, since they may refer to each other."""
+    others: bytes = b""
+    """The same for those that run on every task."""
+
+    def __len__(self) -> int:
+        return len(self.everywhere)
+
+    def places(self, is_chief: bool) -> list[int]:
+        """Return the numbers of those that run on a task."""
+        return [place for place, everywhere in enumerate(self.everywhere) if is_chief or everywhere]
 
 
 @dataclass
@@ -69,7 +78,7 @@ class FitJob:
     steps_per_epoch: int | None = None
     validation_steps: int | None = None
     validation_freq: Any = 1
-    callbacks: list[PackedCallback] = field(default_factory=list)
+    callbacks: PackedCallbacks = field(default_factory=PackedCallbacks)
     strategy: Strategy = field(default_factory=AllReduce)
     seed: int = 0
     """The seed of the order of shuffled examples and of the tasks' random numbers."""
@@ -88,7 +97,7 @@ class FitJob:
     resume: str | None = None
     """The path of the checkpoint to resume from, or of a directory of checkpoints."""
     keras_config: dict[str, Any] = field(default_factory=dict)
-    """The client's Keras settings: ``floatx``, ``dtype_policy``, ``image_data_format``."""
+    """The client's Keras settings, as set by ``models.configure_keras``."""
 
 
 @dataclass
@@ -103,8 +112,8 @@ class FitResult:
     """``(x, y, sample_weight)`` as (shape, dtype) leaves: enough to build a model that is not built yet."""
     history: dict[str, list[float]]
     epoch: list[int]
-    callbacks: list[bytes]
-    """For each of the caller's callbacks, a cloudpickled dict of its attributes."""
+    callbacks: bytes
+    """A dict of the attributes of each of the caller's callbacks, in a list pickled by ``Pickles``."""
     updates: dict[str, dict[str, int]] = field(default_factory=dict)
     """With parameter servers, by task, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
     ``repeated`` (received twice, applied once).

@@ -18,7 +18,7 @@ from ..model.model_state import take_more
 from ..model.questions import ask
 from ..trace.callback import trace_callbacks
 from .batched import check_batched
-from .callbacks import Last, attributes_of
+from .callbacks import Last, attributes_of, pickles_of
 from .checkpoints import Saving
 from .data import Skip, TaskData
 from .failed_batch import BatchPlace
@@ -127,7 +127,7 @@ class KerasFit:
             batch=spec,
             history=self._history.history,
             epoch=self._history.epoch,
-            callbacks=[attributes_of(callback, self._ctx) for callback in self._own],
+            callbacks=attributes_of(self._own, pickles_of(self._job.callbacks, True, model, self._own), self._ctx),
             updates=updates or {},
             more=take_more(model),
             question=ask(model, arrays, spec) if self._job.check else None,

@@ -14,7 +14,11 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Set Keras's settings to the client's."""
+    """Set Keras's settings to the client's, and no limits: the client has applied its own to the job."""
+    for name in ("set_max_epochs", "set_max_steps_per_epoch"):
+        getattr(keras.config, name, lambda limit: None)(None)
+    if (flash := config.get("flash_attention")) is not None:
+        (keras.config.enable_flash_attention if flash else keras.config.disable_flash_attention)()
     if "floatx" in config:
         keras.config.set_floatx(config["floatx"])
     if "image_data_format" in config:

@@ -219,8 +219,8 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
 
 
 def batch_spec(batch: Any) -> Any:
-    """Return the structure of a batch with shape and dtype name for each leaf (a TensorSpec or None)."""
-    return _map(lambda leaf: None if leaf is None else _Leaf(tuple(leaf.shape), leaf.dtype.name), batch)
+    """Return the structure of a batch with shape and dtype name for each leaf (a TensorSpec, or None or its spec)."""
+    return _map(lambda leaf: _Leaf(tuple(leaf.shape), leaf.dtype.name) if hasattr(leaf, "shape") else None, batch)
 
 
 def build(model: Any, spec: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from .....schema.checkpoint import CheckpointInfo
 from ...collectives.primitive import Reducer
 from ..checkpoint_state import Begin, FitState, Part, mean_of
-from ..job import PackedCallback
+from ..job import PackedCallbacks
 from ..models import seed_of_task
 
 
@@ -57,7 +57,7 @@ class Agreed:
     """The rank of the task whose weights the others take."""
 
 
-def agree(own: Standing | None, tasks: Sequence[str], packed: Sequence[PackedCallback], reducer: Reducer) -> Agreed:
+def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, reducer: Reducer) -> Agreed:
     """Return the state from which the tasks continue. ``own`` is None on a new task. A collective.
 
     ``tasks``: their names; ``packed``: the job's callbacks.
@@ -77,12 +77,7 @@ def agree(own: Standing | None, tasks: Sequence[str], packed: Sequence[PackedCal
     return Agreed(begin, furthest)
 
 
-def places_here(packed: Sequence[PackedCallback], is_chief: bool) -> list[int]:
-    """Return the indices of the job's callbacks that run on a task, in the order of ``callbacks_here``."""
-    return [place for place, callback in enumerate(packed) if is_chief or callback.everywhere]
-
-
-def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: Sequence[PackedCallback]) -> Part:
+def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: PackedCallbacks) -> Part:
     """Return a task's new state. What only a lost task had is derived from what the others have."""
     best, own = standings[furthest], standings[rank]
     assert best is not None
@@ -114,7 +109,7 @@ def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[
 
 
 def _callbacks_of(
-    rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: Sequence[PackedCallback]
+    rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: PackedCallbacks
 ) -> list[bytes]:
     """Return the attributes of a task's callbacks: its own, or the last known ones of the chief or another task.
 
@@ -125,7 +120,7 @@ def _callbacks_of(
     else:
         known = {**best.chiefs, **best.own}
     known.update(own.own if own is not None else {})
-    return [known.get(place, NOTHING) for place in places_here(packed, rank == 0)]
+    return [known.get(place, NOTHING) for place in packed.places(rank == 0)]
 
 
 NOTHING = pickle.dumps({})

@@ -22,7 +22,7 @@ from ..job import FitJob
 from ..keras_fit import Again
 from ..steps import Metrics
 from .kept_step import KeptStep
-from .survivor_state import Standing, places_here
+from .survivor_state import Standing
 
 MOST_SHARED = 16 << 20
 """Bytes. The largest size of one callback's attributes that the chief shares at the start of an epoch."""
@@ -119,7 +119,7 @@ class Survival(keras.callbacks.Callback):
         self._own = list(own)
         self._last = last
         self._saving = saving
-        self._shares = any(not callback.everywhere for callback in job.callbacks)
+        self._shares = not all(job.callbacks.everywhere)
         self._seeds: list[list[int]] = before.seeds if before is not None else []
         self._chiefs: dict[int, bytes] = before.chiefs if before is not None else {}
         self._wants_stop = before is not None and before.wants_stop
@@ -151,7 +151,7 @@ class Survival(keras.callbacks.Callback):
         state.history = {name: list(values[:cut]) for name, values in state.history.items()}
         state.history_epochs = list(state.history_epochs[:cut])
         state.told = list(state.told)
-        places = places_here(self._job.callbacks, self._ctx.is_chief)
+        places = self._job.callbacks.places(self._ctx.is_chief)
         return Standing(
             step=self._last.step,
             epoch=self.epoch,
@@ -193,8 +193,8 @@ class Survival(keras.callbacks.Callback):
 
     def _to_share(self) -> dict[int, bytes]:
         """Return the attributes of the chief's callbacks that are small enough to be sent in each epoch."""
-        places = places_here(self._job.callbacks, True)
-        held = dict(zip(places, map(attributes, self._own), strict=True))
+        pickles = self._saving.callback_pickles
+        held = {place: attributes(callback, pickles) for place, callback in enumerate(self._own)}
         return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:

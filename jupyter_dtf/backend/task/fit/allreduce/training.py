@@ -163,6 +163,7 @@ class Fit:
             strategy,
             may_end=self._data.ends_by_agreement,
             steps_per_epoch=self._data.length,
+            steps_of=self._data.steps_of,
             scaling=linear_scaling(job, replicas or reducer.size, self._data.length),
             whole=lives,
         )
@@ -175,7 +176,7 @@ class Fit:
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
-        self._own = callbacks_here(job.callbacks, ctx.is_chief)
+        self._own = callbacks_here(job.callbacks, ctx.is_chief, model)
         self._history = history_of(self._own)
         self._step = make_step(model, sync, self._data.may_be_empty)
         self._kept = KeptStep(model, self._step, self._updated) if lives else None

@@ -17,10 +17,15 @@ from .skipping import FollowTheRun
 
 
 class ServedWeights(Weights):
-    """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first."""
+    """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first.
 
-    def __init__(self, variables: list[Any], reducer: Any, ctx: Any, push: Callable[[], None]) -> None:
-        super().__init__(variables, reducer, ctx)
+    ``slots``: the optimizer's variables, which only the servers use.
+    """
+
+    def __init__(
+        self, variables: list[Any], slots: list[Any], reducer: Any, ctx: Any, push: Callable[[], None]
+    ) -> None:
+        super().__init__(variables, reducer, ctx, slots)
         self._push = push
 
     def from_chief(self) -> None:
@@ -72,7 +77,7 @@ class OwnLast(Last):
     ) -> None:
         """Create the callback.
 
-        ``push``: sends weights that callbacks have changed to the servers; None without callbacks. ``begins``: where
+        ``push``: sends what callbacks have changed to the servers; None without callbacks. ``begins``: where
         this task starts.
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
@@ -137,7 +142,7 @@ class OwnLast(Last):
 
     def _tell(self) -> bool:
         """Send the servers what callbacks have changed, and return whether they have changed anything."""
-        if self._push is None or self._state.checksum == self._state.weights.checksum():
+        if self._push is None or self._state.checksum == self._state.weights.checksum_with_copies():
             return False
         self._push()
         return True

@@ -162,7 +162,7 @@ class Worker:
         """Run Keras's ``fit``, with the exchange in place of the optimizer."""
         model, job, ctx, data = self._model, self._job, self._ctx, self._data
         validation = self._validation()
-        self._own = own = callbacks_here(job.callbacks, ctx.is_chief)
+        self._own = own = callbacks_here(job.callbacks, ctx.is_chief, model)
         if model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: an exchange is no XLA operation")
@@ -268,6 +268,12 @@ class Worker:
         exchange.install(model.optimizer, self._ctx.is_chief)
         return exchange
 
+    @property
+    def _slots(self) -> list[Any]:
+        """The optimizer's variables but the learning rate, which the chief sends with each gradient."""
+        optimizer = self._model.optimizer
+        return [variable for variable in optimizer.variables if variable is not optimizer._learning_rate]
+
     def _push_state(self) -> None:
         """Send the chief's weights and slots to the servers."""
         self._client.set_state(self._plan.taken_apart())
@@ -307,7 +313,9 @@ class Worker:
 
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
-        self._weights = weights = ServedWeights(list(model.weights), self._reducer, self._ctx, self._push_state)
+        self._weights = weights = ServedWeights(
+            list(model.weights), self._slots, self._reducer, self._ctx, self._push_state
+        )
         average = EpochEnd(model, weights, job)
 
         def at_epoch_end() -> None:
@@ -383,7 +391,7 @@ class Worker:
     def _apart(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
         watches = bool(self._own) and self._ctx.is_chief
-        weights = Weights(list(model.weights), Alone(), self._ctx)
+        weights = Weights(list(model.weights), Alone(), self._ctx, self._slots)
         metrics = OwnMetrics(model, Alone(), self._at_epoch_end)
         state = State(weights, metrics, self._sync, Alone())
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))

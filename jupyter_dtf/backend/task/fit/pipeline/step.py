@@ -228,7 +228,9 @@ class Steps:
         """Return the flat names of placeholders, and the placeholders in the structure of a batch."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             batch = keras.tree.map_structure(
-                lambda leaf: None if leaf is None else tf.compat.v1.placeholder(leaf.dtype, [None, *leaf.shape[1:]]),
+                lambda leaf: (
+                    tf.compat.v1.placeholder(leaf.dtype, [None, *leaf.shape[1:]]) if hasattr(leaf, "shape") else None
+                ),
                 spec,
             )
         return [leaf.name for leaf in keras.tree.flatten(batch) if leaf is not None], batch

@@ -98,7 +98,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         steps_per_epoch=data.length,
     )
     with closing(engine):
-        callbacks = callbacks_here(job.callbacks, is_chief=True)
+        callbacks = callbacks_here(job.callbacks, True, model)
         told: Any = _Told(engine)  # in place of a GradientSync
         state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
         first = Down(state, engine, callbacks)
@@ -203,5 +203,5 @@ def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
 
 def _refuse_not_dense(spec: Any) -> None:
     for leaf in tf.nest.flatten(spec):
-        if leaf is not None and not isinstance(leaf, tf.TensorSpec):
+        if leaf is not None and not isinstance(leaf, (tf.TensorSpec, tf.NoneTensorSpec)):
             raise InvalidInput(f"`data` must be dense tensors for a pipeline, got {leaf}", field="data")

@@ -127,7 +127,7 @@ def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any], strides: i
     """
 
     def by_share(leaf: Any) -> Any:
-        return tf.concat([leaf[rank::strides] for rank in range(strides)], 0)
+        return None if leaf is None else tf.concat([leaf[rank::strides] for rank in range(strides)], 0)
 
     def first(count: int) -> list[Any]:
         found = list(_whole(view, spec, feeds).with_options(in_order()).take(count))

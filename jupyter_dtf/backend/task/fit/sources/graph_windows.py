@@ -135,7 +135,7 @@ def windowed(
     @tf.autograph.experimental.do_not_convert
     def unflagged(flags: tf.Tensor, batch: Any) -> Any:
         count = tf.where(flags[0], tf.shape(flags)[0], 0)
-        return tf.nest.map_structure(lambda leaf: leaf[:count], batch)
+        return tf.nest.map_structure(lambda leaf: None if leaf is None else leaf[:count], batch)
 
     return dataset.map(unflagged), False
 

@@ -133,7 +133,7 @@ class _Reader:
         looked_at = _LOOKED_AT if length < 0 else min(length, _LOOKED_AT)
         with drawing_from(reading.own_seed):  # so that what the first calls set up is equal in every copy
             first = [self._batch(number) for number in range(looked_at)]
-        self.spec = get_tensor_spec(first)
+        self.spec = tf.nest.map_structure(_with_none, get_tensor_spec(first))
         self._vary(reading.share.rank)
 
     def _vary(self, *by: int) -> None:
@@ -339,6 +339,11 @@ def _of_data(what: str = "") -> Iterator[None]:
         raise failures.of_data(RuntimeError(text)) from error
 
 
+def _with_none(spec: Any) -> Any:
+    """Return the spec of a leaf, which for None is an optional tensor in Keras."""
+    return tf.NoneTensorSpec() if isinstance(spec, tf.OptionalSpec) else spec
+
+
 def _standard(batch: Any, what: str, number: int) -> Any:
     """Return a batch as Keras packs it. Raises InvalidInput if it is not one."""
     if isinstance(batch, dict):
@@ -352,4 +357,4 @@ def _standard(batch: Any, what: str, number: int) -> Any:
             "`__getitem__` must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs, got for batch "
             f"{number} of {what} {batch!r:.200}"
         )
-    return batch
+    return batch[:2] if len(batch) == 3 and batch[2] is None else batch

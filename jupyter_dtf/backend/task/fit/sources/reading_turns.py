@@ -177,8 +177,8 @@ def part(batch: Any, share: Share) -> Any:
     if share.size == 1:
         return batch
     low, high = share.bounds(examples_of(batch))
-    return tf.nest.map_structure(lambda leaf: leaf[low:high], batch)
+    return tf.nest.map_structure(lambda leaf: None if leaf is None else leaf[low:high], batch)
 
 
 def examples_of(batch: Any) -> int:
-    return len(tf.nest.flatten(batch)[0])
+    return next(len(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None)

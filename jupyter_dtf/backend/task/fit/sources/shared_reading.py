@@ -198,9 +198,9 @@ def machines_of(ctx: Any, share: Share) -> int:
 
 
 def checked(batch: Any, what: str, number: int) -> Any:
-    """Return a batch with NumPy arrays as leaves. Raises InvalidInput, naming the batch, if it is not one."""
-    batch = tf.nest.map_structure(lambda leaf: _array(leaf, what, number), batch)
-    lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch)]
+    """Return a batch with NumPy arrays, or None, as leaves. Raises InvalidInput, naming the batch, if it is not one."""
+    batch = tf.nest.map_structure(lambda leaf: None if leaf is None else _array(leaf, what, number), batch)
+    lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None]
     if len(set(lengths)) != 1:
         raise InvalidInput(
             f"A batch must have arrays with the same number of examples, got batch {number} of {what} with {lengths}"
@@ -226,15 +226,18 @@ def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
     try:
         tf.nest.assert_same_structure(spec, batch)
         fits = all(
-            expected.shape.is_compatible_with(leaf.shape)
+            leaf is None if isinstance(expected, tf.NoneTensorSpec) else expected.shape.is_compatible_with(leaf.shape)
             for expected, leaf in zip(tf.nest.flatten(spec), tf.nest.flatten(batch), strict=True)
         )
-    except (TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         fits = False
     if not fits:
-        shapes = tf.nest.map_structure(lambda leaf: leaf.shape, batch)
-        wanted = tf.nest.map_structure(lambda leaf: tuple(leaf.shape), spec)
+        shapes, wanted = (tf.nest.map_structure(_shape, found) for found in (batch, spec))
         raise InvalidInput(
             f"A batch of {what} must have the structure and the shapes of its first two, {wanted}, got batch {number} "
             f"of {shapes}"
         )
+
+
+def _shape(leaf: Any) -> tuple[int | None, ...] | None:
+    return tuple(leaf.shape) if hasattr(leaf, "shape") else None

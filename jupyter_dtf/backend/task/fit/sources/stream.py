@@ -46,7 +46,7 @@ class Leaf:
 
 @dataclass
 class StreamSource(BatchSource):
-    """A stream. ``structure``: a batch's, with an index into ``leaves`` for each leaf."""
+    """A stream. ``structure``: a batch's, with an index into ``leaves`` for each leaf, or None."""
 
     name: str
     secret: str
@@ -74,7 +74,9 @@ class StreamSource(BatchSource):
         """Return a dataset of the requested batches, of unknown length."""
         import tensorflow as tf
 
-        dataset = tf.data.Dataset.from_generator(batches, output_signature=_packed(self.structure, self._specs()))
+        dataset = tf.data.Dataset.from_generator(
+            batches, output_signature=_packed(self.structure, self._specs(), tf.NoneTensorSpec())
+        )
         if reading.field == "x":
             dataset = dataset.prefetch(_PREFETCHED)  # otherwise only a part may be wanted, and no more may be read
         return Opened(dataset, None, first_batches=batches.first)
@@ -180,7 +182,7 @@ class Batches:
         try:
             with self._connect(Hello(secret=self._source.secret, rank=0, size=1, peek=count)) as peer:
                 while (batch := self._next(peer, self._calls)) is not None:
-                    found.append(tf.nest.map_structure(tf.convert_to_tensor, batch))
+                    found.append(tf.nest.map_structure(_tensor, batch))
         finally:
             failures.taken()  # the caller reports it
         return found
@@ -235,13 +237,19 @@ class _RaisedThere(Exception):
         return f"\n{self.args[0]}"
 
 
-def _packed(structure: Any, values: list[Any]) -> Any:
-    """Return the structure with values in place of their indices."""
+def _packed(structure: Any, values: list[Any], nothing: Any = None) -> Any:
+    """Return the structure with values in place of their indices, and ``nothing`` in place of None."""
     if isinstance(structure, dict):
-        return {key: _packed(item, values) for key, item in structure.items()}
+        return {key: _packed(item, values, nothing) for key, item in structure.items()}
     if isinstance(structure, tuple):
-        return tuple(_packed(item, values) for item in structure)
-    return values[structure]
+        return tuple(_packed(item, values, nothing) for item in structure)
+    return nothing if structure is None else values[structure]
+
+
+def _tensor(leaf: Any) -> Any:
+    import tensorflow as tf
+
+    return None if leaf is None else tf.convert_to_tensor(leaf)
 
 
 def tuples(batch: Any) -> Any:

@@ -96,6 +96,18 @@ def _several_data() -> dict[str, Any]:
     return {"x": inputs, "y": targets, "batch_size": 12, "epochs": 2, "validation_split": 0.25}
 
 
+def _partly_weighted(examples: int = 50) -> dict[str, Any]:
+    """Weights for the examples of one of two outputs."""
+    x, y = digits(examples)
+    weights = np.linspace(0.1, 2.0, examples).astype("float32")
+    inputs, targets = {"a": x, "b": x[:, :2]}, {"kind": y, "size": x[:, :1] * 2}
+    sample_weight = {"kind": weights, "size": None}
+    some: Any = [{name: None if a is None else a[:7] for name, a in part.items()} for part in (inputs, targets)]
+    validation = (*some, {"kind": weights[:7], "size": None})
+    given = {"x": inputs, "y": targets, "sample_weight": sample_weight}
+    return {**given, "batch_size": 12, "epochs": 2, "validation_data": validation}
+
+
 def _subclassed() -> Any:
     import keras
 
@@ -297,6 +309,7 @@ CASES: dict[str, Case] = {
         _data(epochs=5, validation_split=0.3, validation_freq=2, initial_epoch=1, validation_steps=2),
     ),
     "steps per epoch": Case(lambda: dense("sgd"), _data(examples=48, epochs=4, steps_per_epoch=2)),
+    "steps per epoch, the last fewer": Case(lambda: dense("sgd"), _data(epochs=5, steps_per_epoch=2), sizes=(2, 3)),
     "one example in the last batch": Case(lambda: dense("sgd"), _data(examples=25), sizes=(2, 3)),
     "fewer examples than tasks": Case(lambda: dense("sgd"), _data(examples=2, epochs=3), sizes=(2, 3)),
     "sum over examples, weights regularized": Case(
@@ -315,6 +328,9 @@ CASES: dict[str, Case] = {
     ),
     "masked sequences, sum": Case(lambda: _sequences("sum"), _sequence_data(), tolerance=2e-5),
     "several inputs and outputs": Case(_several_inputs, _several_data(), tolerance=2e-5, sizes=(2, 3)),
+    "weights for one of two outputs": Case(
+        _several_inputs, _partly_weighted(), tolerance=2e-5, sizes=(2, 3), same_history=False
+    ),
     "subclassed, not built": Case(_subclassed, _data(validation_data=_VALIDATION), built_here_and_there=True),
     "own train_step": Case(_own_train_step, _data(), tolerance=2e-5, same_history=False),
     "two optimizers": Case(_two_optimizers, _data(), tolerance=2e-5, sizes=(2, 3), by_function=True),

@@ -263,6 +263,13 @@ STRATEGY_CASES: dict[str, Case] = {
         updates=[1, 3, 5, 6, 8, 10, 12, 13],
     ),
     "an embedding's whole table": Case(lambda: words("sgd"), sentences(), strategy={"sparse": "dense"}),
+    "two passes a step, an epoch of one": Case(
+        _sgd,
+        _data(examples=30, batch=6, epochs=4, steps_per_epoch=2),
+        strategy={"backward_passes_per_step": 2},
+        plain_fit={"batch_size": 12, "steps_per_epoch": 1},
+        updates=[1, 3, 4, 6],
+    ),
     "learning rate scaled at once": Case(
         lambda: _sgd(0.05),
         _data(),

@@ -177,6 +177,40 @@ def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strate
         assert ("info", f"Training goes on after step {step}") in [note[:2] for note in part.notes]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "size", "servers"),
+    [
+        (AllReduce(), 2, 0),
+        pytest.param(InGraph(), 1, 0, marks=pytest.mark.extended),
+        (ParameterServer(sync=True), 3, 1),
+        (Pipeline(PLACED, microbatches=2), 2, 0),
+    ],
+    ids=["allreduce", "in graph", "parameter server", "pipeline"],
+)
+def test_a_training_is_resumed_in_an_epoch_that_ends_early_with_its_pass(
+    strategy: Strategy, size: int, servers: int
+) -> None:
+    """Of the five batches of a pass, epochs take three and two."""
+
+    def program(ctx: FakeContext) -> Any:
+        if isinstance(strategy, InGraph):
+            devices(2)
+        more: dict[str, Any] = {"steps_per_epoch": 3, "strategy": strategy}
+        policy = Checkpoint(every_steps=1, keep=20)
+        whole = train(ctx, "whole", lambda: model(3), 5, checkpoint=policy, **more)
+        more["checkpoint"] = False
+        kept = ctx.run_dir / "whole" / "checkpoints"
+        return whole, {
+            step: train(ctx, str(step), lambda: model(99), 77, resume=str(kept / str(step)), **more)
+            for step in (3, 4, 5, 9)
+        }
+
+    whole, parts = run_gang(size, program, servers=servers)[0]
+    assert [step for _, step, _ in whole.epochs] == [3, 5, 8, 10]
+    for step, part in parts.items():
+        assert_same(part, whole, step)
+
+
 @pytest.mark.extended
 def test_others_go_on_from_it_in_their_own_way() -> None:
     """Other numbers of workers, several steps per execution, accumulated gradients, by seconds, after a stop."""
@@ -208,7 +242,7 @@ def test_others_go_on_from_it_in_their_own_way() -> None:
         found["from few"] = train(ctx, "from few", lambda: model(8), 6, **few, **within)
         each = Checkpoint(keep=20, every_epochs=1)
         found["each"] = train(ctx, "each", lambda: model(3), 5, checkpoint=each, **few)
-        within["resume"] = str(ctx.run_dir / "each" / "checkpoints" / "6")
+        within["resume"] = str(ctx.run_dir / "each" / "checkpoints" / "5")
         found["from each"] = train(ctx, "from each", lambda: model(8), 6, **few, **within)
         return found
 
@@ -224,9 +258,9 @@ def test_others_go_on_from_it_in_their_own_way() -> None:
     assert found["stopped"].saved[-1] == 8  # all tasks hear of a stop in the next exchange
     assert_same(found["from stopped"], found["uninterrupted"], 8)
     assert found["uninterrupted"].saved == []
-    assert found["few"].saved == [4, 8, 12]
+    assert found["few"].saved == [4, 8, 10]
     assert_same(found["from few"], found["few"], 8)
-    assert_same(found["from each"], found["each"], 6)
+    assert_same(found["from each"], found["each"], 5)
 
 
 def test_a_later_attempt_goes_on_from_the_newest_by_itself() -> None:

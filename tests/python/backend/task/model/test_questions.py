@@ -45,7 +45,7 @@ def compiled(*layers: Any, loss: Any = "mse", **more: Any) -> Any:
 
 def result_of(model: Any, question: questions.Question | None) -> FitResult:
     """What a task would give back of a trained model."""
-    result = FitResult(model.get_weights(), [v.numpy() for v in model.optimizer.variables], None, {}, [], [])
+    result = FitResult(model.get_weights(), [v.numpy() for v in model.optimizer.variables], None, {}, [], b"")
     result.more, result.question = take_more(model), question
     return pickle.loads(cloudpickle.dumps(result))  # type: ignore[no-any-return]
 

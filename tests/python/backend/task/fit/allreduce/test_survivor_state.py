@@ -8,10 +8,10 @@ from typing import Any
 from jupyter_dtf.backend.task.collectives.primitive import Alone
 from jupyter_dtf.backend.task.fit.allreduce.survivor_state import Standing, agree
 from jupyter_dtf.backend.task.fit.checkpoint_state import FitState, Part
-from jupyter_dtf.backend.task.fit.job import PackedCallback
+from jupyter_dtf.backend.task.fit.job import PackedCallbacks
 
 EVERYWHERE, CHIEFS = 0, 1
-PACKED = [PackedCallback(b"", everywhere=True), PackedCallback(b"", everywhere=False)]
+PACKED = PackedCallbacks([True, False])
 
 
 class Meeting(Alone):

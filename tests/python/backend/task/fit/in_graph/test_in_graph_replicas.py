@@ -32,6 +32,8 @@ CHOSEN = [
     "sample weights",
     *UNEVEN,
     "several inputs and outputs",
+    "weights for one of two outputs",
+    "steps per epoch, the last fewer",
     "own train_step",
     "two optimizers",
     "steps per execution",

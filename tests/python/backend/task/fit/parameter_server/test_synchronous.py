@@ -24,6 +24,8 @@ ON_ONE = {
         "masked sequences, embedding",
         "masked sequences, sum",
         "several inputs and outputs",
+        "weights for one of two outputs",
+        "steps per epoch, the last fewer",
         "subclassed, not built",
         "own train_step",
         "steps per execution",

@@ -24,6 +24,8 @@ CHOSEN = [
     "sum over examples, weights regularized",
     "masked sequences, embedding",
     "several inputs and outputs",
+    "weights for one of two outputs",
+    "steps per epoch, the last fewer",
     "subclassed, not built",
     "moving average of the weights",
     "early stopping",
