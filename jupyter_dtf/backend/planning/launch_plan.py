@@ -224,7 +224,7 @@ def plan_fewer(
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
     groups = [workers[first : first + group] for first in range(0, len(workers), group)]
-    may_go = sorted(reversed(groups), key=lambda tasks: sum(task.host.address in there for task in tasks))
+    may_go = sorted(groups, key=lambda tasks: (sum(task.host.address in there for task in tasks), -tasks[0].rank))
     fewest = -(-least // group)
     for count in range(len(groups) - fewest + 1):
         left_out = {task.task for tasks in may_go[:count] for task in tasks}

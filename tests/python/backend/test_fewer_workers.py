@@ -214,7 +214,8 @@ def test_a_gang_begins_again_with_fewer_workers_from_its_checkpoint(
     cluster: dtf.Cluster, tmp_path: Path, strategy: Any, jobs: dict[str, int], lost: str
 ) -> None:
     wait_for(cluster, lambda info: len(info.hosts) == 3)
-    shrinks_and_grows(cluster, tmp_path, strategy, jobs, lost, ["worker:0" if lost == "worker:0" else "worker:1"])
+    missing = ["worker:0" if lost == "worker:0" else "worker:1"]
+    shrinks_and_grows(cluster, tmp_path, strategy, jobs, lost=lost, missing=missing)
 
 
 def test_a_pipeline_goes_on_with_the_copies_for_which_there_is_room(tmp_path: Path) -> None:
@@ -223,11 +224,12 @@ def test_a_pipeline_goes_on_with_the_copies_for_which_there_is_room(tmp_path: Pa
     with dtf.Cluster(4, name="copies", hosts=4, threads_per_host=1) as cluster:
         wait_for(cluster, lambda info: len(info.hosts) == 4)
         # Three tasks have room, of which two are a copy.
-        shrinks_and_grows(cluster, tmp_path, strategy, {"worker": 4}, "worker:0", ["worker:0", "worker:1"])
+        missing = ["worker:0", "worker:1"]
+        shrinks_and_grows(cluster, tmp_path, strategy, {"worker": 4}, lost="worker:0", missing=missing)
 
 
 def shrinks_and_grows(
-    cluster: dtf.Cluster, directory: Path, strategy: Any, jobs: dict[str, int], lost: str, missing: list[str]
+    cluster: dtf.Cluster, directory: Path, strategy: Any, jobs: dict[str, int], *, lost: str, missing: list[str]
 ) -> None:
     """Train, lose the host of a task, so that some tasks are missing, and get it back."""
     waits = Waits(directory)

@@ -115,7 +115,7 @@ def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
 
 
 def refuse_fewer_stages(strategy: Pipeline, min_workers: int | None) -> None:
-    """Raise InvalidInput if ``min_workers`` is set for a single pipeline, whose tasks all hold layers that are needed."""
+    """Raise InvalidInput if ``min_workers`` is set for a single pipeline, whose tasks all hold layers."""
     if min_workers is not None and strategy.replicas == 1:
         raise InvalidInput(
             "`min_workers` must be None with a dtf.Pipeline that has one copy, for each task has layers that are "
