@@ -1,4 +1,7 @@
-"""Detection of stalled runs: every task is idle, and one of those that do not wait for others is to blame."""
+"""Detection of stalled runs: every task is idle, and one of those that do not wait for others is to blame.
+
+A run is also stalled if all of its tasks wait for others in collectives although one of them has ended.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from .active_run import Run
 
 LONGEST = 3.0
 """A task must have been idle for this many times its longest step so far."""
+ABANDONED_S = 10.0
+"""How long all tasks that have not ended must have been waiting and idle, if one has ended."""
 STEPS = 2
 """How many steps a task must have completed: before its second step, it may be compiling for any length of time."""
 
@@ -32,17 +37,18 @@ class Stalls:
     def blamed(self, run: Run) -> tuple[str, str, str] | None:
         """If a run is stalled, return the task to blame: its host's address, its name, and why, as a predicate."""
         limit_s = run.request.stalled_after_s
-        if run.info.state is not RunState.RUNNING or limit_s is None:
+        if run.info.state is not RunState.RUNNING:
             return None
-        found: list[tuple[Quiet, str, str]] = []
-        for address, planned in run.by_host.items():
-            for task in (each.task for each in planned):
-                if run.task_info(task).state is not TaskState.RUNNING:
-                    continue  # it is only serving, or has ended
-                quiet = self._quiet.get(address, {}).get(task_id(run.id, task, run.task_info(task).attempt))
-                if quiet is None or quiet.seconds < limit_s:
-                    return None
-                found.append((quiet, address, task))
+        found = self._idle(run)
+        ended = [task.task for task in run.info.tasks if task.state in (TaskState.SUCCEEDED, TaskState.FINISHED)]
+        if found and ended and all(quiet.waits and quiet.seconds >= ABANDONED_S for quiet, _, _ in found):
+            quiet, address, task = found[0]
+            return address, task, (
+                f"waits in a collective, for {duration(quiet.seconds)} now, and the program has ended on "
+                f"{' and '.join(ended)}: all tasks must make the same collective calls in the same order"
+            )
+        if limit_s is None or any(quiet.seconds < limit_s for quiet, _, _ in found):
+            return None
         able = [each for each in found if not each[0].waits and each[0].steps >= STEPS]
         able = [each for each in able if each[0].seconds > LONGEST * each[0].longest_s]
         if not able:
@@ -50,3 +56,16 @@ class Stalls:
         quiet, address, task = max(able, key=lambda each: each[0].seconds)
         others = ", and the others wait" if len(found) > 1 else ""
         return address, task, f"has made no step for {duration(quiet.seconds)} and uses no processor{others}"
+
+    def _idle(self, run: Run) -> list[tuple[Quiet, str, str]]:
+        """Return a run's tasks that have not ended, with their hosts' addresses; empty unless all of them are idle."""
+        found = []
+        for address, planned in run.by_host.items():
+            for task in (each.task for each in planned):
+                if run.task_info(task).state is not TaskState.RUNNING:
+                    continue  # it is only serving, or has ended
+                quiet = self._quiet.get(address, {}).get(task_id(run.id, task, run.task_info(task).attempt))
+                if quiet is None:
+                    return []
+                found.append((quiet, address, task))
+        return found

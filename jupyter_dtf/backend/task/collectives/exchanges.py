@@ -97,9 +97,10 @@ def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSe
     """Return the picklable object of the task ``root_rank``; those of other tasks are ignored."""
     comm = communicator(process_set)
     root = comm.root(root_rank)
-    return comm.reducer.all_gather(obj if comm.rank == root else None)[root]
+    name = call_name("broadcast_object", root_rank=root_rank)
+    return comm.reducer.all_gather(obj if comm.rank == root else None, name)[root]
 
 
 def allgather_object(obj: Any, process_set: ProcessSet | None = None) -> list[Any]:
     """Return all tasks' picklable objects, in order of rank."""
-    return communicator(process_set).reducer.all_gather(obj)
+    return communicator(process_set).reducer.all_gather(obj, "allgather_object")

@@ -130,10 +130,10 @@ class Reducer(ABC):
         """Return the sum over the tasks, a new array of the same dtype and shape."""
         return self.reduce(array, "sum")
 
-    def gather(self, array: Array) -> list[Array]:
+    def gather(self, array: Array, name: str = "outside of a step") -> list[Array]:
         """Return every task's array, by rank. The first dimension may differ."""
         with eager_mode():
-            rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0]))
+            rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0], name))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
@@ -148,9 +148,10 @@ class Reducer(ABC):
             for end, a in zip(ends, arrays, strict=True)
         ]
 
-    def all_gather(self, value: Any) -> list[Any]:
-        """Return every task's picklable value, by rank."""
-        return [pickle.loads(data.tobytes()) for data in self.gather(np.frombuffer(pickle.dumps(value), np.uint8))]
+    def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:
+        """Return every task's picklable value, by rank. ``name``: the call, which must be the same in all tasks."""
+        sent = np.frombuffer(pickle.dumps(value), np.uint8)
+        return [pickle.loads(data.tobytes()) for data in self.gather(sent, name)]
 
     @abstractmethod
     def close(self, failed: bool = False) -> None:
@@ -208,8 +209,8 @@ def check_splits(everyones: Sequence[tuple[int, Array]], tasks: Sequence[str]) -
             raise InvalidInput(f"{_SPLITS_RULE}, got {splits.tolist()} for {rows} rows on {task}", field="splits")
 
 
-def _outside(array: Array) -> str:
-    return f"outside of a step {array.dtype.name} {array.shape}"
+def _outside(array: Array, name: str = "outside of a step") -> str:
+    return f"{name} {array.dtype.name} {array.shape}"
 
 
 def _as_bytes(array: Array) -> Array:

@@ -11,4 +11,10 @@ def run(job: FitJob, ctx: Any) -> Any:
     """Train ``job`` as one of ``ctx.size`` tasks. Return a FitResult on the chief, None on the other tasks."""
     from .strategies import implementation_of
 
-    return implementation_of(job.strategy).train(job, ctx)
+    try:
+        return implementation_of(job.strategy).train(job, ctx)
+    except SystemExit as error:  # would count as the end of the training, for which the other tasks wait in vain
+        raise RuntimeError(
+            f"A training must not be ended by sys.exit, got sys.exit({error.code!r}): set model.stop_training = True, "
+            "or raise an error"
+        ) from error

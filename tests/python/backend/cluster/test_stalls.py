@@ -56,6 +56,23 @@ def test_who_does_not_wait_is_to_blame(zero: list[Quiet], one: list[Quiet], blam
         assert found[2].endswith("s and uses no processor, and the others wait")
 
 
+@pytest.mark.parametrize("state", [TaskState.SUCCEEDED, TaskState.FINISHED])
+@pytest.mark.parametrize("request_", [FIT, RunRequest()], ids=["fit", "program"])
+def test_a_task_that_waits_for_one_that_has_ended_waits_in_vain(request_: RunRequest, state: TaskState) -> None:
+    run, stalls = running(request_), Stalls()
+    stalls.tells(B, quiet("worker:1", 11, waits=True, steps=0))
+    assert stalls.blamed(run) is None
+    run._task_changed(TaskChanged(time=1.0, task="worker:0", state=state))
+    found = stalls.blamed(run)
+    assert found is not None
+    assert found[:2] == (B, "worker:1")
+    assert found[2].startswith(
+        "waits in a collective, for 11 s now, and the program has ended on worker:0: all tasks must"
+    )
+    stalls.tells(B, quiet("worker:1", 9, waits=True, steps=0))
+    assert stalls.blamed(run) is None
+
+
 def test_a_task_that_has_ended_or_only_serves_is_not_waited_for() -> None:
     run, stalls = running(FIT), Stalls()
     stalls.tells(B, quiet("worker:1", 11))

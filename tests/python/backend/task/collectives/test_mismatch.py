@@ -96,6 +96,23 @@ def test_in_memory_and_by_tcp(machines: str) -> None:
     run_gang(len(machines), check)
 
 
+@pytest.mark.parametrize("machines", ["aa", "ab"])
+def test_of_objects(machines: str) -> None:
+    def check(ctx: FakeContext) -> None:
+        ops = enter(ctx, list(machines))
+        rank = ctx.rank
+        said = said_by(lambda: ops.allgather_object(rank) if rank else ops.broadcast_object(rank))
+        assert RULE in said
+        assert "broadcast_object (root_rank=0) on worker:0" in said
+        assert "allgather_object on worker:1" in said
+        said = said_by(lambda: ops.broadcast_object(rank, rank))
+        assert "broadcast_object (root_rank=0) on worker:0" in said
+        assert "broadcast_object (root_rank=1) on worker:1" in said
+        assert ops.broadcast_object(rank, 1) == 1
+
+    run_gang(len(machines), check)
+
+
 @pytest.mark.parametrize("machines", ["ab", "aab", "aba"])
 @pytest.mark.parametrize("what", ["type", "shape", "op"])
 def test_by_the_ring(what: str, machines: str) -> None:
