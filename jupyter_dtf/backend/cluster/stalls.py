@@ -43,9 +43,13 @@ class Stalls:
         ended = [task.task for task in run.info.tasks if task.state in (TaskState.SUCCEEDED, TaskState.FINISHED)]
         if found and ended and all(quiet.waits and quiet.seconds >= ABANDONED_S for quiet, _, _ in found):
             quiet, address, task = found[0]
-            return address, task, (
-                f"waits in a collective, for {duration(quiet.seconds)} now, and the program has ended on "
-                f"{' and '.join(ended)}: all tasks must make the same collective calls in the same order"
+            return (
+                address,
+                task,
+                (
+                    f"has waited in a collective for {duration(quiet.seconds)}, and the program has ended on "
+                    f"{' and '.join(ended)}: all tasks must make the same collective calls in the same order"
+                ),
             )
         if limit_s is None or any(quiet.seconds < limit_s for quiet, _, _ in found):
             return None

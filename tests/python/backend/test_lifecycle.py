@@ -231,6 +231,16 @@ def test_a_death_is_told_in_words(cluster: dtf.Cluster, how: Any, message: str) 
     assert "last words" in run.logs("worker", 0)
 
 
+def test_a_collective_that_a_task_has_left_out_ends_with_that_task(cluster: dtf.Cluster) -> None:
+    def leave(_args: object, ctx: Any) -> Any:
+        return None if ctx.rank == 0 else float(dtf.allreduce(1.0))
+
+    with pytest.raises(
+        RunFailed, match="worker:1 has waited in a collective for .* program has ended on worker:0: all"
+    ):
+        cluster.run(leave)
+
+
 def test_what_cannot_be_unpickled_fails_with_the_reason(cluster: dtf.Cluster) -> None:
     def explode() -> None:
         raise RuntimeError("not here")

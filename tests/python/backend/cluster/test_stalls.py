@@ -67,7 +67,7 @@ def test_a_task_that_waits_for_one_that_has_ended_waits_in_vain(request_: RunReq
     assert found is not None
     assert found[:2] == (B, "worker:1")
     assert found[2].startswith(
-        "waits in a collective, for 11 s now, and the program has ended on worker:0: all tasks must"
+        "has waited in a collective for 11 s, and the program has ended on worker:0: all tasks must"
     )
     stalls.tells(B, quiet("worker:1", 9, waits=True, steps=0))
     assert stalls.blamed(run) is None
