@@ -73,6 +73,8 @@ class Training:
     """The first epoch of the training, before all of its checkpoints."""
     batch: Any
     """As in ``FitResult``."""
+    steps_of: Callable[[int], int] | None = None
+    """As in ``TaskData``."""
     fetch: Callable[[], None] = lambda: None
     """Fetches the weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
@@ -173,6 +175,7 @@ class Saving(keras.callbacks.Callback):
         self._history = training.history
         self._last = last
         self._length = training.length
+        self._steps_of = training.steps_of
         self._passes = training.passes
         self._first_epoch = training.first_epoch
         self._batch = training.batch
@@ -224,7 +227,7 @@ class Saving(keras.callbacks.Callback):
         if self._is_asked_for(policy.every_seconds):
             self._is_due = True
         within = self._last.step_in_epoch
-        if self._length is not None and within >= self._length:
+        if self._is_whole(within):
             return  # the end of the epoch comes first
         if self._length is None and within % self.model.steps_per_execution:
             return  # also after an execution that was cut short, because the data has ended
@@ -234,13 +237,18 @@ class Saving(keras.callbacks.Callback):
         if self._is_due and within % self._passes == 0:
             self._save(self._epoch, within, is_last=self._stopped_within)
 
+    def _is_whole(self, within: int) -> bool:
+        """Return whether these are known to be all steps of the epoch."""
+        length = self._length if self._steps_of is None else self._steps_of(self._epoch)
+        return length is not None and within >= length
+
     def data_ended(self) -> None:
         """Handle the end of a stream, before metrics and callbacks see the end of the epoch. A collective.
 
         If the stream ended because of a stop, this is the middle of the epoch.
         """
         within = self._last.step_in_epoch
-        if self._policy is None or self._stopped_within or (self._length is not None and within >= self._length):
+        if self._policy is None or self._stopped_within or self._is_whole(within):
             return
         if any(self._reducer.all_gather(bool(self._ctx.should_stop))):
             self._stopped_within = self.model.stop_training = True

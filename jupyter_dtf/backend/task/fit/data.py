@@ -102,8 +102,7 @@ def training_data(
             place, seen = skip.place(job.initial_epoch, adapter.num_batches, steps)
         divided = partial(shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
-        goes_past_ends = isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
-        if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or goes_past_ends):
+        if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or _follows_the_run(job)):
             # One iterator for all epochs: starting one takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
@@ -145,7 +144,7 @@ def training_data(
 def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
     """Return ``TaskData.steps_of`` for passes of ``batches`` batches, of which epochs take ``steps_per_epoch``."""
     steps = job.steps_per_epoch
-    if not batches or steps is None or not batches % steps:
+    if not batches or steps is None or not batches % steps or _follows_the_run(job):
         return None
     first = job.initial_epoch if job.began is None else job.began
     epochs = -(-batches // steps)
@@ -336,6 +335,11 @@ def _is_validated(epoch: int, frequency: Any) -> bool:
 
 def _goes_in_step(job: FitJob) -> bool:
     return not isinstance(job.strategy, ParameterServer) or job.strategy.goes_in_step
+
+
+def _follows_the_run(job: FitJob) -> bool:
+    """Return whether epochs have the same number of steps whatever the data, because late tasks skip some."""
+    return isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
 
 
 def _call(data: DataFunction, ctx: Any, name: str) -> tf.data.Dataset:

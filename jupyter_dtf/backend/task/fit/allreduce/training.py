@@ -224,7 +224,17 @@ class Fit:
         passes = self._strategy.backward_passes_per_step
         first_epoch = begin.state.first_epoch if begin is not None else job.initial_epoch
         training = Training(
-            job, ctx, reducer, self.optimizers, self._own, self._history, data.length, passes, first_epoch, self._spec
+            job,
+            ctx,
+            reducer,
+            self.optimizers,
+            self._own,
+            self._history,
+            data.length,
+            passes,
+            first_epoch,
+            self._spec,
+            steps_of=data.steps_of,
         )
         saving = Saving(training, begin, sync, last)
         has_lived = self._run is not None

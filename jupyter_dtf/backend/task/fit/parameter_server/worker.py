@@ -350,6 +350,7 @@ class Worker:
             passes=1,
             first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
             batch=self._spec,
+            steps_of=self._data.steps_of,
             fetch=self._fetch_state,
             load=self._push_state if self._goes_in_step else lambda: None,
             places=self._places_of_all,

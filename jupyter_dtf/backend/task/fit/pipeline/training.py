@@ -116,6 +116,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             passes=1,
             first_epoch=begin.state.first_epoch if begin is not None else job.initial_epoch,
             batch=spec,
+            steps_of=data.steps_of,
             fetch=engine.fetch_all,
             load=engine.load,
             owners=None if job.checkpoint is None else engine.parts(variables_of(model, optimizers_of(model))),
