@@ -67,7 +67,10 @@ class Parts:
 
 
 def own_parts(model: Any) -> list[str]:
-    """Return the names of the model's parts that are not Keras's and affect its weights."""
+    """Return the names of the model's parts that are not Keras's layers or losses and affect its weights.
+
+    Operations between layers count: ``keras.ops.mean(x, axis=0)`` is Keras's, but what it is a mean of is the user's.
+    """
     found: dict[str, None] = {}
     base = keras.Model
     kinds = [type(model)] if any(
@@ -75,6 +78,9 @@ def own_parts(model: Any) -> list[str]:
     ) else []  # fmt: skip
     for layer in model._flatten_layers():
         kinds.append(type(layer))
+        for operation in getattr(layer, "operations", ()):  # of a functional model
+            if not isinstance(operation, keras.Layer):
+                found[operation.name] = None
         for name, value in vars(layer).items():
             if callable(value) and not hasattr(type(layer), name):  # Keras wraps some methods of the instance
                 kinds.append(value if hasattr(value, "__qualname__") else type(value))

@@ -32,6 +32,12 @@ def refuse_unsupported(model: Any) -> None:
                 f"task's own share of the batch, got {layer.name} with synchronized=True",
                 field="model",
             )
+        if type(layer).__module__.startswith("keras.") and 0 in _axes(layer):
+            raise InvalidInput(
+                "`model`: a layer must compute each example by itself, because a task has only its own share of the "
+                f"batch, got {layer.name}, {type(layer).__name__} with axis=0",
+                field="model",
+            )
 
 
 def refuse_stateful(model: Any, shares: int) -> None:
@@ -137,6 +143,18 @@ def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
 _OF_WHOLE_BATCH = ("dice", "tversky", "circle")
 
 
+def _axes(layer: Any) -> set[int]:
+    """Return the axes that one of Keras's layers works along, counted from the first, where its input is known."""
+    axis = getattr(layer, "axis", ())
+    try:
+        inputs = layer.input
+        rank = len((inputs[0] if isinstance(inputs, (list, tuple)) else inputs).shape)
+    except (AttributeError, IndexError, TypeError, ValueError):  # an input, or called elsewhere or several times
+        rank = 0
+    axes = axis if isinstance(axis, (list, tuple)) else [axis]
+    return {each + rank if each < 0 and rank else each for each in axes if isinstance(each, int)}
+
+
 def _refuse_of_whole_batch(loss: Any) -> None:
     """Raise InvalidInput for a Keras loss over all examples of a batch together, rather than a mean over examples."""
     import keras
@@ -145,11 +163,11 @@ def _refuse_of_whole_batch(loss: Any) -> None:
         loss = keras.losses.get(loss)
     function = getattr(loss, "fn", loss)
     name = getattr(function, "__name__", "")
-    if name not in _OF_WHOLE_BATCH or function is not getattr(keras.losses, name, None):
+    if function is not getattr(keras.losses, name, None):
         return
     axis = getattr(loss, "_fn_kwargs", {}).get("axis")
     axes = axis if isinstance(axis, (list, tuple)) else [axis]
-    if name == "circle" or None in axes or 0 in axes:
+    if name == "circle" or 0 in axes or (name in _OF_WHOLE_BATCH and None in axes):
         rest = "" if name == "circle" else f" with axis={axis}. Give the axes of an example, such as axis=(1, 2, 3)"
         raise InvalidInput(
             "`model`: a loss must be a mean over examples: a task computes it on its own share of the batch, got "

@@ -153,40 +153,61 @@ class Metrics:
             return self._original(logs)
         if not self.validating:
             self._at_epoch_end()
+        own = pythonify_logs(self._model.get_metrics_result())
         self._sum()
         result = self._model.get_metrics_result()
         logs = pythonify_logs(logs)
-        same = not logs or set(logs) == set(pythonify_logs(result))
-        if all(self._reducer.all_gather(same)):
+        if all(self._reducer.all_gather(not logs or set(logs) == set(own))):
             return result
         # Logs of the user's train_step or test_step that are not metrics: those of the last step, as in Keras.
         step = self._model.test_step if self.validating else self._model.train_step
-        return _weighted_mean(self._reducer.all_gather((float(step.last_examples), logs)))
+        parts = self._reducer.all_gather((float(step.last_examples), logs, _of_metrics(logs, own)))
+        of_metrics = set.intersection(*(names for _, _, names in parts))
+        mean, known = _weighted_mean([(examples, told) for examples, told, _ in parts]), pythonify_logs(result)
+        return {name: known[name] if name in of_metrics else value for name, value in mean.items()}
 
     def _sum(self) -> None:
-        variables = {id(v): v for metric in self._model.metrics for v in metric.variables}.values()
-        values = [np.asarray(v.numpy()) for v in variables]
+        """Set the metrics' states to those over all tasks."""
+        metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
+        variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
         if not self.validating:
-            self.before_sum = values
-        flat = np.concatenate([np.zeros(0), *(a.ravel().astype(np.float64) for a in values)])
-        if self._reducer.rank:
-            flat *= np.concatenate(
-                [
-                    np.ones(0),
-                    *(
-                        np.full(a.size, v.aggregation in ("sum", "mean"), float)
-                        for v, a in zip(variables, values, strict=True)
-                    ),
-                ]
-            )
-        flat = self._reducer.sum(flat)
-        start = 0
-        for variable, value in zip(variables, values, strict=True):
-            total = flat[start : start + value.size].reshape(value.shape)
-            start += value.size
+            self.before_sum = [np.asarray(v.numpy()) for v in variables]
+        # Keras does not know of TensorFlow's variables.
+        held = {id(v): v for metric in metrics for v in vars(metric).values() if isinstance(v, tf.Variable)}
+        variables += [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]
+        values = [np.asarray(v.numpy()) for v in variables]
+        starts = self._starts(variables, values)
+        changes = [(a - b).ravel().astype(np.float64) for a, b in zip(values, starts, strict=True)]
+        flat = self._reducer.sum(np.concatenate([np.zeros(0), *changes]))
+        at = 0
+        for variable, value, start in zip(variables, values, starts, strict=True):
+            total = flat[at : at + value.size].reshape(value.shape)
+            at += value.size
             if variable.aggregation == "mean":
                 total = total / self._reducer.size
-            variable.assign(total.astype(value.dtype))
+            variable.assign((start + total).astype(value.dtype))
+
+    def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
+        """Return what each task's state is added to: nothing, or the value after a reset if it is no sum by itself.
+
+        Keras's ``add_weight`` makes sums. Variables that a metric makes otherwise may also hold a setting.
+        """
+        if all(variable.aggregation in ("sum", "mean") for variable in variables):
+            return [np.zeros_like(value) for value in values]
+        for metric in self._model.metrics:
+            metric.reset_state()
+        reset = [np.asarray(variable.numpy()) for variable in variables]
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+        return [
+            np.zeros_like(value) if variable.aggregation in ("sum", "mean") else start
+            for variable, value, start in zip(variables, values, reset, strict=True)
+        ]
+
+
+def _of_metrics(logs: dict[str, Any], results: dict[str, Any]) -> set[str]:
+    """Return the names of the logs that are the results of this task's metrics."""
+    return {name for name, value in logs.items() if name in results and np.allclose(value, results[name], equal_nan=True)}
 
 
 def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float]:
