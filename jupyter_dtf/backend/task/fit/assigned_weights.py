@@ -110,12 +110,17 @@ class Outside:
 def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None:
     """Raise InvalidInput if a trainable weight is assigned a value that depends on the examples."""
     if variable.trainable and provenance.of(value).values:
-        raise InvalidInput(
-            "`model`: what a step assigns to a trainable weight must not depend on the batch, of which every task has "
-            f"its own share, got an assignment of such a value to {variable.path}. Make it a weight with "
-            "trainable=False: these are averaged over the tasks",
-            field="model",
-        )
+        raise by_example(variable)
+
+
+def by_example(variable: Any) -> InvalidInput:
+    """Return the error of a trainable weight that is assigned a value that depends on the examples."""
+    return InvalidInput(
+        "`model`: what a step assigns to a trainable weight must not depend on the batch, of which every task has its "
+        f"own share, got an assignment of such a value to {variable.path}. Make it a weight with trainable=False: "
+        "these are averaged over the tasks",
+        field="model",
+    )
 
 
 def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor:

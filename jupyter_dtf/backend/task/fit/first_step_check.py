@@ -2,7 +2,8 @@
 
 The project's tests compare all of Keras's own parts with one process. They cannot cover the user's own: a loss that
 compares the examples of a batch, a layer that averages over them, an optimizer that uses more than gradients. For such
-models, the chief repeats the first step as one process does it, and warns if the weights differ.
+models, the chief repeats the first step as one process does it, and warns if the weights differ. The weights that are
+not trained are compared as they will be when the tasks have averaged them.
 
 What tasks do differently on purpose is repeated in the same way: normalization layers take their statistics, and random
 layers their numbers, from each task's share of the batch.
@@ -167,12 +168,15 @@ class Guard:
                 return
             self._assign(before)
             alone, gradients = self._alone(batches)
+            states = self._differing_states(before, after, alone, batches)
         except Exception as error:
             self._ctx.note("info", "The first step was not compared with one process's", f"It failed alone: {error}")
             return
         finally:
             self._assign(after)
         self._judge(before, after, alone, gradients)
+        for variable in states:
+            self._warn_of_state(variable)
 
     def _assign(self, values: Sequence[Any]) -> None:
         for variable, value in zip(self._variables, values, strict=True):
@@ -217,46 +221,131 @@ class Guard:
                 apply = partial(_noting_apply, optimizer, gradients)
                 stack.enter_context(hooked(optimizer, apply=apply))
             for batch in batches:
-                with self._as_the_tasks_do(batch):
-                    type(self._model).train_step(self._model, batch)
+                self._step(batch, 0, self._parts.count)
         return [np.array(v.numpy()) for v in self._variables], gradients
 
+    def _step(self, batch: Any, first: int, last: int) -> int:
+        """Take a step on the shares ``first`` to ``last``, without ``last``, of a batch. Return how many examples."""
+        bounds = list(enumerate(self._parts.bounds(int(batch_size(batch)))))[first:last]
+        start, end = (bounds[0][1][0], bounds[-1][1][1]) if bounds else (0, 0)
+        if end > start:
+            shares = [(number, low - start, high - start) for number, (low, high) in bounds]
+            data = batch
+            if (first, last) != (0, self._parts.count):
+                data = tf.nest.map_structure(lambda leaf: None if leaf is None else leaf[start:end], batch)
+            with self._as_the_tasks_do(shares):
+                type(self._model).train_step(self._model, data)
+        return end - start
+
     @contextmanager
-    def _as_the_tasks_do(self, batch: Any) -> Iterator[None]:
-        """Call layers that use only a task's share on purpose with one share at a time, inside this context."""
-        examples = int(batch_size(batch))
-        bounds = self._parts.bounds(examples)
+    def _as_the_tasks_do(self, shares: list[tuple[int, int, int]]) -> Iterator[None]:
+        """Call layers that use only a task's share on purpose with one share at a time, inside this context.
+
+        ``shares``: the number, start and end of each.
+        """
         with ExitStack() as stack:
             for layer in self._model._flatten_layers():
                 generators = list(layer._seed_generators)
                 if generators and not _is_kerass(layer):
                     raise ValueError(f"{type(layer).__name__} draws random numbers, which are each task's own")
                 if generators or isinstance(layer, keras.layers.BatchNormalization):
-                    call = _by_share(layer.call, generators, bounds, examples, self._parts.in_turn)
+                    call = _by_share(layer.call, generators, shares, self._parts.in_turn)
                     stack.enter_context(hooked(layer, call=call))
             yield
 
     def _judge(self, before: list[Any], after: list[Any], alone: list[Any], gradients: dict[int, Any]) -> None:
-        position = {id(v): number for number, v in enumerate(self._variables)}
+        position = self._positions()
         largest = max((float(gradient.max(initial=0.0)) for gradient in gradients.values()), default=0.0)
         worst: tuple[float, str] = (0.0, "")
         for variable in self._model.trainable_variables:
             number = position[id(variable)]
             told = _told(gradients.get(id(variable)), before[number].shape, largest)
             ours, theirs = ((x[number] - before[number]).astype(np.float64)[told] for x in (after, alone))
-            size = max(np.linalg.norm(ours), np.linalg.norm(theirs))
-            rounding = np.finfo(np.float32).eps * np.linalg.norm(before[number].astype(np.float64))
-            if size <= 100 * rounding:
-                continue
-            apart = float(np.linalg.norm(ours - theirs) / size)
-            if apart > max(worst[0], LIMITS.get(keras.backend.standardize_dtype(variable.dtype), self._limit())):
+            apart = _apart(before[number], ours, theirs)
+            if apart > max(worst[0], self._limit(variable)):
                 worst = (apart, variable.path)
         if worst[1]:
             self._warn(*worst)
 
-    def _limit(self) -> float:
+    def _positions(self) -> dict[int, int]:
+        """Return each variable's position by its id."""
+        return {id(v): number for number, v in enumerate(self._variables)}
+
+    def _limit(self, variable: Any) -> float:
+        dtype = keras.backend.standardize_dtype(variable.dtype)
         policies = {layer.compute_dtype for layer in self._model._flatten_layers()}
-        return max((LIMITS[name] for name in policies if name in LIMITS), default=LIMIT)
+        return LIMITS.get(dtype, max((LIMITS[name] for name in policies if name in LIMITS), default=LIMIT))
+
+    # -- weights that are not trained -----------------------------------------------------------------------------
+
+    def _differing_states(self, before: list[Any], after: list[Any], alone: list[Any], batches: list[Any]) -> list[Any]:
+        """Return the weights that are not trained and that the shares change differently than the whole batch does.
+
+        Left out are the moving statistics of Keras's own layers, which are those of shares on purpose.
+        """
+        statistics = {id(v) for layer in self._model._flatten_layers() for v in _statistics(layer)}
+        states = [v for v in self._model.non_trainable_weights if id(v) not in statistics]
+        position = self._positions()
+
+        def differing(found: list[Any]) -> list[Any]:
+            chosen = []
+            for variable in states:
+                start, ours, theirs = (
+                    each[position[id(variable)]].astype(np.float64) for each in (before, found, alone)
+                )
+                if _apart(start, ours - start, theirs - start) > self._limit(variable):
+                    chosen.append(variable)
+            return chosen
+
+        states = differing(after)
+        if states and not self._parts.in_turn:  # each task has its own until the end of the epoch
+            states = differing(self._averaged(before, after, states, batches))
+        return states
+
+    def _averaged(self, before: list[Any], after: list[Any], states: list[Any], batches: list[Any]) -> list[Any]:
+        """Return ``after`` with the mean that the tasks will take of ``states``, up to the sizes of shares.
+
+        Two groups of shares, each as one, suffice: what is a mean over examples is the mean of both.
+        """
+        position = self._positions()
+        starts = [before]
+        self._assign(before)
+        for batch in batches[:-1]:
+            self._alone([batch])
+            starts.append([np.array(v.numpy()) for v in self._variables])
+        count = self._parts.count
+        weights, values = [], []
+        for first, last in ((0, count // 2), (count // 2, count)):
+            own = [before[position[id(v)]] for v in states]
+            examples = 0
+            for batch, start in zip(batches, starts, strict=True):
+                self._assign(start)
+                for variable, value in zip(states, own, strict=True):
+                    variable.assign(value)
+                with ExitStack() as stack:
+                    for optimizer in self._optimizers:
+                        stack.enter_context(unhooked(optimizer))
+                    examples += self._step(batch, first, last)
+                own = [np.array(v.numpy()) for v in states]
+            weights.append(examples)
+            values.append(own)
+        averaged = list(after)
+        for variable, *parts in zip(states, *values, strict=True):
+            if keras.backend.is_float_dtype(variable.dtype):  # of others, the chief's remain
+                averaged[position[id(variable)]] = np.average(np.asarray(parts, np.float64), 0, weights)
+        return averaged
+
+    def _warn_of_state(self, variable: Any) -> None:
+        owners = [layer for layer in self._model._flatten_layers() if any(v is variable for v in _own(layer))]
+        whose = f", a weight of {owners[-1].name} ({type(owners[-1]).__name__})," if owners else ""
+        self._ctx.note(
+            "warning",
+            WARNING,
+            f"After the first step on {self._parts.count} shares of the batch, {variable.path}{whose} has changed "
+            "differently than by one process on the whole batch. It is not trained, but computed from each share by "
+            "itself, and then averaged; in a pipeline, it is changed by each share in turn. So it must be a mean over "
+            "examples, not a sum, a count or a maximum. check=False leaves this comparison out",
+        )
 
     def _warn(self, apart: float, path: str) -> None:
         own = ", ".join(own_parts(self._model))
@@ -318,6 +407,25 @@ def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainab
     return type(optimizer).apply(optimizer, grads, trainable_variables)
 
 
+def _apart(before: Any, ours: Any, theirs: Any) -> float:
+    """Return the relative difference of two changes of a variable; 0 if they are no larger than rounding errors."""
+    size = max(np.linalg.norm(ours), np.linalg.norm(theirs))
+    rounding = np.finfo(np.float32).eps * np.linalg.norm(before.astype(np.float64))
+    return 0.0 if size <= 100 * rounding else float(np.linalg.norm(ours - theirs) / size)
+
+
+def _own(layer: Any) -> list[Any]:
+    """Return a layer's weights without those of the layers in it."""
+    return [*layer._trainable_variables, *layer._non_trainable_variables]
+
+
+def _statistics(layer: Any) -> list[Any]:
+    """Return the moving statistics of a Keras normalization layer."""
+    if not isinstance(layer, keras.layers.BatchNormalization) or not layer.built:
+        return []
+    return [layer.moving_mean, layer.moving_variance]
+
+
 def _told(gradient: Any, shape: tuple[int, ...], largest: float) -> Any:
     """Return a mask of the significant gradients of a variable. ``largest``: the largest gradient of the model."""
     if gradient is None or not gradient.size:
@@ -336,14 +444,14 @@ def _is_dense(leaf: Any) -> bool:
 def _by_share(
     call: Callable[..., Any],
     generators: list[Any],
-    bounds: list[tuple[int, int]],
-    examples: int,
+    shares: list[tuple[int, int, int]],
     in_turn: bool,
 ) -> Callable[..., Any]:
     """Wrap a layer's ``call`` to run once for each share of the batch, with the random numbers of that share."""
 
     def call_by_share(*args: Any, **kwargs: Any) -> Any:
         states = [np.array(generator.state.numpy()) for generator in generators]
+        examples = shares[-1][2]
 
         def share(number: int, low: int, high: int) -> Any:
             for generator, state in zip(generators, states, strict=True):
@@ -352,7 +460,7 @@ def _by_share(
             cut = partial(_cut, examples, low, high)
             return call(*tf.nest.map_structure(cut, list(args)), **tf.nest.map_structure(cut, kwargs))
 
-        outputs = [share(number, low, high) for number, (low, high) in enumerate(bounds) if high > low]
+        outputs = [share(number, low, high) for number, low, high in shares if high > low]
         if not in_turn:
             for generator, state in zip(generators, states, strict=True):
                 generator.state.assign([state[0], generator.state.numpy()[1]])

@@ -386,6 +386,14 @@ def optimizers_of(model: Any) -> list[Any]:
     return [o for key, o in found.items() if key not in inner]
 
 
+def inner_optimizers_of(model: Any) -> list[Any]:
+    """Return the Keras optimizers among the attributes of a model's layers, such as those of compiled inner models."""
+    own = optimizers_of(model)
+    known = {id(each) for o in own for each in (o, getattr(o, "inner_optimizer", None))}
+    found = {id(leaf): leaf for layer in model._flatten_layers() for leaf in _leaves(list(vars(layer).values()))}
+    return [optimizer for key, optimizer in found.items() if key not in known]
+
+
 def _leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, keras.optimizers.Optimizer):
         yield value

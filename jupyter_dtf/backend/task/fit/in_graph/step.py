@@ -9,6 +9,7 @@ adds its own. Losses that are not means over examples are corrected as over seve
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,8 +17,8 @@ from typing import Any
 import tensorflow as tf
 
 from .....errors import InvalidInput
-from ..assigned_weights import refuse_by_example
-from ..gradient_sync import GradientSync, has_own_apply_gradients, optimizers_of
+from ..assigned_weights import Outside, by_example, refuse_by_example
+from ..gradient_sync import GradientSync, has_own_apply_gradients, inner_optimizers_of, optimizers_of
 from ..lookups import Lookups
 from ..losses import counted_by_examples, of_global_batch
 from ..steps import batch_size
@@ -39,6 +40,7 @@ class ReplicaStep:
         self._step = model.train_step
         self._lockstep = Lockstep(holders_of(model))
         self._lookups = [Lookups(self._step) for _ in devices]
+        self._outside = [Outside(model, lambda *_: None, may_be_empty=False) for _ in devices]
         self._sizes: list[Any] = []
         self._weights: list[Any] = []
         self._applied = False
@@ -48,6 +50,8 @@ class ReplicaStep:
             optimizer.apply = partial(self._apply, optimizer, optimizer.apply)
             if has_own_apply_gradients(optimizer):
                 optimizer.apply_gradients = partial(self._apply_gradients, optimizer, optimizer.apply_gradients)
+        for optimizer in inner_optimizers_of(model):
+            optimizer.apply = partial(self._refuse, optimizer, optimizer.apply)
         self._moving = list(model.non_trainable_weights)
         self._assign = [variable._direct_assign for variable in self._moving]
         for index, variable in enumerate(self._moving):
@@ -85,7 +89,18 @@ class ReplicaStep:
         """Sum a few numbers that do not depend on the weights over the replicas. Called by each of them."""
         if self._lookups[self._running].looks_again:
             return values
-        return tf.stop_gradient(self._lockstep.meet(tf.stop_gradient(values), tf.add_n))
+        return tf.stop_gradient(self._meet(tf.stop_gradient(values), tf.add_n))
+
+    def _meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
+        """Meet the other replicas, in whose parts of the step other assignments are made."""
+        is_watched = len(self._sizes) > 1 and self._lookups[self._running].provenance is not None
+        outside = self._outside[self._running]
+        if is_watched:
+            outside.settle()
+        merged = self._lockstep.meet(value, merge)
+        if is_watched:
+            outside.pass_over()
+        return merged
 
     @property
     def _running(self) -> int:
@@ -106,7 +121,10 @@ class ReplicaStep:
             lookups.begin(share)
 
         def replica(index: int) -> Any:
-            with tf.device(self._devices[index]):
+            outside, provenance = self._outside[index], self._lookups[index].provenance
+            with tf.device(self._devices[index]), ExitStack() as stack:
+                if provenance is not None and replicas > 1:
+                    stack.enter_context(outside.watched(provenance))
                 return self._step(shares[index])
 
         with of_global_batch(self._model, self), counted_by_examples(self._model, lambda: self.examples):
@@ -132,7 +150,13 @@ class ReplicaStep:
         mine = weighted(list(grads), variables, self._weights[self._running], lookups)
         if lookups.looks_again:
             return None
-        return self._lockstep.meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
+        return self._meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
+
+    def _refuse(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        """Replace the ``apply`` of an optimizer that is not an attribute of the model: its gradients are not summed."""
+        if self._lockstep.current is None or len(self._sizes) == 1:
+            return apply(grads, trainable_variables)
+        raise by_example((trainable_variables or optimizer._trainable_variables)[0])
 
     def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
         """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all replicas."""

@@ -57,6 +57,47 @@ def centred() -> Any:
     return network(keras.losses.SparseCategoricalCrossentropy(from_logits=True), Centred(), optimizer="sgd")
 
 
+def summing(**compiled: Any) -> Any:
+    """A layer that keeps the sum, the largest, and the number of examples, and how often it was called."""
+    import keras
+
+    class Summing(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.total = self.add_weight(shape=(1,), initializer="zeros", trainable=False, name="total")
+            self.largest = self.add_weight(shape=(), initializer="zeros", trainable=False, name="largest")
+            for name in ("examples", "calls"):
+                made = self.add_weight(shape=(), dtype="int32", initializer="zeros", trainable=False, name=name)
+                setattr(self, name, made)
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            if training:
+                self.total.assign_add(keras.ops.reshape(keras.ops.sum(keras.ops.abs(x)), (1,)))
+                self.largest.assign(keras.ops.maximum(self.largest, keras.ops.max(keras.ops.sum(x, 1))))
+                self.examples.assign_add(keras.ops.shape(x)[0])
+                self.calls.assign_add(1)
+            return x
+
+    return network("sparse_categorical_crossentropy", Summing(), **compiled)
+
+
+def averaging(**compiled: Any) -> Any:
+    """A layer that keeps a moving mean over examples, after layers that use a share on purpose."""
+    import keras
+
+    class Averaging(keras.layers.Layer):
+        def build(self, shape: Any) -> None:
+            self.mean = self.add_weight(shape=(8,), initializer="zeros", trainable=False, name="mean")
+
+        def call(self, x: Any, training: bool = False) -> Any:
+            if training:
+                self.mean.assign(0.9 * self.mean + 0.1 * keras.ops.mean(keras.ops.abs(x), 0))
+            return x
+
+    layers = keras.layers
+    before = (layers.BatchNormalization(), layers.Dropout(0.5, seed=5))
+    return network("sparse_categorical_crossentropy", *before, Averaging(), **compiled)
+
+
 def keras_own() -> Any:
     import keras
 
@@ -68,6 +109,9 @@ MODELS: dict[str, Callable[[], Any]] = {
     "by example": random_and_normalized,
     "centred": centred,
     "several at once": lambda: network(within_the_batch, steps_per_execution=2),
+    "summing": summing,
+    "averaging": averaging,
+    "averaging, several at once": lambda: averaging(steps_per_execution=2),
 }
 
 
@@ -108,6 +152,18 @@ def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any
     assert "Centred" in found["centred"][0][0]
 
 
+def told_of(texts: list[str]) -> list[str]:
+    """Which weights that are not trained have been told of."""
+    return [text.partition("of the batch, ")[2].partition(",")[0].rpartition("/")[2] for text in texts]
+
+
+def test_what_a_layer_keeps_and_is_no_mean_is_told_of_with_its_name(found: dict[str, Any]) -> None:
+    texts = found["summing"][0]
+    assert told_of(texts) == ["total", "largest", "examples"]
+    assert all("a weight of summing (Summing)," in text for text in texts)
+    assert found["averaging"][0] == [] and found["averaging, several at once"][0] == []
+
+
 def test_what_tasks_do_differently_on_purpose_is_not(found: dict[str, Any]) -> None:
     assert found["by example"][0] == []
 
@@ -126,14 +182,14 @@ def test_it_can_be_left_out_and_is_where_steps_are_not_to_be_equal(found: dict[s
 
 
 def under_servers(ctx: FakeContext) -> Any:
-    return [
-        warned(ctx, name, MODELS[name](), strategy=ParameterServer(sync=True))[0] for name in ("centred", "by example")
-    ]
+    names = ("centred", "by example", "summing", "averaging")
+    return [warned(ctx, name, MODELS[name](), strategy=ParameterServer(sync=True))[0] for name in names]
 
 
 def test_parameter_servers_are_guarded() -> None:
-    centred, by_example = run_gang(3, under_servers, servers=1)[0]
+    centred, by_example, summing, averaging = run_gang(3, under_servers, servers=1)[0]
     assert "Centred" in centred[0] and not by_example
+    assert told_of(summing) == ["total", "largest", "examples"] and not averaging
 
 
 def on_devices(ctx: FakeContext) -> Any:
@@ -143,9 +199,10 @@ def on_devices(ctx: FakeContext) -> Any:
 
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    replicas = [warned(ctx, name, MODELS[name](), strategy=InGraph())[0] for name in ("within", "by example")]
+    names = ("within", "by example", "summing", "averaging")
+    replicas = [warned(ctx, name, MODELS[name](), strategy=InGraph())[0] for name in names]
     pipelines = []
-    for name in ("within", "centred", "by example"):
+    for name in ("within", "centred", "by example", "summing", "averaging"):
         model = MODELS[name]()
         strategy = Pipeline(halves(model, 1), microbatches=3)
         pipelines.append(warned(ctx, f"pipeline {name}", model, strategy=strategy)[0])
@@ -155,9 +212,11 @@ def on_devices(ctx: FakeContext) -> Any:
 def test_replicas_and_pipelines_are_guarded() -> None:
     ((replicas, pipelines),) = run_gang(1, on_devices)
     assert len(replicas[0]) == 1 and not replicas[1]
-    within, centred, by_example = pipelines
+    assert told_of(replicas[2]) == ["total", "largest", "examples"] and not replicas[3]
+    within, centred, by_example, summing, averaging = pipelines
     assert not within  # the loss of a pipeline sees the whole batch
     assert "on 3 shares" in centred[0] and not by_example
+    assert not summing and told_of(averaging) == ["mean"]  # which each microbatch has moved
 
 
 def test_shares_of_a_batch() -> None:

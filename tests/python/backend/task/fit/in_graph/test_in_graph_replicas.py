@@ -257,3 +257,53 @@ def test_a_train_step_where_replicas_cannot_meet_is_refused() -> None:
     idle, looping = run_gang(1, program)[0]
     assert "calls neither" in idle
     assert "top level" in looping
+
+
+def test_an_optimizer_that_is_not_the_models_own_is_refused_as_by_several_tasks() -> None:
+    def program(ctx: FakeContext) -> list[str]:
+        import keras
+        import tensorflow as tf
+
+        devices(2)
+
+        class Holding(keras.Model):
+            """Updates an inner model by an optimizer of that, or by one that nothing in the model leads to."""
+
+            def __init__(self, hidden: bool) -> None:
+                super().__init__()
+                self.net = keras.Sequential([keras.Input((6,)), keras.layers.Dense(4)])
+                self.out = keras.layers.Dense(3, activation="softmax")
+                self.net.compile(keras.optimizers.SGD(0.1))
+                other = keras.optimizers.SGD(0.1)
+                self.of_net = lambda: other if hidden else self.net.optimizer
+                other.build(self.net.trainable_variables)
+
+            def call(self, x: Any) -> Any:
+                return self.out(self.net(x))
+
+            def train_step(self, data: Any) -> Any:
+                x, y = data
+                with tf.GradientTape() as tape:
+                    loss = keras.ops.mean(keras.losses.sparse_categorical_crossentropy(y, self(x, training=True)))
+                inner, outer = self.net.trainable_variables, self.out.trainable_variables
+                gradients = tape.gradient(loss, inner + outer)
+                self.of_net().apply(gradients[: len(inner)], inner)
+                self.optimizer.apply(gradients[len(inner) :], outer)
+                return {"loss": loss}
+
+        errors = []
+        for hidden, eagerly in ((False, False), (False, True), (True, False)):
+
+            def model(hidden: bool = hidden, eagerly: bool = eagerly) -> Any:
+                made = Holding(hidden)
+                made.compile("sgd", run_eagerly=eagerly)
+                return made
+
+            with pytest.raises(InvalidInput) as raised:
+                fit(ctx, model, *digits(20), batch_size=5)
+            errors.append(str(raised.value))
+        return errors
+
+    for error in run_gang(1, program)[0]:
+        assert "what a step assigns to a trainable weight must not depend on the batch" in error
+        assert "/kernel. Make it a weight" in error
