@@ -207,7 +207,9 @@ class Metrics:
 
 def _of_metrics(logs: dict[str, Any], results: dict[str, Any]) -> set[str]:
     """Return the names of the logs that are the results of this task's metrics."""
-    return {name for name, value in logs.items() if name in results and np.allclose(value, results[name], equal_nan=True)}
+    return {
+        name for name, value in logs.items() if name in results and np.allclose(value, results[name], equal_nan=True)
+    }
 
 
 def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float]:

@@ -216,6 +216,36 @@ def _sequence_data(**more: Any) -> dict[str, Any]:
     return {"x": x, "y": x % 3, "batch_size": 8, "epochs": 2, "validation_data": validation, **more}
 
 
+def _told_besides() -> Any:
+    """Reports a mean over the examples of the last batch besides its metrics, one of which has made its variables."""
+    import keras
+    import tensorflow as tf
+
+    class Error(keras.metrics.Metric):
+        def __init__(self) -> None:
+            super().__init__(name="error")
+            self.total, self.count, self.scale = keras.Variable(0.0), tf.Variable(0.0), keras.Variable(3.0)
+
+        def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+            self.total.assign_add(self.scale * keras.ops.sum(1 - keras.ops.max(y_pred, -1)))
+            self.count.assign_add(tf.cast(tf.shape(y_pred)[0], "float32"))
+
+        def result(self) -> Any:
+            return self.total / (self.count + 1e-9)
+
+        def reset_state(self) -> None:
+            self.total.assign(0.0)
+            self.count.assign(0.0)
+
+    class Told(keras.Sequential):
+        def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+            return {**super().compute_metrics(x, y, y_pred, sample_weight), "first": keras.ops.mean(y_pred[:, 0])}
+
+    model = Told([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(3, "softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy", Error()])
+    return model
+
+
 def _penalized_activity() -> Any:
     import keras
 
@@ -359,6 +389,9 @@ CASES: dict[str, Case] = {
             **_data(validation_data=(_VALIDATION[0], np.eye(3, dtype="float32")[_VALIDATION[1]])),
             "y": np.eye(3)[digits(50)[1]],
         },
+    ),
+    "a log beside metrics with variables of their own": Case(
+        _told_besides, _data(validation_data=_VALIDATION), by_function=True
     ),
 }
 if tuple(map(int, version("keras").split(".")[:2])) >= (3, 14):  # before, it was a sum over the examples

@@ -107,6 +107,24 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         {"worker": 1, "ps": 1},
         "whose gradient is its next value",
     ),
+    "a layer along the examples": (
+        dtf.AllReduce(),
+        lambda: model(layer=keras.layers.UnitNormalization(axis=0)),
+        JOBS,
+        "UnitNormalization with axis=0",
+    ),
+    "a layer along the examples, counted from the end": (
+        dtf.InGraph(),
+        lambda: model(layer=keras.layers.Softmax(axis=-2)),
+        JOBS,
+        "Softmax with axis=0",
+    ),
+    "a loss along the examples": (
+        PS(),
+        lambda: model(loss=keras.losses.CosineSimilarity(axis=0)),
+        JOBS,
+        "which is of all examples of a batch together with axis=0",
+    ),
     "two optimizers, ps": (PS(), two_optimizers, JOBS, "one optimizer under parameter servers, got 2"),
     "scaled losses, ps": (
         PS(),

@@ -98,6 +98,17 @@ def averaging(**compiled: Any) -> Any:
     return network("sparse_categorical_crossentropy", *before, Averaging(), **compiled)
 
 
+def centred_by_operations() -> Any:
+    import keras
+
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(8, "tanh")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(3)(hidden - keras.ops.mean(hidden, 0, keepdims=True)))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
 def keras_own() -> Any:
     import keras
 
@@ -108,6 +119,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "within": lambda: network(within_the_batch),
     "by example": random_and_normalized,
     "centred": centred,
+    "centred by operations": centred_by_operations,
     "several at once": lambda: network(within_the_batch, steps_per_execution=2),
     "summing": summing,
     "averaging": averaging,
@@ -150,6 +162,7 @@ def test_a_loss_that_compares_examples_is_told_of_with_its_name_and_what_came_of
 
 def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any]) -> None:
     assert "Centred" in found["centred"][0][0]
+    assert "parts of its own: mean, subtract" in found["centred by operations"][0][0]
 
 
 def told_of(texts: list[str]) -> list[str]:
