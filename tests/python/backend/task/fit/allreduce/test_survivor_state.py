@@ -21,7 +21,7 @@ class Meeting(Alone):
         super().__init__()
         self._said: list[Any] = said
 
-    def all_gather(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any, name: str = "") -> list[Any]:
         return self._said
 
 
