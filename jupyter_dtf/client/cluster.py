@@ -16,6 +16,7 @@ from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput
 from ..schema import run_names
+from ..schema.arguments import check_addresses
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
@@ -525,7 +526,7 @@ class Cluster(Searching, Answering):
         jobs: Mapping[str, int] | None = None,
         *,
         threads_per_task: int = 0,
-        clients: Sequence[str] = (),
+        clients: Sequence[str] | str = (),
         wait: bool = True,
     ) -> Servers:
         """Start bare TensorFlow servers on the tasks, for graphs that you place by hand.
@@ -537,13 +538,14 @@ class Cluster(Searching, Answering):
         Args:
             jobs: See ``run``.
             threads_per_task: See ``run``.
-            clients: Addresses of further machines that may connect.
+            clients: Addresses or names of further machines that may connect.
             wait: Wait until all servers accept connections.
 
         Returns:
             The servers.
 
         Raises:
+            InvalidInput: If an argument is invalid.
             RunFailed: If a server could not start.
             RunStopped: If the run was stopped while starting.
 
@@ -553,11 +555,12 @@ class Cluster(Searching, Answering):
             ...         session.run(fetches)
         """
         options = RunOptions.among({"name": "servers", "jobs": jobs, "threads_per_task": threads_per_task})
+        others = check_addresses(clients, "clients")
         self.wait_ready()
         hosts = self.info.hosts or self._session.call(lambda fleet: fleet.placed(self._name)).hosts
         machines = {address_towards(host.address.partition("://")[2]) for host in hosts}
         request = request_of(options, kind="servers")
-        servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *clients}),), {}), Run))
+        servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *others}),), {}), Run))
         return servers.wait_ready() if wait else servers
 
 

@@ -185,21 +185,25 @@ class Run(NamedRun):
         """The output of the run's tasks.
 
         Args:
-            job: The job of the task whose output is wanted. None: all tasks, each line prefixed with its task.
+            job: The job of the task whose output is wanted, or the task itself, ``"worker:1"``. None: all tasks, each
+                line prefixed with its task.
             task_index: The index of the task within its job.
 
         Returns:
             The lines of standard output and standard error, in the order in which they were printed.
 
         Raises:
-            NotFound: If the run is not known any more.
+            NotFound: If the run is not known any more, or has no such task.
 
         Example:
             >>> print(run.logs("worker", 1))
         """
         from .task_output import LogLines
 
-        return "\n".join(LogLines(self._session.hub, self.id, "" if job is None else f"{job}:{task_index}").new())
+        task = ""
+        if job is not None or task_index:
+            task = check_task(job if isinstance(job, str) and ":" in job else f"{job}:{task_index}", self.info)
+        return "\n".join(LogLines(self._session.hub, self.id, task).new())
 
     @property
     def checkpoints(self) -> list[CheckpointInfo]:
@@ -567,3 +571,11 @@ def describe(info: RunInfo, separator: str = " · ") -> str:
 def task_names(info: RunInfo) -> list[str]:
     """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
     return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
+
+
+def check_task(text: str, info: RunInfo) -> str:
+    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
+    names = task_names(info)
+    if text not in names:
+        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
+    return text

@@ -124,8 +124,7 @@ class DtfMagics(Magics):
 
     def logs(self, parsed: argparse.Namespace) -> None:
         info = _find_run(parsed.run)
-        job, _, index = reading.check_task(parsed.task, info).partition(":") if parsed.task else ("", "", 0)
-        print(Run(info.id).logs(job or None, int(index)) or "There is no output.")
+        print(Run(info.id).logs(parsed.task or None) or "There is no output.")
 
     def show(self, parsed: argparse.Namespace) -> None:
         Run(_find_run(parsed.run).id).show()

@@ -206,16 +206,22 @@ class Search:
     def stop(self, number: int | None = None) -> None:
         """Stop the search: end the running trials and start no more. Returns immediately.
 
+        Does nothing if the search has ended.
+
         Args:
             number: Stop only the trial with this number; it will not be retried. Does nothing if it has ended.
 
         Raises:
             NotFound: If there is no trial with this number.
         """
+        if number is not None:
+            number = self.trial(number).number
+        if self._done.is_set():
+            return
         if number is None:
             self._runs.stop()
         else:
-            self._runs.stop_one(self.trial(number).number)
+            self._runs.stop_one(number)
 
     def wait(self, timeout_s: float | None = None) -> Search:
         """Wait until the search has ended, whether or not it succeeded.
