@@ -16,7 +16,7 @@ from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput
 from ..schema import run_names
-from ..schema.arguments import check_addresses
+from ..schema.arguments import check_addresses, plain
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
@@ -109,7 +109,7 @@ class Cluster(Searching, Answering):
                 **own,
                 "options": options,
             }
-            request = convert(raw, ClusterRequest)
+            request = convert(plain(raw), ClusterRequest)
         self._start(request)
 
     @classmethod

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import InvalidInput
+from .arguments import is_integer, plain
 
 JOB_NAME = r"^[a-zA-Z][a-zA-Z0-9_]*$"
 """A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression that matches a full line."""
@@ -42,6 +43,7 @@ def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
     """Validate the numbers of tasks of the jobs: at least one job, each with 1 to 10,000 tasks."""
     if not isinstance(jobs, Mapping):
         raise InvalidInput(f"`jobs` must map job names to numbers of tasks, got {jobs!r}", field=field)
+    jobs = plain(dict(jobs))
     if not jobs:
         raise InvalidInput("A cluster must have at least one job, got {}", field=field)
     for name, count in jobs.items():
@@ -53,14 +55,14 @@ def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
             )
     if jobs.get("chief", 0) > 1:
         raise InvalidInput(f"The job chief must have one task, got {jobs['chief']}", field=f"{field}.chief")
-    return dict(jobs)
+    return jobs
 
 
 def as_jobs(jobs: Mapping[str, int] | int) -> dict[str, int]:
     """Convert the argument ``jobs=``: a number means workers. Raises InvalidInput."""
     if isinstance(jobs, Mapping):
         return check_jobs(jobs)
-    if isinstance(jobs, bool) or not isinstance(jobs, int):
+    if not is_integer(jobs):
         raise InvalidInput(
             f"`jobs` must map job names to numbers of tasks, or be a number of workers, got {jobs!r:.100}",
             field="jobs",
