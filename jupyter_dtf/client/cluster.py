@@ -16,7 +16,7 @@ from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput
 from ..schema import run_names
-from ..schema.arguments import check_addresses, plain
+from ..schema.arguments import check_addresses, check_path, check_text, plain
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
@@ -99,7 +99,7 @@ class Cluster(Searching, Answering):
                     "`design` must be given without jobs, backend and options, which it contains, got both",
                     field="design",
                 )
-            drawn = design if isinstance(design, Design) else Design.open(design)
+            drawn = design if isinstance(design, Design) else Design.open(check_path(design, "design"))
             request = check_design.request_of(drawn, name=name, **own)
         else:
             raw = {
@@ -154,7 +154,7 @@ class Cluster(Searching, Answering):
             Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
             ClusterLost: If it has died or does not answer.
         """
-        self = cls._held(name)
+        self = cls._held(check_text(name, "name", "the name of a cluster"))
         self._session.do(lambda fleet: fleet.cluster(name))
         return self.wait_ready()
 
@@ -181,7 +181,7 @@ class Cluster(Searching, Answering):
 
         Raises:
             NotFound: If a path does not exist.
-            InvalidInput: If an argument is not a module, or its name is taken by an installed package.
+            InvalidInput: If an argument is not a module, or its name is taken by another module that is installed.
 
         Example:
             >>> cluster.upload("layers.py", "my_package/")

@@ -379,7 +379,7 @@ def _checked_split(value: Any) -> float:
 
 def _checked_weights(value: Any) -> dict[int, float]:
     """``class_weight`` in Python's own numbers. Raises InvalidInput."""
-    pairs = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
+    pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
     for number, weight in pairs:
         is_class = is_number(number) and float(number).is_integer()
         if not is_class or not is_number(weight) or not np.isfinite(float(weight)):

@@ -28,7 +28,8 @@ def settings_of(strategy: Any, tasks: int | Sequence[int] | None, **settings: An
         if found.replicas > 1:
             own["replicas"] = found.replicas
     if tasks is not None:
-        own["tasks"] = [tasks] if is_integer(tasks) else list(tasks)
+        given: Any = tasks
+        own["tasks"] = [given] if is_integer(given) else list(given)
     link = settings.pop("link", None)
     made = convert(plain({**own, **settings}), ForecastSettings)
     return made if link is None else msgspec.structs.replace(made, link=link)

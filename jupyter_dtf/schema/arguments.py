@@ -96,12 +96,12 @@ def check_path(value: Any, field: str) -> Path:
 
 
 def check_seconds(value: Any, field: str) -> float | None:
-    """The longest time to wait, None for no limit. Raises InvalidInput."""
+    """The longest time to wait, None for no limit; 0 for one that is over already. Raises InvalidInput."""
     if value is None:
         return None
-    if not is_number(value) or not value >= 0:
-        raise InvalidInput(f"`{field}` must be a number of seconds >= 0, or None, got {value!r:.100}", field=field)
-    return None if value == math.inf else float(value)
+    if not is_number(value) or math.isnan(value):
+        raise InvalidInput(f"`{field}` must be a number of seconds, or None, got {value!r:.100}", field=field)
+    return None if value == math.inf else max(0.0, float(value))
 
 
 def check_text(value: Any, field: str, what: str) -> str:

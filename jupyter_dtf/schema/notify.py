@@ -111,7 +111,7 @@ def as_notify(value: Notify | Callable[[Alarm], object] | bool) -> Notify | None
         return value
     if isinstance(value, bool):
         return Notify() if value else None
-    if callable(value) and value is not Notify:
+    if callable(value) and not isinstance(value, type(Notify)):
         return Notify(call=value)
     raise InvalidInput(
         f"`notify` must be a dtf.Notify, True, False, or a function that takes an alarm, got {value!r:.100}",

@@ -19,7 +19,7 @@ from .optuna_trials import AskedTrials
 from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations
-from .study import GRID, QMC, as_objectives, as_pruner, as_sampler, enqueue_new, open_study, seed_of_more
+from .study import GRID, QMC, as_objectives, as_pruner, as_sampler, check_seed, enqueue_new, open_study, seed_of_more
 from .trial_runs import Places, TrialRuns
 from .trials import OF_POPULATION, OWN_COLUMNS
 from .watching import watch
@@ -117,6 +117,7 @@ class Searching:
         _check_limits(trials, timeout, sampler)
         check_keep_models(keep_models, len(metrics))
         based = as_population(sampler, pruner=pruner, objectives=len(metrics), trials=trials)
+        seed = check_seed(seed)
         places = Places.of(devices_per_trial, tasks_per_trial)
         options = RunOptions.among({"environment": environment, "restart": restart})
         grid = combinations(distributions) if sampler == GRID else None

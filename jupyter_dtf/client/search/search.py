@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput, NotFound, RunFailed
-from ...schema.arguments import plain
+from ...schema.arguments import check_seconds, plain
 from ...schema.sizes import number as shown_number
 from .. import display_hooks
 from . import listing
@@ -236,7 +236,7 @@ class Search:
         Raises:
             TimeoutError: If it has not ended after ``timeout_s`` seconds.
         """
-        if not self._done.wait(timeout_s):
+        if not self._done.wait(check_seconds(timeout_s, "timeout_s")):
             raise TimeoutError(f"The search {self.name} has not ended after {timeout_s} s")
         return self
 
@@ -261,7 +261,9 @@ class Search:
         failed = [trial for trial in trials if trial.state == "failed"]
         if failed and not any(trial.state in ("complete", "pruned") for trial in trials):
             last = failed[-1]
-            why = self.message or f"{len(failed)} trials failed, the last with {last.error}"
+            why = (
+                self.message or f"{len(failed)} trial{'s' * (len(failed) != 1)} failed, the last one with: {last.error}"
+            )
             raise RunFailed(f"No trial of {self.name} succeeded: {why}", run_id=last.run_id, traceback=last.traceback)
 
     # -- showing ------------------------------------------------------------------------------------------------

@@ -322,7 +322,8 @@ class TrialRuns:
                 result = run._result_of(FIRST)
             except ClusterLost:
                 raise
-            except Exception as problem:  # the result cannot be unpickled here
+            except Exception as raised:  # the result cannot be unpickled here
+                problem = raised.__cause__ or raised
                 error = f"Its return value cannot be read: {type(problem).__name__}: {problem}"
         elif info.state is RunState.FAILED:
             failed = next((task for task in info.tasks if task.state is TaskState.FAILED), None)

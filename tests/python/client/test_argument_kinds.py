@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,17 @@ import jupyter_dtf as dtf
 from jupyter_dtf.backend.task.fit.job import Arrays
 from jupyter_dtf.client.fit import check_count, prepare
 from jupyter_dtf.client.fit_data import validation_of
+from jupyter_dtf.client.fit_run import FitRun
 from jupyter_dtf.client.forecast_settings import settings_of
 from jupyter_dtf.client.run import check_task
 from jupyter_dtf.client.script_run import read
 from jupyter_dtf.client.search.search import Search
+from jupyter_dtf.client.search.space import as_space
+from jupyter_dtf.client.search.study import as_objectives, as_pruner, as_sampler, check_seed, open_study
 from jupyter_dtf.client.search.trial_runs import Places
-from jupyter_dtf.errors import InvalidInput, NotFound
+from jupyter_dtf.errors import Conflict, InvalidInput, NotFound, Unavailable
 from jupyter_dtf.schema.cluster import as_jobs
+from jupyter_dtf.schema.run import RunState
 from jupyter_dtf.schema.run_options import RunOptions
 from jupyter_dtf.schema.trace import check_steps
 
@@ -86,7 +92,9 @@ def test_numbers_of_numpy_are_options(given: dict[str, Any], wanted: dict[str, A
 def test_numbers_of_numpy_elsewhere() -> None:
     assert msgspec.json.encode(as_jobs(np.int64(2))) == b'{"worker":2}'
     strategy = dtf.AllReduce(backward_passes_per_step=np.int64(2), clip_norm=np.float32(1))
-    assert msgspec.json.encode(strategy) == msgspec.json.encode(dtf.AllReduce(backward_passes_per_step=2, clip_norm=1.0))
+    assert msgspec.json.encode(strategy) == msgspec.json.encode(
+        dtf.AllReduce(backward_passes_per_step=2, clip_norm=1.0)
+    )
     assert repr(dtf.PopulationBased(population=np.int64(4))) == repr(dtf.PopulationBased(population=4))
     assert Places.of(np.float64(0.5), np.int64(1)) == Places.of(0.5, 1)
     assert check_count("epochs", np.int64(3), 1) == 3
@@ -147,3 +155,107 @@ def test_stopping_a_search_that_has_ended_does_nothing() -> None:
     search._done = threading.Event()
     search._done.set()
     search.stop()  # it would fail without trials to stop
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda: no_cluster().wait_ready("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
+        (lambda: no_cluster().machines("x"), "`after` must be a number of seconds since 1970, got 'x'"),
+        (lambda: no_cluster().save_design(3), "`path` must be a path, got 3"),
+        (lambda: no_cluster().run_script(None), "`path` must be a path, got None"),
+        (lambda: dtf.Cluster(design=3), "`design` must be a path, got 3"),
+        (lambda: dtf.Design.open("a\0b"), "`path` must be a path without NUL"),
+        (lambda: dtf.Design().save(3), "`path` must be a path, got 3"),
+        (lambda: dtf.import_tensorboard(3), "`directory` must be a path, got 3"),
+        (lambda: FakeRun().run.tensorboard(3), "`directory` must be a path, got 3"),
+        (lambda: FitRun("run-1", in_session=FakeRun().view).export(3), "`path` must be a path, got 3"),
+        (lambda: dtf.launch("hunt", print, {"a": [1]}), "`cluster` must be a dtf.Cluster, .*, got 'hunt'"),
+        (lambda: dtf.run(print), r"`run_id` must be the id of a run \(cluster.run runs a function\), got <built-in"),
+        (lambda: dtf.run(3), "`run_id` must be the id of a run, got 3"),
+        (lambda: dtf.connect(["x"]), r"`name` must be the name of a cluster, got \['x'\]"),
+        (lambda: dtf.RunWidget(None), "`run` must be a run, .*, got None"),
+        (lambda: dtf.ClusterWidget("hunt"), "`cluster` must be a cluster, .*, got 'hunt'"),
+        (lambda: setattr(FakeRun().run, "note", 3), "`note` must be a text .*, got 3"),
+        (lambda: setattr(FakeRun().run, "tags", "abc"), "`tags` must be a list of texts, .*, got 'abc'"),
+        (lambda: FakeRun().run.wait("1"), "`timeout_s` must be a number of seconds, or None, got '1'"),
+        (lambda: FakeRun().run.result("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(ask: Callable[[], Any], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        ask()
+
+
+def test_a_wait_that_is_over_says_for_what() -> None:
+    run = FakeRun().run
+    with pytest.raises(TimeoutError, match="The run run-1 is pending; it has not ended after 0.01 s"):
+        run.result(0.01)
+    with pytest.raises(TimeoutError, match="the condition does not hold after 0 s"):
+        run.wait_for(lambda info: False, 0)
+
+
+def test_only_a_training_has_a_model() -> None:
+    run = FakeRun().run
+    for name in ("model", "updates"):
+        with pytest.raises(AttributeError, match=f"Only a run of cluster.fit has `{name}`, got mlp .run-1., whose"):
+            getattr(run, name)
+    with pytest.raises(Conflict, match="Only a run of cluster.fit has a model to export, got mlp"):
+        run.export("model.keras")
+
+
+def test_the_repr_of_a_run_is_one_short_line() -> None:
+    fake = FakeRun()
+    fake.start()
+    fake.end(RunState.FAILED, "worker:0: ValueError: " + "x" * 500 + "\nsecond line")
+    shown = repr(fake.run)
+    assert "\n" not in shown and shown.startswith("<Run mlp, failed, worker:0: ValueError: xxx")
+    assert shown.endswith("x...>") and len(shown) < 250
+
+
+class Unreadable:
+    def __reduce__(self) -> Any:
+        return len, (3,)
+
+
+def test_a_result_that_cannot_be_unpickled_names_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRun()
+    monkeypatch.setattr(fake.view, "call", lambda work: pickle.dumps(Unreadable()), raising=False)
+    with pytest.raises(Unavailable, match=r"What worker:1 of the run run-1 returned must .* failed with TypeError"):
+        fake.run._result_of("worker:1")
+
+
+@pytest.mark.parametrize("value", [None, 3, [], ["x", 3]])
+def test_objectives_are_names(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="`objective` must be the name of a metric"):
+        as_objectives(value, "minimize")
+    with pytest.raises(InvalidInput, match="`direction` must be 'minimize' or 'maximize'"):
+        as_objectives("loss", value)
+
+
+@pytest.mark.parametrize("seed", [-1, "x", 1.5, 2**40, True])
+def test_seeds(seed: Any) -> None:
+    with pytest.raises(InvalidInput, match="`seed` must be an integer from 0 to "):
+        check_seed(seed)
+    assert check_seed(np.int64(7)) == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "storage", "why"),
+    [
+        (3, None, "`study_name` must be a text, got 3"),
+        ("x", 3, "`storage` must be the URL of a database, .*, got 3"),
+        ("x", "nowhere", "`storage` must be the URL of a database, .*, got 'nowhere': "),
+    ],
+)
+def test_storages(name: Any, storage: Any, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        open_study(name, storage, as_sampler("random", 1), as_pruner(None), ["minimize"])
+
+
+@pytest.mark.parametrize(
+    "given", [(float("nan"), 1), (0, float("inf")), (10**400, 10**401), (0.5, 10**400), range(0, 10**30)]
+)
+def test_the_bounds_of_a_space_are_finite(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"`space\['x'\]` is invalid: .* must be "):
+        as_space({"x": given})

@@ -53,12 +53,13 @@ def test_paths(tmp_path: Path) -> None:
         check_path(3, "design")
 
 
-@pytest.mark.parametrize("given", ["1", math.nan, -1, True, [1]])
+@pytest.mark.parametrize("given", ["1", math.nan, True, [1]])
 def test_what_is_no_time(given: Any) -> None:
-    with pytest.raises(InvalidInput, match="`timeout_s` must be a number of seconds >= 0, or None, got"):
+    with pytest.raises(InvalidInput, match="`timeout_s` must be a number of seconds, or None, got"):
         check_seconds(given, "timeout_s")
 
 
 def test_times() -> None:
     assert check_seconds(None, "timeout_s") is check_seconds(math.inf, "timeout_s") is None
     assert check_seconds(np.float32(0.5), "timeout_s") == 0.5
+    assert check_seconds(-1, "timeout_s") == 0
