@@ -164,9 +164,7 @@ class ClusterHandle:
         try:
             self._session.call(lambda fleet: fleet.ready(self._name), limit_s)
         except (TimeoutError, asyncio.TimeoutError):
-            raise TimeoutError(
-                f"The cluster {self._name} is {self.status}; it is not ready after {timeout_s} s"
-            ) from None
+            raise TimeoutError(f"The cluster {self._name} is not ready after {timeout_s} s") from None
         return self
 
     # -- changing it --------------------------------------------------------------------------------------------

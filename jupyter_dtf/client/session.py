@@ -82,8 +82,11 @@ class Session:
         """
         limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
 
+        async def worked() -> T:
+            return await work(await self._entered())
+
         async def run() -> T:
-            return await asyncio.wait_for(work(await self._entered()), limit_s)
+            return await asyncio.wait_for(worked(), limit_s)
 
         future = self._submit(run)
         try:

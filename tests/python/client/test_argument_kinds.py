@@ -32,10 +32,18 @@ from jupyter_dtf.schema.trace import check_steps
 
 from .fake_run import FakeRun
 
+API: Any = dtf
+FIT: Any = FitRun
+"""To be called as their types forbid."""
 
-def no_cluster() -> dtf.Cluster:
+
+def a_cluster() -> Any:
     """A cluster that does not exist: whatever asks it anything fails."""
     return dtf.Cluster.__new__(dtf.Cluster)
+
+
+def a_run() -> Any:
+    return FakeRun().run
 
 
 @pytest.mark.parametrize("given", ["--epochs 3", None, 3, [1], b"x"])
@@ -56,7 +64,7 @@ def test_the_path_of_a_script(path: Any) -> None:
 @pytest.mark.parametrize("given", [3, None, [3], ["192.0.2"], "192.0.2.777", "a b", [""], {"a": 1}])
 def test_clients_of_servers_are_addresses(given: Any) -> None:
     with pytest.raises(InvalidInput, match=r"`clients` must be a list of addresses of machines, .*, got"):
-        no_cluster().servers(clients=given)
+        a_cluster().servers(clients=given)
 
 
 def test_a_task_of_the_logs_exists() -> None:
@@ -66,7 +74,7 @@ def test_a_task_of_the_logs_exists() -> None:
     assert run.run.logs() == "worker:1 | hello"
     for task in (("wrker", 1), ("worker", 9), ("worker:9",), ("worker:1:2",), (3,), ("worker", "x")):
         with pytest.raises(NotFound, match="The task must be one of worker:0, worker:1, the tasks of mlp, got"):
-            run.run.logs(*task)  # type: ignore[arg-type]
+            run.run.logs(*task)
     assert check_task("worker:0", run.run.info) == "worker:0"
 
 
@@ -160,26 +168,26 @@ def test_stopping_a_search_that_has_ended_does_nothing() -> None:
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
-        (lambda: no_cluster().wait_ready("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
-        (lambda: no_cluster().machines("x"), "`after` must be a number of seconds since 1970, got 'x'"),
-        (lambda: no_cluster().save_design(3), "`path` must be a path, got 3"),
-        (lambda: no_cluster().run_script(None), "`path` must be a path, got None"),
-        (lambda: dtf.Cluster(design=3), "`design` must be a path, got 3"),
-        (lambda: dtf.Design.open("a\0b"), "`path` must be a path without NUL"),
-        (lambda: dtf.Design().save(3), "`path` must be a path, got 3"),
-        (lambda: dtf.import_tensorboard(3), "`directory` must be a path, got 3"),
-        (lambda: FakeRun().run.tensorboard(3), "`directory` must be a path, got 3"),
-        (lambda: FitRun("run-1", in_session=FakeRun().view).export(3), "`path` must be a path, got 3"),
-        (lambda: dtf.launch("hunt", print, {"a": [1]}), "`cluster` must be a dtf.Cluster, .*, got 'hunt'"),
-        (lambda: dtf.run(print), r"`run_id` must be the id of a run \(cluster.run runs a function\), got <built-in"),
-        (lambda: dtf.run(3), "`run_id` must be the id of a run, got 3"),
-        (lambda: dtf.connect(["x"]), r"`name` must be the name of a cluster, got \['x'\]"),
-        (lambda: dtf.RunWidget(None), "`run` must be a run, .*, got None"),
-        (lambda: dtf.ClusterWidget("hunt"), "`cluster` must be a cluster, .*, got 'hunt'"),
-        (lambda: setattr(FakeRun().run, "note", 3), "`note` must be a text .*, got 3"),
-        (lambda: setattr(FakeRun().run, "tags", "abc"), "`tags` must be a list of texts, .*, got 'abc'"),
-        (lambda: FakeRun().run.wait("1"), "`timeout_s` must be a number of seconds, or None, got '1'"),
-        (lambda: FakeRun().run.result("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
+        (lambda: a_cluster().wait_ready("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
+        (lambda: a_cluster().machines("x"), "`after` must be a number of seconds since 1970, got 'x'"),
+        (lambda: a_cluster().save_design(3), "`path` must be a path, got 3"),
+        (lambda: a_cluster().run_script(None), "`path` must be a path, got None"),
+        (lambda: API.Cluster(design=3), "`design` must be a path, got 3"),
+        (lambda: API.Design.open("a\0b"), "`path` must be a path without NUL"),
+        (lambda: API.Design().save(3), "`path` must be a path, got 3"),
+        (lambda: API.import_tensorboard(3), "`directory` must be a path, got 3"),
+        (lambda: a_run().tensorboard(3), "`directory` must be a path, got 3"),
+        (lambda: FIT("run-1", in_session=FakeRun().view).export(3), "`path` must be a path, got 3"),
+        (lambda: API.launch("hunt", print, {"a": [1]}), "`cluster` must be a dtf.Cluster, .*, got 'hunt'"),
+        (lambda: API.run(print), r"`run_id` must be the id of a run \(cluster.run runs a function\), got <built-in"),
+        (lambda: API.run(3), "`run_id` must be the id of a run, got 3"),
+        (lambda: API.connect(["x"]), r"`name` must be the name of a cluster, got \['x'\]"),
+        (lambda: API.RunWidget(None), "`run` must be a run, .*, got None"),
+        (lambda: API.ClusterWidget("hunt"), "`cluster` must be a cluster, .*, got 'hunt'"),
+        (lambda: setattr(a_run(), "note", 3), "`note` must be a text .*, got 3"),
+        (lambda: setattr(a_run(), "tags", "abc"), "`tags` must be a list of texts, .*, got 'abc'"),
+        (lambda: a_run().wait("1"), "`timeout_s` must be a number of seconds, or None, got '1'"),
+        (lambda: a_run().result("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
     ],
 )
 def test_arguments_of_the_wrong_kind(ask: Callable[[], Any], why: str) -> None:
