@@ -375,12 +375,13 @@ def _continue(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
+    from .client.run import check_task
     from .client.session import session
     from .client.task_output import LogLines
     from .commands import arguments as reading
 
     info = reading.find_run(arguments.run, session().hub.runs())
-    task = reading.check_task(arguments.task, info) if arguments.task else ""
+    task = check_task(arguments.task, info) if arguments.task else ""
     lines = LogLines(session().hub, info.id, task)
     for line in lines.follow() if arguments.follow else lines.new():
         print(line, flush=arguments.follow)

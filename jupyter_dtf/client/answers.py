@@ -15,7 +15,7 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
 from ..errors import InvalidInput
-from .fit import check_count, keras_settings, limited
+from .fit import count_or_none, keras_settings, limited
 from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code
 from .held_generator import held_batches, is_read_once
 from .held_resources import Held
@@ -63,9 +63,7 @@ def prepare(
     return_dict: bool = False,
 ) -> PreparedAnswer:
     """Validate the arguments of ``keras.Model.predict`` or ``evaluate``. Raises InvalidInput."""
-    for name, count in (("batch_size", batch_size), ("steps", steps)):
-        if count is not None:
-            check_count(name, count, 1)
+    batch_size, steps = count_or_none("batch_size", batch_size), count_or_none("steps", steps)
     refuse_callbacks(callbacks)
     _, steps = limited(1, steps)
     data: Data
@@ -94,8 +92,8 @@ def prepare(
         model=model if is_made_there else keras_io.pack(model, compiled=evaluates),
         data=data,
         evaluates=evaluates,
-        batch_size=None if batch_size is None else int(batch_size),
-        steps=None if steps is None else int(steps),
+        batch_size=batch_size,
+        steps=steps,
         return_dict=bool(return_dict),
         keras_config=keras_settings(),
     )

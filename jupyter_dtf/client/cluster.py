@@ -16,6 +16,7 @@ from ..backend.task.fed_program import run as run_fed
 from ..backend.task.script_program import run as run_script
 from ..errors import Conflict, InvalidInput
 from ..schema import run_names
+from ..schema.arguments import check_addresses, check_path, check_text, plain
 from ..schema.base import convert
 from ..schema.checkpoint import Checkpoint, CheckpointInfo
 from ..schema.cluster import as_jobs, default_jobs
@@ -98,7 +99,7 @@ class Cluster(Searching, Answering):
                     "`design` must be given without jobs, backend and options, which it contains, got both",
                     field="design",
                 )
-            drawn = design if isinstance(design, Design) else Design.open(design)
+            drawn = design if isinstance(design, Design) else Design.open(check_path(design, "design"))
             request = check_design.request_of(drawn, name=name, **own)
         else:
             raw = {
@@ -108,7 +109,7 @@ class Cluster(Searching, Answering):
                 **own,
                 "options": options,
             }
-            request = convert(raw, ClusterRequest)
+            request = convert(plain(raw), ClusterRequest)
         self._start(request)
 
     @classmethod
@@ -153,7 +154,7 @@ class Cluster(Searching, Answering):
             Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
             ClusterLost: If it has died or does not answer.
         """
-        self = cls._held(name)
+        self = cls._held(check_text(name, "name", "the name of a cluster"))
         self._session.do(lambda fleet: fleet.cluster(name))
         return self.wait_ready()
 
@@ -180,7 +181,7 @@ class Cluster(Searching, Answering):
 
         Raises:
             NotFound: If a path does not exist.
-            InvalidInput: If an argument is not a module, or its name is taken by an installed package.
+            InvalidInput: If an argument is not a module, or its name is taken by another module that is installed.
 
         Example:
             >>> cluster.upload("layers.py", "my_package/")
@@ -525,7 +526,7 @@ class Cluster(Searching, Answering):
         jobs: Mapping[str, int] | None = None,
         *,
         threads_per_task: int = 0,
-        clients: Sequence[str] = (),
+        clients: Sequence[str] | str = (),
         wait: bool = True,
     ) -> Servers:
         """Start bare TensorFlow servers on the tasks, for graphs that you place by hand.
@@ -537,13 +538,14 @@ class Cluster(Searching, Answering):
         Args:
             jobs: See ``run``.
             threads_per_task: See ``run``.
-            clients: Addresses of further machines that may connect.
+            clients: Addresses or names of further machines that may connect.
             wait: Wait until all servers accept connections.
 
         Returns:
             The servers.
 
         Raises:
+            InvalidInput: If an argument is invalid.
             RunFailed: If a server could not start.
             RunStopped: If the run was stopped while starting.
 
@@ -553,11 +555,12 @@ class Cluster(Searching, Answering):
             ...         session.run(fetches)
         """
         options = RunOptions.among({"name": "servers", "jobs": jobs, "threads_per_task": threads_per_task})
+        others = check_addresses(clients, "clients")
         self.wait_ready()
         hosts = self.info.hosts or self._session.call(lambda fleet: fleet.placed(self._name)).hosts
         machines = {address_towards(host.address.partition("://")[2]) for host in hosts}
         request = request_of(options, kind="servers")
-        servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *clients}),), {}), Run))
+        servers = Servers(submit(self._name, request, (serve, (sorted({*machines, *others}),), {}), Run))
         return servers.wait_ready() if wait else servers
 
 

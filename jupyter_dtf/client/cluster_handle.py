@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..backend.planning import check_design
 from ..backend.planning.launch_plan import devices_of
-from ..errors import DtfError, NotFound, Unavailable
+from ..errors import DtfError, InvalidInput, NotFound, Unavailable
 from ..schema import run_names
 from ..schema.api import ClusterInfo, ClusterState
+from ..schema.arguments import check_path, check_seconds, is_number
 from ..schema.cluster import ClusterSpec, as_jobs
 from ..schema.design import Design
 from . import dask_client, display_hooks, notebook_cluster, own_modules, wording
@@ -109,9 +110,15 @@ class ClusterHandle:
             include those of the host and its tasks (``cpu`` in cores, ``memory_bytes``), of the whole machine
             (``machine_cpu``, ``machine_memory_bytes``, ``received_bytes_per_second``, ``sent_bytes_per_second``) and
             of each GPU (``gpu0_utilization``, from 0 to 1, and ``gpu0_memory_bytes``). A day is kept.
+
+        Raises:
+            InvalidInput: If ``after`` is not a number.
         """
         import pandas as pd
 
+        if not is_number(after):
+            raise InvalidInput(f"`after` must be a number of seconds since 1970, got {after!r:.200}", field="after")
+        after = float(after)
         rows = [
             (series.host, series.metric, time, value)
             for series in self._session.call(lambda fleet: fleet.machines(self.name, after))
@@ -153,7 +160,11 @@ class ClusterHandle:
             Unavailable: If the cluster could not start; the message says why.
             TimeoutError: If it is not ready after ``timeout_s`` seconds.
         """
-        self._session.call(lambda fleet: fleet.ready(self._name), timeout_s)
+        limit_s = check_seconds(timeout_s, "timeout_s")
+        try:
+            self._session.call(lambda fleet: fleet.ready(self._name), limit_s)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise TimeoutError(f"The cluster {self._name} is not ready after {timeout_s} s") from None
         return self
 
     # -- changing it --------------------------------------------------------------------------------------------
@@ -173,6 +184,7 @@ class ClusterHandle:
             InvalidInput: If the file exists and is not a design.
             Unavailable: If the file cannot be written.
         """
+        check_path(path, "path")
         self.wait_ready()
         info = self._session.call(lambda fleet: fleet.placed(self._name))
         try:
@@ -203,23 +215,24 @@ class ClusterHandle:
         self._session.call(lambda fleet: fleet.scale(self._name, wanted))
         return self
 
-    def close(self, timeout_s: float = 30.0) -> None:
+    def close(self, timeout_s: float | None = 30.0) -> None:
         """End the cluster and its runs, and wait until none of its processes is left.
 
         Does nothing if the cluster is already gone. If it does not answer, its processes are killed; if it has died, it
         is no longer listed as lost. A warning says where its runs were saved if not in the usual directory.
 
         Args:
-            timeout_s: The longest time to wait, in seconds.
+            timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Raises:
             Unavailable: If its runs cannot be saved anywhere (a second call closes the cluster nevertheless), or it has
                 not ended after ``timeout_s`` seconds.
         """
+        limit_s = check_seconds(timeout_s, "timeout_s")
         notebook_cluster.forget(self._name)
-        self._end(timeout_s)
+        self._end(limit_s)
 
-    def _end(self, timeout_s: float = 30.0) -> None:
+    def _end(self, timeout_s: float | None = 30.0) -> None:
         atexit.unregister(self._close_at_exit)
         dask_client.forget(self._name)
         try:

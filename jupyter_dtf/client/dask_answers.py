@@ -11,7 +11,7 @@ from ..backend.task.model import keras_io
 from ..errors import InvalidInput
 from ..schema import payload
 from .feed import Feed
-from .fit import check_count, keras_settings
+from .fit import count_or_none, keras_settings
 
 
 def is_collection(x: Any) -> bool:
@@ -43,8 +43,7 @@ def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> An
     """
     import keras
 
-    if batch_size is not None:
-        check_count("batch_size", batch_size, 1)
+    batch_size = count_or_none("batch_size", batch_size)
     if steps is not None:
         raise InvalidInput(
             f"`steps` must be None for a Dask collection: take a part of the collection instead, got {steps!r}",

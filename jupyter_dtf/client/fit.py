@@ -30,13 +30,23 @@ from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
 from ..backend.task.model.questions import difference
 from ..errors import InvalidInput, ModelDiffers, Unavailable
+from ..schema.arguments import is_integer, is_number, plain
 from ..schema.checkpoint import Checkpoint
 from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
 from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
-from .fit_data import check_batch_size, check_one_output, data_of, held_by, runs_own_code, split_off, validation_of
+from .fit_data import (
+    check_batch_size,
+    check_one_output,
+    check_shuffle,
+    data_of,
+    held_by,
+    runs_own_code,
+    split_off,
+    validation_of,
+)
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
 from .held_resources import Held
@@ -264,18 +274,13 @@ def prepare(
     checkpoint or of a directory of checkpoints. Raises InvalidInput.
     """
     del verbose
-    check_count("epochs", epochs, 1)
-    check_count("initial_epoch", initial_epoch, 0)
-    for name, count in (
-        ("batch_size", batch_size),
-        ("steps_per_epoch", steps_per_epoch),
-        ("validation_steps", validation_steps),
-        ("validation_batch_size", validation_batch_size),
-    ):
-        if count is not None:
-            check_count(name, count, 1)
-    if not isinstance(shuffle, (bool, np.bool_)):
-        raise InvalidInput(f"`shuffle` must be True or False, got {shuffle!r}", field="shuffle")
+    epochs = check_count("epochs", epochs, 1)
+    initial_epoch = check_count("initial_epoch", initial_epoch, 0)
+    batch_size = count_or_none("batch_size", batch_size)
+    steps_per_epoch = count_or_none("steps_per_epoch", steps_per_epoch)
+    validation_steps = count_or_none("validation_steps", validation_steps)
+    validation_batch_size = count_or_none("validation_batch_size", validation_batch_size)
+    check_shuffle(shuffle)
     warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
     epochs, steps_per_epoch, validation_steps = limited(epochs, steps_per_epoch, validation_steps)
     data = data_of(x, y, sample_weight, "x")
@@ -284,11 +289,14 @@ def prepare(
     if class_weight is not None and sample_weight is not None:
         raise InvalidInput("`class_weight` must not be combined with sample_weight, got both", field="class_weight")
     validation = validation_of(validation_data)
+    validation_split = _checked_split(validation_split)
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
+    validation_freq = plain(validation_freq)
     if validation is not None:
         _check_frequency(validation_freq)
-    if class_weight is not None:
+    weights = None if class_weight is None else _checked_weights(class_weight)
+    if weights is not None:
         check_one_output(data, x)
     own = _callback_list(callbacks)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
@@ -298,10 +306,10 @@ def prepare(
         validation_data=validation,
         batch_size=batch_size,
         validation_batch_size=validation_batch_size,
-        epochs=int(epochs),
-        initial_epoch=int(initial_epoch),
+        epochs=epochs,
+        initial_epoch=initial_epoch,
         shuffle=bool(shuffle),
-        class_weight=None if class_weight is None else {int(k): float(v) for k, v in class_weight.items()},
+        class_weight=weights,
         steps_per_epoch=steps_per_epoch,
         validation_steps=validation_steps,
         validation_freq=validation_freq,
@@ -349,9 +357,38 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
     return policy
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r}", field=name)
+def check_count(name: str, value: Any, least: int) -> int:
+    """An integer of any library as Python's own. Raises InvalidInput if it is none, or less than ``least``."""
+    if not is_integer(value) or value < least:
+        raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.200}", field=name)
+    return int(value)
+
+
+def count_or_none(name: str, value: Any) -> int | None:
+    """The same for an argument that must be at least 1 if it is given."""
+    return None if value is None else check_count(name, value, 1)
+
+
+def _checked_split(value: Any) -> float:
+    if value is not None and not is_number(value):
+        raise InvalidInput(
+            f"`validation_split` must be a number from 0 to 1, got {value!r:.200}", field="validation_split"
+        )
+    return float(value or 0.0)
+
+
+def _checked_weights(value: Any) -> dict[int, float]:
+    """``class_weight`` in Python's own numbers. Raises InvalidInput."""
+    pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
+    for number, weight in pairs:
+        is_class = is_number(number) and float(number).is_integer()
+        if not is_class or not is_number(weight) or not np.isfinite(float(weight)):
+            raise InvalidInput(
+                "`class_weight` must map the numbers of classes to their weights, such as {0: 1.0, 1: 2.5}, got "
+                f"{value!r:.200}",
+                field="class_weight",
+            )
+    return {int(number): float(weight) for number, weight in pairs}
 
 
 def _check_frequency(value: Any) -> None:
@@ -370,8 +407,7 @@ def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
         raise InvalidInput(f"`scale_lr` must be True or False, got {scale_lr!r}", field="scale_lr")
     if warmup_epochs is None:
         return WARMUP_EPOCHS if scale_lr else 0.0
-    number = isinstance(warmup_epochs, (int, float, np.number)) and not isinstance(warmup_epochs, bool)
-    if not number or not 0 <= warmup_epochs < np.inf:
+    if not is_number(warmup_epochs) or not 0 <= warmup_epochs < np.inf:
         raise InvalidInput(f"`warmup_epochs` must be a number >= 0, got {warmup_epochs!r}", field="warmup_epochs")
     if not scale_lr:
         raise InvalidInput(
@@ -475,10 +511,9 @@ def _callback_list(callbacks: Any) -> list[Any]:
     found = getattr(callbacks, "callbacks", callbacks)
     found = list(found) if isinstance(found, (list, tuple)) else [found]
     for callback in found:
-        if not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
-            raise InvalidInput(
-                f"`callbacks` must be keras.callbacks.Callback objects, got {callback!r:.200}", field="callbacks"
-            )
+        if isinstance(callback, type) or not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
+            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.200}"
+            raise InvalidInput(f"`callbacks` must be keras.callbacks.Callback objects, got {what}", field="callbacks")
         names = {f"{base.__module__}.{base.__name__}" for base in type(callback).__mro__}
         if "keras.src.callbacks.tensorboard.TensorBoard" in names and importlib.util.find_spec("tensorboard") is None:
             raise Unavailable(

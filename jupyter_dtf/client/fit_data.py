@@ -14,13 +14,14 @@ from ..backend.task.fit.job import Arrays, Data, DataFunction
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
 from ..errors import InvalidInput
+from ..schema.arguments import is_integer
 from .held_resources import Held
 from .sources import SOURCES
 from .sources.dask_collections import DaskCollections
 from .sources.large_arrays import stored_array
 
 _DATA = (
-    "`x` must be data that keras.Model.fit accepts (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
+    "must be data that keras.Model.fit accepts (arrays, a tf.data.Dataset, a PyDataset, a generator), a Dask "
     "collection, or a function data_fn(ctx) that returns a tf.data.Dataset"
 )
 
@@ -28,7 +29,7 @@ _DATA = (
 def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
     """The examples in the form in which they are sent. Raises InvalidInput for other data and differing lengths."""
     if x is None:
-        raise InvalidInput(f"{_DATA}, got None", field=field)
+        raise InvalidInput(f"`{field}` {_DATA}, got None", field=field)
     for source_of in SOURCES:
         source = source_of(x, y, sample_weight, field)
         if source is not None:
@@ -36,7 +37,8 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
     if is_function(x):
         refuse_beside("the dataset that the function returns", y, sample_weight)
         return DataFunction(x)
-    arrays = Arrays(as_arrays(x, "x"), as_arrays(y, "y"), as_arrays(sample_weight, "sample_weight"))
+    names = ("x", "y", "sample_weight") if field == "x" else (field,) * 3
+    arrays = Arrays(*(as_arrays(value, name) for value, name in zip((x, y, sample_weight), names, strict=True)))
     length_of(arrays)
     _check_weights(arrays, field)
     return arrays
@@ -118,6 +120,16 @@ def check_batch_size(data: Data, batch_size: int) -> None:
         )
 
 
+def check_shuffle(shuffle: Any) -> None:
+    """Raise InvalidInput unless this says whether to shuffle."""
+    if not isinstance(shuffle, (bool, np.bool_)):
+        raise InvalidInput(
+            "`shuffle` must be True or False ('batch', with which Keras changes the order within each batch, is not "
+            f"supported), got {shuffle!r:.200}",
+            field="shuffle",
+        )
+
+
 def runs_own_code(data: Data | None) -> bool:
     """Whether reading the data in a task runs the caller's code."""
     return isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.runs_own_code)
@@ -127,7 +139,7 @@ def validation_of(data: Any) -> Data | None:
     """``validation_data`` in the form in which it is sent. Raises InvalidInput."""
     if data is None:
         return None
-    if isinstance(data, tuple):
+    if isinstance(data, (list, tuple)):  # of which Keras takes both for (x, y)
         if len(data) not in (2, 3):
             raise InvalidInput(
                 "`validation_data` must be (x, y), (x, y, sample_weight), or data in any form that x may have, got "
@@ -150,10 +162,11 @@ def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[
             f"`feed` must be data, not a function of ctx (main_fun can call that itself), got {feed!r:.200}",
             field=FIELD,
         )
+    check_shuffle(shuffle)
     if batch_size is not None:
-        if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise InvalidInput(f"`batch_size` must be an integer >= 1, got {batch_size!r}", field="batch_size")
-        check_batch_size(data, batch_size)
+        if not is_integer(batch_size) or batch_size < 1:
+            raise InvalidInput(f"`batch_size` must be an integer >= 1, got {batch_size!r:.200}", field="batch_size")
+        check_batch_size(data, batch_size := int(batch_size))
     return Fed(data, batch_size, random.getrandbits(31) if shuffle else None), held_by([data], client)
 
 

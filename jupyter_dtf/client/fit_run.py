@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ClusterLost, Conflict, DtfError, InvalidInput, ModelDiffers, NotFound, RunFailed, RunStopped
+from ..schema.arguments import check_path
 from ..schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .answer_run import AnswerRun
 from .run import History, Run
@@ -228,7 +229,7 @@ class FitRun(Run):
         """
         from .checkpoints import path_of
 
-        where = Path(path).expanduser()
+        where = check_path(path, "path").expanduser()
         if where.suffix not in ("", ".keras", ".h5"):
             raise InvalidInput(
                 f"`path` must end in .keras or .h5, or have no suffix for a SavedModel directory, got {where}",

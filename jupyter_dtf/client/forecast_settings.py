@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..schema.arguments import is_integer, plain
 from ..schema.base import convert
 from ..schema.forecast import ForecastSettings
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, parse_strategy
@@ -27,7 +28,8 @@ def settings_of(strategy: Any, tasks: int | Sequence[int] | None, **settings: An
         if found.replicas > 1:
             own["replicas"] = found.replicas
     if tasks is not None:
-        own["tasks"] = [tasks] if isinstance(tasks, int) else list(tasks)
+        given: Any = tasks
+        own["tasks"] = [given] if is_integer(given) else list(given)
     link = settings.pop("link", None)
-    made = convert({**own, **settings}, ForecastSettings)
+    made = convert(plain({**own, **settings}), ForecastSettings)
     return made if link is None else msgspec.structs.replace(made, link=link)

@@ -15,6 +15,7 @@ from ..schema.run import RunState
 from ..schema.run_options import RunOptions
 from ..schema.search_trial import TrialInfo
 from .argument_errors import names_arguments
+from .cluster_handle import ClusterHandle
 from .run import Run
 from .search.trial_runs import Ended, Next, Places, TrialRuns, new_id
 
@@ -75,6 +76,10 @@ def launch(
         ...     return {"loss": ...}
         >>> table = dtf.launch(cluster, train, {"rate": [0.1, 0.01], "units": [32, 64]})
     """
+    if not isinstance(cluster, ClusterHandle):
+        raise InvalidInput(
+            f"`cluster` must be a dtf.Cluster, such as dtf.connect(...) returns, got {cluster!r:.200}", field="cluster"
+        )
     if not callable(map_fun):
         raise InvalidInput(f"`map_fun` must be a function, got {map_fun!r:.200}", field="map_fun")
     arguments = combined(args_dict, grid)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import InvalidInput
 from ..schema.api import ClusterState
+from ..schema.arguments import check_text
 from .cluster import Cluster
 from .fit_run import held
 from .run import Run
@@ -54,8 +56,13 @@ def run(run_id: str) -> Run:
 
     Raises:
         NotFound: If there is no such run.
+        InvalidInput: If ``run_id`` is not a text; a function is run by ``cluster.run``.
     """
-    return held(session().hub.info(run_id))
+    if callable(run_id):
+        raise InvalidInput(
+            f"`run_id` must be the id of a run (cluster.run runs a function), got {run_id!r:.200}", field="run_id"
+        )
+    return held(session().hub.info(check_text(run_id, "run_id", "the id of a run")))
 
 
 def runs(*, archived: bool = False, deleted: bool = False) -> Runs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..schema.arguments import check_texts
 from ..schema.run_marks import RunPatch
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class NamedRun:
 
     @tags.setter
     def tags(self, tags: list[str]) -> None:
-        self._say(RunPatch(tags=list(tags)))
+        self._say(RunPatch(tags=check_texts(tags, "tags", "['baseline']")))
 
     def tag(self, *tags: str) -> None:
         """Add tags to the run.

@@ -16,7 +16,8 @@ from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
-from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped
+from ..errors import ClusterLost, Conflict, NotFound, RunFailed, RunStopped, Unavailable
+from ..schema.arguments import check_path, check_seconds
 from ..schema.checkpoint import CheckpointInfo
 from ..schema.efficiency import EfficiencyReport
 from ..schema.events import Submitted, checkpoints_of, last_epochs
@@ -185,21 +186,25 @@ class Run(NamedRun):
         """The output of the run's tasks.
 
         Args:
-            job: The job of the task whose output is wanted. None: all tasks, each line prefixed with its task.
+            job: The job of the task whose output is wanted, or the task itself, ``"worker:1"``. None: all tasks, each
+                line prefixed with its task.
             task_index: The index of the task within its job.
 
         Returns:
             The lines of standard output and standard error, in the order in which they were printed.
 
         Raises:
-            NotFound: If the run is not known any more.
+            NotFound: If the run is not known any more, or has no such task.
 
         Example:
             >>> print(run.logs("worker", 1))
         """
         from .task_output import LogLines
 
-        return "\n".join(LogLines(self._session.hub, self.id, "" if job is None else f"{job}:{task_index}").new())
+        task = ""
+        if job is not None or task_index:
+            task = check_task(job if isinstance(job, str) and ":" in job else f"{job}:{task_index}", self.info)
+        return "\n".join(LogLines(self._session.hub, self.id, task).new())
 
     @property
     def checkpoints(self) -> list[CheckpointInfo]:
@@ -286,7 +291,7 @@ class Run(NamedRun):
         Raises:
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
-        self.wait_for(lambda info: info.state.is_final, timeout_s)
+        self._wait_for(lambda info: info.state.is_final, timeout_s, "it has not ended")
         return self
 
     def wait_for(self, condition: Callable[[RunInfo], bool], timeout_s: float | None = None) -> RunInfo:
@@ -306,8 +311,12 @@ class Run(NamedRun):
         Example:
             >>> run.wait_for(lambda info: info.progress.epoch >= 2, timeout_s=60)
         """
+        return self._wait_for(condition, timeout_s, "the condition does not hold")
+
+    def _wait_for(self, condition: Callable[[RunInfo], bool], timeout_s: float | None, what_not: str) -> RunInfo:
+        limit_s = check_seconds(timeout_s, "timeout_s")
         hub = self._session.hub
-        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        ends = None if limit_s is None else time.monotonic() + limit_s
         changes: queue.SimpleQueue[RunInfo | Exception] = queue.SimpleQueue()
 
         def on_change(run_id: str) -> None:
@@ -325,9 +334,7 @@ class Run(NamedRun):
                 try:
                     info = changes.get(timeout=left_s)
                 except queue.Empty:
-                    raise TimeoutError(
-                        f"The run {self.id} is {self.status}; the condition does not hold after {timeout_s} s"
-                    ) from None
+                    raise TimeoutError(f"The run {self.id} is {self.status}; {what_not} after {timeout_s} s") from None
                 if isinstance(info, Exception):
                     raise info
                 if condition(info):
@@ -438,7 +445,23 @@ class Run(NamedRun):
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
         """Save the model of one of a training's checkpoints. See ``FitRun.export``."""
-        raise self._not_held()
+        raise self._not_a_training("a model to export")
+
+    @property
+    def model(self) -> Any:
+        """The trained model of a training. See ``FitRun.model``."""
+        raise AttributeError(str(self._not_a_training("`model`")), name="model", obj=self)
+
+    @property
+    def updates(self) -> dict[str, dict[str, int]]:
+        """What happened to the gradients of a training. See ``FitRun.updates``."""
+        raise AttributeError(str(self._not_a_training("`updates`")), name="updates", obj=self)
+
+    def _not_a_training(self, what: str) -> Conflict:
+        info = self.info
+        if info.kind == "fit":
+            return self._not_held()
+        return Conflict(f"Only a run of cluster.fit has {what}, got {info.name} ({info.id}), whose kind is {info.kind}")
 
     def _not_held(self) -> Conflict:
         check_goes_on(self.info)
@@ -458,6 +481,7 @@ class Run(NamedRun):
             RunStopped: If the run was stopped.
             ClusterLost: If the cluster went away.
             NotFound: If the cluster, which keeps the newest results (up to 4 GiB), has been closed or has dropped it.
+            Unavailable: If a result cannot be unpickled in this process.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         self.wait(timeout_s)
@@ -496,7 +520,16 @@ class Run(NamedRun):
         return Results({task: self._result_of(task) for task in done})
 
     def _result_of(self, task: str) -> Any:
-        return pickle.loads(self._session.call(lambda fleet: fleet.result(self.id, task)))
+        data = self._session.call(lambda fleet: fleet.result(self.id, task))
+        try:
+            return pickle.loads(data)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"What {task} of the run {self.id} returned must be unpickled here, which failed with "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     # -- showing ------------------------------------------------------------------------------------------------
 
@@ -527,6 +560,8 @@ class Run(NamedRun):
         """
         from .tensorboard import open_tensorboard
 
+        if directory is not None:
+            directory = check_path(directory, "directory")
         return open_tensorboard(self, directory)
 
     def widget(self) -> ipywidgets.VBox:
@@ -546,11 +581,15 @@ class Run(NamedRun):
             info = self.info
         except NotFound:
             return f"<Run {self.id}: not known here>"
-        return f"<Run {describe(info, ', ')}>"  # in characters that any terminal can print
+        return f"<Run {describe(info, ', ', most=SHORT)}>"  # in characters that any terminal can print
 
 
-def describe(info: RunInfo, separator: str = " · ") -> str:
-    """A one-line summary of a run."""
+SHORT = 200
+"""The most characters of a run's message in its ``repr``."""
+
+
+def describe(info: RunInfo, separator: str = " · ", most: int | None = None) -> str:
+    """A one-line summary of a run, with at most ``most`` characters of the first line of its message."""
     parts = [info.name, info.state.value]
     progress = info.progress
     if progress.epochs:
@@ -560,10 +599,23 @@ def describe(info: RunInfo, separator: str = " · ") -> str:
     parts += [f"{metric} {wording.metric_value(metric, value)}" for metric, value in info.headline.items()]
     parts += info.not_finite.values()
     if info.message:
-        parts.append(info.message)
+        parts.append(info.message if most is None else _first_line(info.message, most))
     return separator.join(parts)
+
+
+def _first_line(text: str, most: int) -> str:
+    line, _, rest = text.strip().partition("\n")
+    return f"{line[:most].rstrip()}..." if rest or len(line) > most else line
 
 
 def task_names(info: RunInfo) -> list[str]:
     """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
     return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
+
+
+def check_task(text: str, info: RunInfo) -> str:
+    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
+    names = task_names(info)
+    if text not in names:
+        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
+    return text

@@ -12,7 +12,7 @@ from .session import Session
 
 def ask(session: Session, run_id: str, steps: int) -> int:
     """Have the next steps of a run traced. Returns which of its profiles that is. Raises InvalidInput, Conflict."""
-    check_count(steps)
+    steps = check_count(steps)
     return session.call(lambda fleet: fleet.profile_run(run_id, steps))
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..backend.records import chrome_trace
-from ..errors import InvalidInput
-from ..schema.trace import MAX_STEPS, TraceData, merge, task_of
+from ..schema.trace import TraceData, check_count, merge, task_of
 from . import display_hooks
 
 if TYPE_CHECKING:
@@ -102,8 +101,7 @@ def trace_session(
     ``graph`` None is the default graph. The fetches run ``steps`` times in a new session, with the variables that the
     servers hold. Raises InvalidInput and any error of TensorFlow's.
     """
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
-        raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r}", field="steps")
+    steps = check_count(steps)
     import tensorflow as tf
 
     from ..backend.task.trace import session_trace as traced

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..backend.task.script_program import Script, is_place_flag
 from ..errors import InvalidInput, NotFound
+from ..schema.arguments import check_path, check_texts
 from ..schema.events import Note
 from . import display_hooks
 from .following import Follower
@@ -21,7 +22,8 @@ _REFRESH_S = 0.2
 
 def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
     """The script at ``path`` with its ``arguments``. Raises NotFound, and InvalidInput if it is not Python."""
-    path = Path(path).absolute()
+    path = check_path(path, "path").absolute()
+    arguments = check_texts(arguments, "arguments", "['--epochs', '3']")
     try:
         with tokenize.open(path) as file:
             source = file.read()
@@ -32,7 +34,7 @@ def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
         raise InvalidInput(f"The script must be Python, got {str(path)!r}: {error}", field="script") from None
     given = {_plain(argument) for argument in arguments if argument.startswith("-")}
     asked = [flag for flag in flags_defined(tree) if is_place_flag(flag) and _plain(flag) not in given]
-    return Script(path=str(path), source=source, arguments=list(arguments), place_flags=asked)
+    return Script(path=str(path), source=source, arguments=arguments, place_flags=asked)
 
 
 def run_in_foreground(run: Run) -> None:

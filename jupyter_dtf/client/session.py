@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LEAST_S = 0.05
+"""The least time that a request has, in seconds."""
+
 
 class Session:
     """Runs the fleet in a daemon thread. Its methods may be called from any other thread."""
@@ -73,10 +76,17 @@ class Session:
         return asyncio.run_coroutine_threadsafe(begin(), self._loop)
 
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
-        """Run ``work(fleet)`` on the loop and wait for what it returns. Raises TimeoutError after ``timeout_s``."""
+        """Run ``work(fleet)`` on the loop and wait for what it returns. Raises TimeoutError after ``timeout_s``.
+
+        It has ``LEAST_S`` in any case, in which it finds what is there already.
+        """
+        limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
+
+        async def worked() -> T:
+            return await work(await self._entered())
 
         async def run() -> T:
-            return await asyncio.wait_for(work(await self._entered()), timeout_s)
+            return await asyncio.wait_for(worked(), limit_s)
 
         future = self._submit(run)
         try:

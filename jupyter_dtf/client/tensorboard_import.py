@@ -13,6 +13,7 @@ from ..backend.machine import paths
 from ..backend.records.archive import summarize
 from ..backend.records.store import Store
 from ..errors import InvalidInput
+from ..schema.arguments import check_path
 from ..schema.events import AnyEvent, Point, Points, RunChanged, encode_event, encode_points
 from ..schema.printable import printable
 from ..schema.run import RunInfo, RunState
@@ -35,8 +36,8 @@ def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> lis
 
     Raises InvalidInput where there are no scalars, Unavailable without TensorBoard.
     """
+    root = check_path(directory, "directory").expanduser()
     needed()
-    root = Path(directory).expanduser()
     found = list(_found(root))
     ids = []
     if found:

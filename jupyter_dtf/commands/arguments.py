@@ -10,7 +10,6 @@ from typing import Any
 
 from ..backend.kinds import registry
 from ..client import wording
-from ..client.run import task_names
 from ..errors import InvalidInput, NotFound
 from ..schema.api import ClusterInfo
 from ..schema.base import convert
@@ -148,14 +147,6 @@ def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
             if text and matches(info):
                 return info
     raise NotFound(f"A run must be given by its id, part of its id, or its name, got {text!r}, which matches none")
-
-
-def check_task(text: str, info: RunInfo) -> str:
-    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
-    names = task_names(info)
-    if text not in names:
-        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
-    return text
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

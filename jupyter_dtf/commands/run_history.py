@@ -23,6 +23,7 @@ from .arguments import runs_table, table
 if TYPE_CHECKING:
     from ..client.run import Run
 
+NO_MATCH = "No runs match."
 FORMATS = ("csv", "json", "parquet")
 _MOST_OF_A_CELL = 40
 _DIFFERS = "*"
@@ -33,6 +34,8 @@ def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[lis
     if arguments.n < 0:
         raise InvalidInput(f"-n must be >= 0, got {arguments.n}", field="n")
     found = chosen(infos, arguments.filter, arguments.sort, archived=arguments.archived)[: arguments.n]
+    if not found and infos:
+        return found, NO_MATCH
     if not arguments.columns:
         return found, runs_table(found)
     names = [name.strip() for name in arguments.columns.split(",") if name.strip()]
@@ -53,7 +56,7 @@ def columns_table(infos: Sequence[RunInfo], names: Sequence[str]) -> str:
     """Runs with these columns as lines of text. Raises InvalidInput."""
     rows = [row(info) for info in infos]
     if not rows:
-        return "No runs match."
+        return NO_MATCH
     keys = [run_filter.column(name, rows) for name in names]
     lines = [[name.upper() for name in names], *([cell(key, each.get(key)) for key in keys] for each in rows)]
     return wording.without_control(table(lines))

@@ -10,7 +10,7 @@ import msgspec
 import traitlets
 
 from ..client import wording
-from ..errors import NotFound
+from ..errors import InvalidInput, NotFound
 from ..schema.api import ClusterInfo, ClusterState
 from ..schema.run import RunInfo
 from ..schema.sizes import bytes_, number
@@ -57,6 +57,12 @@ class ClusterWidget(LiveWidget):
     active_runs = traitlets.Int(read_only=True).tag(sync=True)
 
     def __init__(self, cluster: Cluster, **options: Any) -> None:
+        from ..client.cluster_handle import ClusterHandle
+
+        if not isinstance(cluster, ClusterHandle):
+            raise InvalidInput(
+                f"`cluster` must be a cluster, such as dtf.connect(...) returns, got {cluster!r:.200}", field="cluster"
+            )
         self._cluster = cluster
         self._session = cluster._session
         self._hub = self._session.hub

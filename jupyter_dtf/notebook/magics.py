@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import traceback
 from collections.abc import Mapping
 from keyword import iskeyword
 from typing import Any, NoReturn
@@ -32,6 +33,19 @@ VARIABLE = "cluster"
 
 class _HelpShown(Exception):
     """``--help`` was handled."""
+
+
+class NotPython(UsageError):
+    """A cell has a syntax error. It is shown as Python shows it, without the frames that led to it."""
+
+    def __init__(self, error: SyntaxError) -> None:
+        self._lines = "".join(traceback.format_exception_only(error)).splitlines()
+        if (error.text or "").lstrip().startswith(("!", "%")):
+            self._lines.append("The tasks run plain Python, without the magics and shell commands of IPython.")
+        super().__init__("\n".join(self._lines))
+
+    def _render_traceback_(self) -> list[str]:
+        return self._lines
 
 
 class _Parser(argparse.ArgumentParser):
@@ -124,8 +138,7 @@ class DtfMagics(Magics):
 
     def logs(self, parsed: argparse.Namespace) -> None:
         info = _find_run(parsed.run)
-        job, _, index = reading.check_task(parsed.task, info).partition(":") if parsed.task else ("", "", 0)
-        print(Run(info.id).logs(job or None, int(index)) or "There is no output.")
+        print(Run(info.id).logs(parsed.task or None) or "There is no output.")
 
     def show(self, parsed: argparse.Namespace) -> None:
         Run(_find_run(parsed.run).id).show()
@@ -138,7 +151,10 @@ class DtfMagics(Magics):
             raise InvalidInput(f"--out must be the name of a variable, got {parsed.out!r}", field="out")
         jobs = _chosen_jobs(cluster, parsed.job)
         tasks = _chosen_tasks(jobs, parsed.task)
-        cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
+        try:
+            cell = cells.prepare(source, self.shell.user_ns, f"In [{self.shell.execution_count}]", tasks)
+        except SyntaxError as error:
+            raise NotPython(error) from None
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
         if not parsed.stream:
             wait_in_foreground(run, say)

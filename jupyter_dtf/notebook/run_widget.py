@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
+from ..errors import InvalidInput
 from ..schema.run import RunInfo, RunState
 from .display import RUN_MIME
 from .still import still
@@ -47,6 +48,7 @@ class RunWidget(LiveWidget):
 
     Raises:
         NotFound: If the run is not known.
+        InvalidInput: If ``run`` is not a run.
 
     Example:
         >>> widget = dtf.RunWidget(run)
@@ -69,6 +71,10 @@ class RunWidget(LiveWidget):
     attempt = traitlets.Int(read_only=True).tag(sync=True)
 
     def __init__(self, run: Run, *, dashboard: bool = True, **options: Any) -> None:
+        from ..client.run import Run
+
+        if not isinstance(run, Run):
+            raise InvalidInput(f"`run` must be a run, such as dtf.run(...) returns, got {run!r:.200}", field="run")
         name = run.info.name
         self._run = run
         self._hub = run._session.hub

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import PurePath
 from typing import Any
 
 from ..errors import InvalidInput
+from .arguments import make_plain
 from .base import PeerStruct, Struct
 from .printable import check_word
 
@@ -50,6 +52,7 @@ class Checkpoint(Struct):
     """
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name in ("every_steps", "every_epochs", "keep"):
             value = getattr(self, name)
             if value is None and name != "keep":
@@ -72,6 +75,8 @@ class Checkpoint(Struct):
             self._check_directory()
 
     def _check_directory(self) -> None:
+        if isinstance(self.directory, PurePath):
+            self.directory = str(self.directory)
         where = self.directory
         if not isinstance(where, str) or not (where.startswith("/") or _URL.match(where)):
             raise InvalidInput(

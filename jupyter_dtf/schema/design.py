@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ import msgspec
 from ..errors import InvalidInput, NotFound, Unavailable
 from . import text as texts
 from .api import Problem
+from .arguments import check_path
 from .base import PeerStruct, Struct, convert, to_plain
 from .cluster import default_jobs
 from .cluster_request import DEFAULT_KIND, ClusterRequest
@@ -139,8 +139,9 @@ class Design(Struct):
             Unavailable: If it cannot be read.
             InvalidText: If it is not a design, with the line and column of the error.
         """
+        path = check_path(path, "path")
         try:
-            return cls.decode(Path(path).read_bytes())
+            return cls.decode(path.read_bytes())
         except FileNotFoundError:
             raise NotFound(f"There is no design {os.fspath(path)!r}") from None
         except OSError as error:
@@ -160,8 +161,8 @@ class Design(Struct):
         Raises:
             Unavailable: If the file cannot be written.
         """
+        target = check_path(path, "path").resolve()  # a link remains a link
         text = self.text()
-        target = Path(path).resolve()  # a link remains a link
         aside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             aside.write_text(text, encoding="utf-8", newline="\n")

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidInput
+from .arguments import make_plain
 from .base import PeerStruct
 
 MOST_KEPT = 20
@@ -66,6 +67,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     command: list[str] | str = ""
 
     def __post_init__(self) -> None:
+        make_plain(self)
         for name, flag in (("nan", self.nan), ("end", self.end)):
             if not isinstance(flag, bool):
                 raise _refusal(name, "True or False", flag)
@@ -109,7 +111,7 @@ def as_notify(value: Notify | Callable[[Alarm], object] | bool) -> Notify | None
         return value
     if isinstance(value, bool):
         return Notify() if value else None
-    if callable(value):
+    if callable(value) and not isinstance(value, type(Notify)):
         return Notify(call=value)
     raise InvalidInput(
         f"`notify` must be a dtf.Notify, True, False, or a function that takes an alarm, got {value!r:.100}",

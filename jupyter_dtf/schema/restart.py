@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from ..errors import InvalidInput
+from .arguments import make_plain
 
 STALLED_AFTER_S = 600.0
 """The default of ``stalled_after``."""
@@ -37,6 +38,7 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     min_workers: int | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         count, seconds = self.max_restarts, self.stalled_after
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise InvalidInput(

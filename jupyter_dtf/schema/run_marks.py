@@ -44,7 +44,7 @@ class RunPatch(Struct):
         if self.tags is not None:
             self.tags = checked_tags(self.tags)
         if self.note is not None:
-            if not is_whole(self.note):
+            if not isinstance(self.note, str) or not is_whole(self.note):
                 raise InvalidInput(
                     f"`note` must be a text without lone surrogates, got {self.note!r:.200}", field="note"
                 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import InvalidInput
+from .arguments import as_mapping, make_plain
 from .base import Struct
 from .checkpoint import Checkpoint
+from .cluster import check_jobs
 from .notify import Notify, as_notify
 from .printable import check_line, check_word
 from .restart import Restart, as_restart
@@ -53,7 +56,7 @@ class RunOptions(Struct):
         given = {name: arguments[name] for name in cls.__struct_fields__ if arguments.get(name) is not None}
         for name in ("jobs", "environment"):
             if name in given:
-                given[name] = _as_dict(name, given[name])
+                given[name] = as_mapping(given[name], name)
         if "trace_steps" in given:
             given["trace_steps"] = check_steps(given["trace_steps"])
         if "restart" in given:
@@ -63,13 +66,16 @@ class RunOptions(Struct):
         return RunOptions(**given)
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_line(self.name, "name")
+        if self.jobs:
+            check_jobs(self.jobs)
         for key, value in self.environment.items():
             check_word(value, f"environment.{key!s:.100}")
             check_word(key, "environment")
             if not key or "=" in key:
                 raise InvalidInput(
-                    f"The names in `environment` must not contain =, got {key!r:.100}", field="environment"
+                    f"The names in `environment` must not be empty or contain =, got {key!r:.100}", field="environment"
                 )
         if self.trace_steps:
             check_steps(self.trace_steps)
@@ -85,7 +91,7 @@ class RunOptions(Struct):
                 field="threads_per_task",
             )
         self._check_gpus()
-        if isinstance(grace_s, bool) or not isinstance(grace_s, (int, float)) or not grace_s >= 0:
+        if isinstance(grace_s, bool) or not isinstance(grace_s, (int, float)) or not 0 <= grace_s < math.inf:
             raise InvalidInput(
                 f"`stop_grace_s` must be a number of seconds >= 0, got {grace_s!r:.100}", field="stop_grace_s"
             )
@@ -108,9 +114,3 @@ class RunOptions(Struct):
             )
         if count == 0:
             raise InvalidInput(f"`gpu_memory` must be None with gpus_per_task=0, got {memory!r}", field="gpu_memory")
-
-
-def _as_dict(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(f"`{name}` must be a mapping, got {value!r:.100}", field=name)
-    return dict(value)

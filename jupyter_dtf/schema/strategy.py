@@ -9,6 +9,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from ..errors import InvalidInput
+from .arguments import make_plain
 from .cluster import FIRST_JOBS
 from .placement import Placement
 
@@ -76,6 +77,7 @@ class AllReduce(_Strategy, frozen=True):
     fusion_bytes: int | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         self._one_of("transport", TRANSPORTS)
         self._one_of("op", OPS)
         self._one_of("compression", COMPRESSIONS)
@@ -117,6 +119,7 @@ class ParameterServer(_Strategy, frozen=True):
     split_bytes: int = 16 << 20
 
     def __post_init__(self) -> None:
+        make_plain(self)
         self._at_least("backup_workers", 0)
         self._at_least("split_bytes", 1)
         if self.backup_workers and not self.sync:
@@ -161,6 +164,7 @@ class InGraph(_Strategy, frozen=True):
     devices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        make_plain(self)
         names = self.devices
         well_formed = isinstance(names, (tuple, list)) and all(isinstance(name, str) and name for name in names)
         if not well_formed or len(set(names)) < len(names):
@@ -201,6 +205,7 @@ class Pipeline(_Strategy, frozen=True):
     schedule: str = FILL_DRAIN
 
     def __post_init__(self) -> None:
+        make_plain(self)
         given: Any = self.placement
         if isinstance(given, Path):
             msgspec.structs.force_setattr(self, "placement", str(given))

@@ -9,6 +9,7 @@ import msgspec
 
 from ..errors import InvalidInput
 from . import private_files
+from .arguments import plain
 from .base import PeerStruct
 
 MAX_STEPS = 100
@@ -131,16 +132,17 @@ def _first_us(data: TraceData) -> float:
 
 def check_count(steps: object) -> int:
     """Validate the number of steps of a profile. Raises InvalidInput."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+    count = plain(steps)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_STEPS:
         raise InvalidInput(f"`steps` must be an integer from 1 to {MAX_STEPS}, got {steps!r:.100}", field="steps")
-    return steps
+    return count
 
 
 def check_steps(steps: object) -> list[int]:
     """``trace_steps`` as ``[first, last]``; empty for None. Raises InvalidInput."""
     if steps is None:
         return []
-    pair = list(steps) if isinstance(steps, (list, tuple)) else []
+    pair = list(plain(steps)) if isinstance(steps, (list, tuple)) else []
     if len(pair) != 2 or not all(isinstance(step, int) and not isinstance(step, bool) for step in pair):
         raise InvalidInput(
             f"`trace_steps` must be (first, last), two integers, got {steps!r:.100}", field="trace_steps"

@@ -60,7 +60,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
                 gpus=spec.visible_gpus,
             )
         )
-        outcome = Outcome(ok=True, result=cloudpickle.dumps(function(*args, ctx, **kwargs), protocol=5))
+        outcome = Outcome(ok=True, result=_pickled(function(*args, ctx, **kwargs)))
     except BaseException as error:
         outcome = _failure(error)
         outcome.peer_lost = not outcome.ok and (ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)))
@@ -157,6 +157,18 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
                     print(f"A command of the host ({letter.decode()}) could not be followed:", file=sys.stderr)
                     traceback.print_exc()
     os.killpg(0, 9)
+
+
+def _pickled(value: Any) -> bytes:
+    """The result of the program as it is sent. Raises TypeError if it cannot be pickled."""
+    try:
+        data: bytes = cloudpickle.dumps(value, protocol=5)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = type(value).__qualname__
+        raise TypeError(f"What the program returns must be picklable, got {kind}: {error}") from error
+    return data
 
 
 def _failure(error: BaseException) -> Outcome:

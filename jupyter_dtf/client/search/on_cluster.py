@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import InvalidInput
+from ...schema.arguments import is_integer, is_number, plain
 from ...schema.context import Context
 from ...schema.restart import Restart
 from ...schema.run_options import RunOptions
@@ -18,7 +19,7 @@ from .optuna_trials import AskedTrials
 from .population import Population, as_population
 from .search import Search, searches_of
 from .space import as_space, combinations
-from .study import GRID, QMC, as_objectives, as_pruner, as_sampler, enqueue_new, open_study, seed_of_more
+from .study import GRID, QMC, as_objectives, as_pruner, as_sampler, check_seed, enqueue_new, open_study, seed_of_more
 from .trial_runs import Places, TrialRuns
 from .trials import OF_POPULATION, OWN_COLUMNS
 from .watching import watch
@@ -112,9 +113,11 @@ class Searching:
             )
         if pruner is not None and len(metrics) > 1:
             raise InvalidInput("`pruner` must be None with several objectives, got a pruner", field="pruner")
+        trials, timeout, keep_models = plain(trials), plain(timeout), plain(keep_models)
         _check_limits(trials, timeout, sampler)
         check_keep_models(keep_models, len(metrics))
         based = as_population(sampler, pruner=pruner, objectives=len(metrics), trials=trials)
+        seed = check_seed(seed)
         places = Places.of(devices_per_trial, tasks_per_trial)
         options = RunOptions.among({"environment": environment, "restart": restart})
         grid = combinations(distributions) if sampler == GRID else None
@@ -172,11 +175,9 @@ class Searching:
 
 
 def _check_limits(trials: Any, timeout: Any, sampler: Any) -> None:
-    if trials is not None and (isinstance(trials, bool) or not isinstance(trials, int) or trials < 1):
+    if trials is not None and (not is_integer(trials) or trials < 1):
         raise InvalidInput(f"`trials` must be an integer >= 1, got {trials!r:.100}", field="trials")
-    if timeout is not None and (
-        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf")
-    ):
+    if timeout is not None and (not is_number(timeout) or not 0 < timeout < float("inf")):
         raise InvalidInput(f"`timeout` must be a number of seconds > 0, got {timeout!r:.100}", field="timeout")
     if trials is None and timeout is None and sampler != GRID:
         raise InvalidInput("`trials` or `timeout` must be given, got neither", field="trials")

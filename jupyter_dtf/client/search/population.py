@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
+from ...schema.arguments import plain
 from .optuna_here import optuna
 from .trials import AGAIN, GENERATION, MEMBER, PARENT
 
@@ -52,6 +53,8 @@ class PopulationBased:
     factors: tuple[float, ...] = (0.8, 1.2)
 
     def __post_init__(self) -> None:
+        for name in ("population", "quantile", "resample", "factors"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
         count = self.population
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise InvalidInput(f"`population` must be an integer >= 2, got {count!r:.100}", field="population")

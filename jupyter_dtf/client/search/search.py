@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput, NotFound, RunFailed
+from ...schema.arguments import check_seconds, plain
 from ...schema.sizes import number as shown_number
 from .. import display_hooks
 from . import listing
@@ -188,7 +189,7 @@ class Search:
         """
         if len(self._metrics) > 1:
             raise NotFound(f"With {len(self._metrics)} objectives there are no best trials for an ensemble")
-        count = self.keeps_models if k is None else k
+        count = self.keeps_models if k is None else plain(k)
         if isinstance(count, bool) or not isinstance(count, int) or (k is not None and count < 1):
             raise InvalidInput(f"`k` must be an integer >= 1, got {k!r:.100}", field="k")
         ranked = self._ranked(self._all())
@@ -206,16 +207,22 @@ class Search:
     def stop(self, number: int | None = None) -> None:
         """Stop the search: end the running trials and start no more. Returns immediately.
 
+        Does nothing if the search has ended.
+
         Args:
             number: Stop only the trial with this number; it will not be retried. Does nothing if it has ended.
 
         Raises:
             NotFound: If there is no trial with this number.
         """
+        if number is not None:
+            number = self.trial(number).number
+        if self._done.is_set():
+            return
         if number is None:
             self._runs.stop()
         else:
-            self._runs.stop_one(self.trial(number).number)
+            self._runs.stop_one(number)
 
     def wait(self, timeout_s: float | None = None) -> Search:
         """Wait until the search has ended, whether or not it succeeded.
@@ -229,7 +236,7 @@ class Search:
         Raises:
             TimeoutError: If it has not ended after ``timeout_s`` seconds.
         """
-        if not self._done.wait(timeout_s):
+        if not self._done.wait(check_seconds(timeout_s, "timeout_s")):
             raise TimeoutError(f"The search {self.name} has not ended after {timeout_s} s")
         return self
 
@@ -254,7 +261,9 @@ class Search:
         failed = [trial for trial in trials if trial.state == "failed"]
         if failed and not any(trial.state in ("complete", "pruned") for trial in trials):
             last = failed[-1]
-            why = self.message or f"{len(failed)} trials failed, the last with {last.error}"
+            why = (
+                self.message or f"{len(failed)} trial{'s' * (len(failed) != 1)} failed, the last one with: {last.error}"
+            )
             raise RunFailed(f"No trial of {self.name} succeeded: {why}", run_id=last.run_id, traceback=last.traceback)
 
     # -- showing ------------------------------------------------------------------------------------------------

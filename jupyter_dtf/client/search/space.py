@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import numbers
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InvalidInput
+from ...schema.base import MAX_INTEGER
 from .optuna_here import optuna
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 MOST_COMBINATIONS = 100_000
+MAX_FLOAT = sys.float_info.max
 
 
 def as_space(space: Any) -> dict[str, BaseDistribution]:
@@ -44,6 +47,7 @@ def _distribution(name: str, given: Any) -> BaseDistribution:
                 return found
             case range() if given:
                 low, high = sorted((given[0], given[-1]))
+                _check_bounds(low, high)
                 found = kinds.IntDistribution(low, high, step=abs(given.step))
                 return found
             case (low, high) if _are_numbers(low, high):
@@ -64,7 +68,17 @@ def _are_numbers(*values: Any) -> bool:
     return all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in values)
 
 
+def _check_bounds(low: Any, high: Any) -> None:
+    """Raise ValueError for bounds between which nothing can be drawn, or whose numbers no database keeps."""
+    if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral):
+        if not all(-MAX_INTEGER <= int(bound) < MAX_INTEGER for bound in (low, high)):
+            raise ValueError("integers must be from -2**63 to 2**63 - 1")
+    elif not all(-MAX_FLOAT <= bound <= MAX_FLOAT for bound in (low, high)):
+        raise ValueError("the bounds must be finite")
+
+
 def _range(low: Any, high: Any, *, log: bool) -> BaseDistribution:
+    _check_bounds(low, high)
     kinds = optuna().distributions
     if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral):
         found: BaseDistribution = kinds.IntDistribution(int(low), int(high), log=log)

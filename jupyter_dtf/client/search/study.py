@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InvalidInput
+from ...schema.arguments import is_integer
 from .optuna_here import optuna, quiet
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ PRUNERS: dict[str, Callable[[Any], Any]] = {
     "patient": lambda pruners: pruners.PatientPruner(None, patience=3),
     "wilcoxon": lambda pruners: pruners.WilcoxonPruner(),
 }
+_STORAGE = "`storage` must be the URL of a database, such as 'sqlite:///study.db', or an Optuna storage"
 INDEPENDENT = ("random", GRID, QMC)
 """Samplers that do not learn from trials, so they can be asked for the next parameters before trials have ended."""
 
@@ -84,8 +86,8 @@ def as_pruner(given: Any) -> BasePruner:
 
 def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]:
     """The metrics and the direction of each. Raises InvalidInput."""
-    metrics = [objective] if isinstance(objective, str) else list(objective)
-    directions = [direction] * len(metrics) if isinstance(direction, str) else list(direction)
+    metrics = [objective] if isinstance(objective, str) else _listed(objective)
+    directions = [direction] * len(metrics) if isinstance(direction, str) else _listed(direction)
     if not metrics or not all(isinstance(metric, str) and metric for metric in metrics):
         raise InvalidInput(
             f"`objective` must be the name of a metric, or a list of names, got {objective!r:.200}", field="objective"
@@ -101,11 +103,29 @@ def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]
     return metrics, directions
 
 
+def _listed(value: Any) -> list[Any]:
+    """The items of a list or tuple; none of anything else."""
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def check_seed(seed: Any) -> int | None:
+    """A seed that every sampler takes. Raises InvalidInput."""
+    if seed is None:
+        return None
+    if not is_integer(seed) or not 0 <= seed < 2**32:
+        raise InvalidInput(f"`seed` must be an integer from 0 to 2**32 - 1, or None, got {seed!r:.100}", field="seed")
+    return int(seed)
+
+
 def open_study(
     name: str | None, storage: Any, sampler: BaseSampler, pruner: BasePruner, directions: Sequence[str]
 ) -> Study:
     """A new study, or the one with this name in the storage. Raises InvalidInput if that has other directions."""
     package = optuna()
+    if name is not None and not isinstance(name, str):
+        raise InvalidInput(f"`study_name` must be a text, got {name!r:.200}", field="study_name")
+    if storage is not None and not isinstance(storage, (str, package.storages.BaseStorage)):
+        raise InvalidInput(f"{_STORAGE}, got {storage!r:.200}", field="storage")
     if storage is not None and not name:
         raise InvalidInput("`study_name` must be given with a storage, got none", field="study_name")
     said = package.logging.get_verbosity()
@@ -121,6 +141,11 @@ def open_study(
         )
     except ImportError as error:
         raise InvalidInput(f"`storage` needs another package: {error}", field="storage") from None
+    except Exception as error:
+        if not isinstance(storage, str):
+            raise
+        why = f"{error}".partition("\n")[0]
+        raise InvalidInput(f"{_STORAGE}, that can be used, got {storage!r:.200}: {why}", field="storage") from error
     finally:
         package.logging.set_verbosity(said)
     has = [direction.name.lower() for direction in study.directions]

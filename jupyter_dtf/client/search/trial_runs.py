@@ -16,6 +16,7 @@ import msgspec
 
 from ...backend.planning.trial_places import place_jobs
 from ...errors import ClusterLost, Conflict, DtfError, InvalidInput
+from ...schema.arguments import is_integer, is_number, plain
 from ...schema.run import MOST_SHARES, RunInfo, RunState, TaskState
 from ...schema.run_options import RunOptions
 from ...schema.search_trial import TrialInfo
@@ -44,13 +45,13 @@ class Places:
     @classmethod
     def of(cls, devices: float | None, tasks: int) -> Places:
         """``devices_per_trial`` slots for ``tasks_per_trial`` tasks. Raises InvalidInput."""
-        if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 1:
+        if not is_integer(tasks) or tasks < 1:
             raise InvalidInput(
                 f"`tasks_per_trial` must be an integer >= 1, got {tasks!r:.100}", field="tasks_per_trial"
             )
-        devices = tasks if devices is None else devices
-        is_number = isinstance(devices, (int, float)) and not isinstance(devices, bool) and 0 < devices < math.inf
-        each = devices / tasks if is_number else 0.0
+        tasks = int(tasks)
+        devices = tasks if devices is None else plain(devices)
+        each = devices / tasks if is_number(devices) and 0 < devices < math.inf else 0.0
         shares = 1 / each if 0 < each < 1 else 1.0
         count = max(each, shares)
         if not each or shares > MOST_SHARES + 0.5 or abs(count - round(count)) > 1e-6:
@@ -321,7 +322,8 @@ class TrialRuns:
                 result = run._result_of(FIRST)
             except ClusterLost:
                 raise
-            except Exception as problem:  # the result cannot be unpickled here
+            except Exception as raised:  # the result cannot be unpickled here
+                problem = raised.__cause__ or raised
                 error = f"Its return value cannot be read: {type(problem).__name__}: {problem}"
         elif info.state is RunState.FAILED:
             failed = next((task for task in info.tasks if task.state is TaskState.FAILED), None)

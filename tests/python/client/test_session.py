@@ -37,8 +37,12 @@ def test_a_cluster_starts_while_others_are_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr(Fleet, "start", start)
     cluster = dtf.Cluster(jobs=1, name="soon")
     assert not others_have_answered.is_set()
+    for seconds in (0, 0.1):
+        with pytest.raises(TimeoutError, match=f"The cluster soon is not ready after {seconds} s"):
+            cluster.wait_ready(seconds)
     others_have_answered.set()
     assert cluster.wait_ready(left_s()).status == "running"
+    cluster.wait_ready(0)
     cluster.close()
 
 

@@ -93,12 +93,6 @@ def test_find_run_that_there_is_not(text: str) -> None:
         reading.find_run(text, RUNS)
 
 
-def test_check_task() -> None:
-    assert reading.check_task("worker:0", RUNS[0]) == "worker:0"
-    with pytest.raises(NotFound, match="The task must be one of worker:0, the tasks of mlp, got 'worker:1'"):
-        reading.check_task("worker:1", RUNS[0])
-
-
 def test_clusters_table() -> None:
     info = ClusterInfo(
         name="digits",

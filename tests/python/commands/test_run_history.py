@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jupyter_dtf.commands import arguments
 from jupyter_dtf.commands import run_history as history
 from jupyter_dtf.commands.watch import View, watch
 from jupyter_dtf.errors import InvalidInput
@@ -154,3 +156,12 @@ def test_what_is_no_terminal_gets_the_last_picture_alone() -> None:
     watch(fake.run, out)
     assert out.getvalue().startswith("mlp succeeded")
     assert out.getvalue().count("mlp") == 1
+
+
+@pytest.mark.parametrize(
+    "words", [["-n", "0"], ["--filter", "strategy=mirrored"], ["--filter", "strategy=x", "--columns", "id"]]
+)
+def test_a_list_without_hits_does_not_say_that_there_are_no_runs(words: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    arguments.add_runs_arguments(parser)
+    assert history.listed(RUNS, parser.parse_args(words)) == ([], "No runs match.")

@@ -33,7 +33,7 @@ def test_a_request_is_checked_as_its_options_are() -> None:
     [
         ({"jobs": 3}, "`jobs` must be a mapping, got 3"),
         ({"environment": "A=1"}, "`environment` must be a mapping, got 'A=1'"),
-        ({"environment": {"A=B": "1"}}, "The names in `environment` must not contain =, got 'A=B'"),
+        ({"environment": {"A=B": "1"}}, "The names in `environment` must not be empty or contain =, got 'A=B'"),
         ({"threads_per_task": "2"}, "`threads_per_task` must be an integer >= 0 (0: divide), got '2'"),
         ({"threads_per_task": True}, "`threads_per_task` must be an integer >= 0 (0: divide), got True"),
         ({"stop_grace_s": float("nan")}, "`stop_grace_s` must be a number of seconds >= 0, got nan"),

@@ -73,7 +73,7 @@ class Communicator:
         """Return the index in the set of the task with that rank in the run. Raises InvalidInput if it is not in it."""
         if rank not in self.ranks:
             raise InvalidInput(
-                f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank}", field="root_rank"
+                f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank!r:.200}", field="root_rank"
             )
         return self.ranks.index(rank)
 

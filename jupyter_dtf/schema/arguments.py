@@ -1,0 +1,118 @@
+"""Checks of arguments that many functions share: numbers of any library, lists of texts, paths and times."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import numbers
+import operator
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidInput
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.\-]{0,251}[A-Za-z0-9_])?\.?")
+_DOTTED = re.compile(r"[0-9.]+")  # an IPv4 address, or an attempt at one
+
+
+def plain(value: Any) -> Any:
+    """The same with Python's own numbers in place of other libraries', also inside of dicts, lists and tuples.
+
+    Everything that is not a number, such as NumPy's booleans, stays what it is.
+    """
+    if value is None or isinstance(value, (bool, str, bytes)) or type(value) in (int, float):
+        return value
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(plain, value))
+    if isinstance(value, numbers.Integral) and not isinstance(value, int):
+        return operator.index(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        return float(value)
+    return value
+
+
+def make_plain(struct: msgspec.Struct) -> None:
+    """Replace the numbers of other libraries in the fields of a struct that is being created."""
+    for name in struct.__struct_fields__:
+        value = getattr(struct, name)
+        if (found := plain(value)) is not value:
+            msgspec.structs.force_setattr(struct, name, found)
+
+
+def is_integer(value: Any) -> bool:
+    """Whether this is an integer of any library, and not a boolean."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    """Whether this is a real number of any library, and not a boolean."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_texts(value: Any, field: str, example: str) -> list[str]:
+    """A list of texts that can be passed to the operating system, as an argument holds it. Raises InvalidInput."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        raise InvalidInput(f"`{field}` must be a list of texts, such as {example}, got {value!r:.200}", field=field)
+    for item in value:
+        if "\0" in item:
+            raise InvalidInput(f"`{field}` must be texts without NUL, got {item!r:.200}", field=field)
+    return list(value)
+
+
+def check_addresses(value: Any, field: str) -> list[str]:
+    """Addresses or names of machines, of which a single one may be given as a text. Raises InvalidInput."""
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, (list, tuple, set, frozenset)) or not all(map(_is_address, given)):
+        raise InvalidInput(
+            f"`{field}` must be a list of addresses of machines, such as ['192.0.2.7'], got {value!r:.200}", field=field
+        )
+    return list(given)
+
+
+def _is_address(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        ipaddress.ip_address(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
+    except ValueError:
+        return bool(_HOST_NAME.fullmatch(value)) and not _DOTTED.fullmatch(value)
+    return True
+
+
+def check_path(value: Any, field: str) -> Path:
+    """A path, as an argument holds it. Raises InvalidInput."""
+    if not isinstance(value, (str, os.PathLike)) or not isinstance(text := os.fspath(value), str) or not text:
+        raise InvalidInput(f"`{field}` must be a path, got {value!r:.200}", field=field)
+    if "\0" in text:
+        raise InvalidInput(f"`{field}` must be a path without NUL, got {text!r:.200}", field=field)
+    return Path(text)
+
+
+def check_seconds(value: Any, field: str) -> float | None:
+    """The longest time to wait, None for no limit; 0 for one that is over already. Raises InvalidInput."""
+    if value is None:
+        return None
+    if not is_number(value) or math.isnan(value):
+        raise InvalidInput(f"`{field}` must be a number of seconds, or None, got {value!r:.100}", field=field)
+    return None if value == math.inf else max(0.0, float(value))
+
+
+def check_text(value: Any, field: str, what: str) -> str:
+    """A text that is not empty, such as ``what`` says. Raises InvalidInput."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"`{field}` must be {what}, got {value!r:.200}", field=field)
+    return value
+
+
+def as_mapping(value: Any, field: str) -> dict[Any, Any]:
+    """A mapping as a dict. Raises InvalidInput."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"`{field}` must be a mapping, got {value!r:.100}", field=field)
+    return dict(value)
