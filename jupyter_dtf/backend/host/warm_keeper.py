@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,7 @@ class WarmKeeper:
         self._client: WarmClient | None = None
         self._process: Handle | None = None
         self._lifeline: Any = None
+        self._starting: asyncio.Future[Any] | None = None
         self._ready = asyncio.Event()
         self._ended_here = False
         self._was_silent = False
@@ -82,6 +84,9 @@ class WarmKeeper:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
+        if self._starting is not None:  # its thread goes on
+            with contextlib.suppress(Exception):
+                await self._take_over(await self._starting)
         if self._client is not None:
             await self._client.close()
         if self._process is not None:
@@ -92,6 +97,17 @@ class WarmKeeper:
         if self._lifeline is not None:
             self._lifeline.stdin.close()
             self._lifeline.poll()
+
+    async def _take_over(self, started: Any) -> None:
+        """Hold a process that has been started, if one has, instead of the one before, which is dead."""
+        self._starting = None
+        before = self._lifeline
+        if started is not None:
+            self._lifeline = started
+            if before is not None:
+                before.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    await asyncio.to_thread(before.wait, _END_S)
 
     @property
     def is_ready(self) -> bool:
@@ -182,10 +198,9 @@ class WarmKeeper:
         while not is_over:
             is_over = True
             try:
-                started = await asyncio.to_thread(start_warm, self._directory, self._shared)
-                if started is not None:
-                    self._let_go()  # of the one before, which is dead
-                    self._lifeline = started
+                start = asyncio.to_thread(start_warm, self._directory, self._shared)
+                self._starting = asyncio.ensure_future(start)
+                await self._take_over(await asyncio.shield(self._starting))
                 self._client = await WarmClient.connect(self._directory, self._on_word, self._on_gone)
                 with contextlib.suppress(OSError, ValueError):
                     self._process = Handle(int((self._directory / PID).read_text()))
