@@ -64,6 +64,7 @@ class WarmKeeper:
         self._process: Handle | None = None
         self._lifeline: Any = None
         self._starting: asyncio.Future[Any] | None = None
+        self._is_closed = False
         self._ready = asyncio.Event()
         self._ended_here = False
         self._was_silent = False
@@ -81,6 +82,7 @@ class WarmKeeper:
 
     async def close(self) -> None:
         """Disconnect. The warm process kills what it has forked for this host, and exits once nobody needs it."""
+        self._is_closed = True
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -254,6 +256,8 @@ class WarmKeeper:
 
     def _on_gone(self) -> None:
         self._client = None
+        if self._is_closed:
+            return
         was_ready = self._ready.is_set()
         if was_ready:
             self._ready.clear()
