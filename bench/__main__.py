@@ -13,7 +13,7 @@ NAMES = (
     "load", "submit", "start", "sending", "steps", "allreduce", "network", "scaling", "report", "points", "latency",
     "ps", "horovod", "pipeline", "placement", "prediction", "designer", "output", "metrics", "viewers", "ssh",
     "many_hosts", "many_tasks", "checkpoints", "restarts", "predict", "dask_feed", "streams", "datasets", "loaders",
-    "forecast", "search", "trials", "zooming", "history", "scale_views",
+    "forecast", "search", "trials", "zooming", "live", "history", "scale_views",
 )  # fmt: skip
 MODULES = {"ps": "parameter_server"}
 """Where a benchmark is that does not have the name of its module."""

@@ -99,6 +99,10 @@ export class MachinesModel {
     return this._series.xExtent(names);
   }
 
+  tips(names: Iterable<string>): number[] {
+    return this._series.tips(names);
+  }
+
   /** Set when the run ended, in seconds since the epoch; null while it is running. */
   setEnd(ended: number | null): void {
     this._until = ended === null ? Infinity : ended + AFTER_END_S;

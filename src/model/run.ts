@@ -159,6 +159,11 @@ export class RunModel {
     return this._series.xExtent(metrics);
   }
 
+  /** The newest x of each line of these metrics. */
+  tips(metrics: Iterable<string>): number[] {
+    return this._series.tips(metrics);
+  }
+
   /** Declare that `viewer` shows exactly these metrics; the server sends what any viewer shows. */
   want(viewer: object, metrics: readonly string[]): void {
     const before = this._wanted();

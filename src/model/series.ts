@@ -16,11 +16,12 @@ let newest = 0;
 class Column {
   append(start: number, values: (number | null)[]): void {
     const end = start + values.length;
-    if (start < this._size || end > this._data.length) {
-      // Arrays that were handed out are never overwritten: a plot may still be reading them.
+    // What was handed out is never overwritten: a plot may still be reading it.
+    if (start < this._handedOut || end > this._data.length) {
       const grown = new Float64Array(Math.max(64, 2 ** Math.ceil(Math.log2(end + 1))));
       grown.set(this._data.subarray(0, start));
       this._data = grown;
+      this._handedOut = 0;
     }
     values.forEach((value, index) => (this._data[start + index] = value ?? NaN));
     this._size = end;
@@ -31,11 +32,22 @@ class Column {
   }
 
   get view(): Float64Array {
+    this._handedOut = Math.max(this._handedOut, this._size);
     return this._data.subarray(0, this._size);
+  }
+
+  get first(): number | undefined {
+    return this._size > 0 ? this._data[0] : undefined;
+  }
+
+  get last(): number | undefined {
+    return this._size > 0 ? this._data[this._size - 1] : undefined;
   }
 
   private _data = new Float64Array(64);
   private _size = 0;
+  /** How many values of `_data` views have been given of. */
+  private _handedOut = 0;
 }
 
 /** The points of a task's attempt whose steps a later attempt has repeated. */
@@ -107,13 +119,22 @@ export class SeriesStore {
     let high = -Infinity;
     for (const metric of metrics) {
       for (const { x } of this._metrics.get(metric)?.values() ?? []) {
-        if (x.size > 0) {
-          low = Math.min(low, x.view[0]!);
-          high = Math.max(high, x.view[x.size - 1]!);
-        }
+        low = Math.min(low, x.first ?? low);
+        high = Math.max(high, x.last ?? high);
       }
     }
     return low <= high ? [low, high] : null;
+  }
+
+  /** The newest x of each line of these metrics, also of those that were replaced; -Infinity without points. */
+  tips(metrics: Iterable<string>): number[] {
+    const tips: number[] = [];
+    for (const metric of metrics) {
+      for (const all of [this._metrics, this._replaced]) {
+        all.get(metric)?.forEach(({ x }) => tips.push(x.last ?? -Infinity));
+      }
+    }
+    return tips;
   }
 
   /** The lines of one metric. */

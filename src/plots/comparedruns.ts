@@ -95,6 +95,11 @@ export class ComparedRuns implements PlotSource {
     return low <= high ? [low, high] : null;
   }
 
+  tips(names: Iterable<string>): number[] {
+    const all = [...names];
+    return this._runs.flatMap(({ model }) => model.tips(all));
+  }
+
   want(viewer: object, names: readonly string[]): void {
     this._runs.forEach(({ model }) => {
       const known = new Set(model.metrics);

@@ -253,10 +253,9 @@ export class MetricFigure {
         const shift = (from: Float64Array) => shifted(from, origin, scale);
         const x = shift(line.x);
         drawn.line = { ...line, x };
-        // Values that are means over a whole set, with few points: smoothing would only delay them.
-        const whole = line.validation || line.phase === 'epoch';
+        const whole = isWhole(line);
         const dots = line.phase === 'epoch' || x.length <= FEW;
-        drawn.y = whole ? line.y : smooth(line.y, smoothing);
+        drawn.y = smoothed(line, smoothing);
         drawn.source.data = { x, y: drawable(drawn.y, this._options.log) };
         if (line.parts) {
           const weight = whole ? 0 : smoothing;
@@ -541,7 +540,16 @@ function axisText(x: number, axis: ShownAxis): string {
   }
 }
 
-function shifted(x: Float64Array, origin: number, scale: number): Float64Array {
+/** Values that are means over a whole set, with few points: smoothing would only delay them. */
+function isWhole({ validation, phase }: PlotLine): boolean {
+  return validation || phase === 'epoch';
+}
+
+function smoothed(line: PlotLine, smoothing: number): Float64Array {
+  return isWhole(line) ? line.y : smooth(line.y, smoothing);
+}
+
+function shifted(x: Float64Array, origin: number, scale = 1): Float64Array {
   return origin === 0 && scale === 1 ? x : x.map(value => (value - origin) * scale);
 }
 

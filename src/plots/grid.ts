@@ -12,6 +12,7 @@ import type { LineStyle, MetricFigure, PlacedMark } from './figure';
 import { filterOf } from './plotfilter';
 import { Plot, plotLines, PlotLine, replacedLines, splitPlot, TaskMode } from './metricplots';
 import type { PlotWords } from './legend';
+import { RedrawPace } from './redrawpace';
 import { SharedCrosshair } from './sharedcrosshair';
 import { Sections } from './plotsections';
 import { ViewportObserver } from './viewportobserver';
@@ -67,7 +68,8 @@ export class PlotGrid implements IDisposable {
     this._viewport = new ViewportObserver(host, () => this._onViewport());
     this._resize = new ResizeObserver(() => this._measure());
     this._resize.observe(host);
-    source.changed.forEach(signal => signal.connect(this.schedule, this));
+    source.changed.forEach(signal => signal.connect(this._schedule, this));
+    source.refined?.connect(this.schedule, this);
     choices.changed.connect(this._onChoices, this);
     themeChanged?.connect(this._onTheme, this);
     this._measure();
@@ -95,8 +97,14 @@ export class PlotGrid implements IDisposable {
     this.schedule();
   }
 
-  /** Draw in the next frame that the update rate allows. */
+  /** Draw everything in the next frame that the update rate allows. */
   schedule(): void {
+    this._redraw.need();
+    this._schedule();
+  }
+
+  /** Draw what is new and can be seen. */
+  private _schedule(): void {
     if (this._disposed || this._timer !== undefined || this._frame !== 0) {
       return;
     }
@@ -104,11 +112,15 @@ export class PlotGrid implements IDisposable {
     const wait = Math.max(0, this._drawn + 1000 / this._options.rate - FRAME_MS - performance.now());
     this._timer = setTimeout(() => {
       this._timer = undefined;
-      this._frame = requestAnimationFrame(() => {
-        this._frame = 0;
-        this._draw();
-      });
+      this._requestFrame();
     }, wait);
+  }
+
+  private _requestFrame(): void {
+    this._frame = requestAnimationFrame(() => {
+      this._frame = 0;
+      this._draw();
+    });
   }
 
   dispose(): void {
@@ -118,9 +130,11 @@ export class PlotGrid implements IDisposable {
     this._disposed = true;
     const { source, choices, themeChanged, host } = this._parts;
     clearTimeout(this._timer);
+    this._redraw.dispose();
     cancelAnimationFrame(this._frame);
     this._crosshair.dispose();
-    source.changed.forEach(signal => signal.disconnect(this.schedule, this));
+    source.changed.forEach(signal => signal.disconnect(this._schedule, this));
+    source.refined?.disconnect(this.schedule, this);
     choices.changed.disconnect(this._onChoices, this);
     themeChanged?.disconnect(this._onTheme, this);
     source.want(this, []);
@@ -214,9 +228,32 @@ export class PlotGrid implements IDisposable {
     const near = this._near();
     const names = near.flatMap(card => card.plot.names);
     source.want(this, names);
-    this._fitX();
+    const extent = this._extent();
+    const scale = source.scale ?? 1;
+    const limits = this._follow ? extent : this._limits;
+    const perUnit = limits ? (scale * this._figureWidth()) / (limits[1] - limits[0]) : Infinity;
+    const [start, end] = (limits ?? [-Infinity, Infinity]).map(x => x / scale + source.origin) as [number, number];
+    if (this._redraw.isDue(source.tips(names), [start, end], perUnit)) {
+      this._update(near, extent);
+    }
     source.look?.(this._follow ? null : this._limits, names);
-    for (const card of near) {
+    const [ticks, stretches, slow] = [source.ticks(), source.stretches(), source.slow ?? {}];
+    for (const { figure, plot } of near) {
+      figure?.mark(this._marks(plot, source.colours(plot)));
+      figure?.markAxis(ticks, stretches);
+      figure?.setSlow(slow);
+    }
+    this._crosshair.renew();
+    void this._make();
+  }
+
+  /** Give the figures of these cards their newest lines. */
+  private _update(cards: readonly PlotCard[], extent: [number, number] | null): void {
+    if (this._follow && extent) {
+      this._limits = extent;
+      this._figures().forEach(figure => figure.setLimits(...extent));
+    }
+    for (const card of cards) {
       const { figure } = card;
       const style = this._style(card.plot);
       const lines = this._lines(card.plot);
@@ -225,13 +262,8 @@ export class PlotGrid implements IDisposable {
       } else {
         figure?.update(lines, style);
         figure?.showReplaced(this._replaced(card.plot, lines), style);
-        figure?.mark(this._marks(card.plot, style.colours));
-        figure?.markAxis(source.ticks(), source.stretches());
-        figure?.setSlow(source.slow ?? {});
       }
     }
-    this._crosshair.renew();
-    void this._make();
   }
 
   private _lines(plot: Plot): PlotLine[] {
@@ -369,10 +401,8 @@ export class PlotGrid implements IDisposable {
     if (this._bokeh && this._frame === 0 && !this._disposed) {
       clearTimeout(this._timer);
       this._timer = undefined;
-      this._frame = requestAnimationFrame(() => {
-        this._frame = 0;
-        this._draw();
-      });
+      this._redraw.need();
+      this._requestFrame();
     }
   }
 
@@ -386,19 +416,19 @@ export class PlotGrid implements IDisposable {
     this._parts.host.style.removeProperty('--jp-dtf-legend-height');
   }
 
-  /** Give all plots the same x axis, from the first to the last point of any of them. */
-  private _fitX(): void {
-    if (!this._follow) {
-      return;
-    }
+  /** The first and the last x of any line, on the plots' axis: the limits of all of them. */
+  private _extent(): [number, number] | null {
     const { source } = this._parts;
     const extent = source.xExtent(this._placed.flatMap(card => card.plot.names));
-    if (extent) {
-      const [low, high] = extent.map(x => (x - source.origin) * (source.scale ?? 1)) as [number, number];
-      const limits: [number, number] = [low, high > low ? high : low + 1];
-      this._limits = limits;
-      this._figures().forEach(figure => figure.setLimits(...limits));
+    if (!extent) {
+      return null;
     }
+    const [low, high] = extent.map(x => (x - source.origin) * (source.scale ?? 1)) as [number, number];
+    return [low, high > low ? high : low + 1];
+  }
+
+  private _figureWidth(): number {
+    return Math.max(0, ...this._figures().map(figure => figure.frame?.width ?? 0));
   }
 
   /** Set whether the whole lines are visible. */
@@ -461,6 +491,7 @@ export class PlotGrid implements IDisposable {
   private _theme: PlotTheme;
   private _xAxis: ShownAxis;
   private readonly _hidden = new Set<string>();
+  private readonly _redraw = new RedrawPace(() => this.schedule());
   private _follow = true;
   private _limits: [number, number] | null = null;
   private _disposed = false;

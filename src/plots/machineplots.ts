@@ -132,11 +132,18 @@ export class MachinePlots implements PlotSource {
   }
 
   xExtent(names: Iterable<string>): [number, number] | null {
-    const all = [...names].flatMap(name => {
+    return this._machines.xExtent(this._series(names));
+  }
+
+  tips(names: Iterable<string>): number[] {
+    return this._machines.tips(this._series(names));
+  }
+
+  private _series(names: Iterable<string>): string[] {
+    return [...names].flatMap(name => {
       const key = figureOf(name);
       return key === null ? [name] : this._machines.namesOf(key);
     });
-    return this._machines.xExtent(all);
   }
 
   /** All series are always loaded. */

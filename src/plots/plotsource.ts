@@ -17,6 +17,8 @@ export interface SourceMark {
 export interface PlotSource {
   /** Signals that there may be something new to draw. */
   readonly changed: readonly ISignal<unknown, unknown>[];
+  /** Signals that lines have been replaced by finer ones. */
+  readonly refined?: ISignal<unknown, unknown>;
   /** The x of the lines: everything is redrawn when it changes. */
   readonly x: ShownAxis;
   /** The axis's label. */
@@ -37,6 +39,8 @@ export interface PlotSource {
   replaced(name: string): ReplacedLine[];
   /** The smallest and largest x of these series; null until any data have arrived. */
   xExtent(names: Iterable<string>): [number, number] | null;
+  /** The newest x of each line of these series, in an order that stays. */
+  tips(names: Iterable<string>): number[];
   /** Declare that `viewer` shows exactly these series. */
   want(viewer: object, names: readonly string[]): void;
   /**

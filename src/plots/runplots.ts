@@ -18,14 +18,17 @@ export type MetricsOf = 'model' | 'load';
 /** The plots of the metrics that a run's tasks report. */
 export class RunPlots implements PlotSource {
   readonly changed: readonly ISignal<unknown, unknown>[];
+  readonly refined: ISignal<this, void>;
 
   constructor(
     private readonly _run: RunModel,
     private readonly _of: MetricsOf
   ) {
-    this.changed = [_run.infoChanged, _run.seriesChanged, _run.storyChanged, this._zoomed];
+    this.changed = [_run.infoChanged, _run.seriesChanged, _run.storyChanged];
+    const refined = new Signal<this, void>(this);
+    this.refined = refined;
     const fetch = _run.fetchPart;
-    this._zoom = fetch && new Zoom(_run, fetch, () => this._zoomed.emit());
+    this._zoom = fetch && new Zoom(_run, fetch, () => refined.emit());
   }
 
   get x(): ShownAxis {
@@ -80,6 +83,10 @@ export class RunPlots implements PlotSource {
 
   xExtent(names: Iterable<string>): [number, number] | null {
     return this._run.xExtent(names);
+  }
+
+  tips(names: Iterable<string>): number[] {
+    return this._run.tips(names);
   }
 
   want(viewer: object, names: readonly string[]): void {
@@ -138,5 +145,4 @@ export class RunPlots implements PlotSource {
   }
 
   private readonly _zoom: Zoom | null;
-  private readonly _zoomed = new Signal<this, void>(this);
 }

@@ -61,5 +61,10 @@ def scaled(optimizer: Any, factor: tf.Tensor | None) -> Iterator[None]:
         return
     inner = getattr(optimizer, "inner_optimizer", optimizer)
     current = inner._get_current_learning_rate
-    with hooked(inner, _get_current_learning_rate=lambda: tf.convert_to_tensor(current()) * factor):
+    with hooked(inner, _get_current_learning_rate=lambda: _times(current(), factor)):
         yield
+
+
+def _times(rate: Any, factor: tf.Tensor) -> tf.Tensor:
+    rate = tf.convert_to_tensor(rate)
+    return rate * tf.cast(factor, rate.dtype)  # float64 with `floatx` of that kind

@@ -1,0 +1,96 @@
+import { Browser, expect, Page, test } from '@playwright/test';
+import { existsSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+import { openPanel, runNotebook, writeNotebook } from '../../tests/ui/lab';
+
+const [TASKS, PLOTS, POINTS] = [8, 16, 100_000];
+const REST_S = 30;
+const GROWTH_S = 120;
+const ZOOMS = 6;
+
+/** Seconds of a processor that the page's process has used so far. */
+async function cpuSeconds(browser: Browser): Promise<number> {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  await session.detach();
+  return processInfo.filter(({ type }) => type === 'renderer').reduce((total, { cpuTime }) => total + cpuTime, 0);
+}
+
+/** Bytes that the page's objects take, without garbage. */
+async function heapBytes(page: Page): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('HeapProfiler.collectGarbage');
+  const { usedSize } = await session.send('Runtime.getHeapUsage');
+  await session.detach();
+  return usedSize;
+}
+
+test('a dashboard of a run that goes on', async ({ page, browser }) => {
+  test.setTimeout(1_200_000);
+  const directory = path.join(process.env.DTF_UI_DIRECTORY ?? '', 'root');
+  writeNotebook('live.ipynb', [
+    `import jupyter_dtf as dtf\ncluster = dtf.Cluster(${TASKS}, name="live")`,
+    `def lines(args, ctx):
+    import math, pathlib, threading, time
+    names = [f"m{chr(97 + index)}" for index in range(${PLOTS})]
+    def report(step):
+        ctx.report(step=step, **{name: math.sin(step / 5000 + ctx.rank + at) for at, name in enumerate(names)})
+    for step in range(${POINTS}):
+        report(step)
+    pathlib.Path(f"caught-up-{ctx.rank}").touch()
+    while not ctx.stop_requested.wait(0.1):
+        step += 1
+        report(step)
+run = cluster.run(lines, wait=False)`
+  ]);
+  await page.setViewportSize({ width: 1800, height: 1400 });
+  await runNotebook(page, 'live.ipynb');
+  const panel = await openPanel(page);
+  await panel.getByRole('button', { name: /Open the dashboard of lines, running/ }).click();
+  const dashboard = page.locator('.jp-dtf-dashboard:visible');
+  const plots = dashboard.locator('.jp-dtf-plot-area[role=slider]');
+  await expect(plots).toHaveCount(PLOTS);
+  const ranks = Array.from({ length: TASKS }, (_, rank) => path.join(directory, `caught-up-${rank}`));
+  await expect.poll(() => ranks.every(existsSync), { timeout: 900_000, intervals: [1000] }).toBe(true);
+  await page.waitForTimeout(5_000); // what was reported in between is drawn
+
+  const before = await cpuSeconds(browser);
+  await page.waitForTimeout(REST_S * 1000);
+  const share = ((await cpuSeconds(browser)) - before) / REST_S;
+
+  const area = (await plots.nth(5).boundingBox())!;
+  await page.evaluate(() => {
+    const times: number[] = [];
+    Object.assign(window, { dtfFrames: times });
+    const frame = () => {
+      times.push(performance.now());
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  });
+  for (let zoom = 0; zoom < ZOOMS; zoom++) {
+    await page.mouse.move(area.x + area.width * 0.3, area.y + area.height / 2);
+    await page.mouse.down();
+    for (let move = 0; move <= 40; move++) {
+      await page.mouse.move(area.x + area.width * (0.3 + move / 100), area.y + area.height / 2 + move);
+    }
+    await page.mouse.up();
+    if (zoom % 3 === 2) {
+      await page.mouse.dblclick(area.x + area.width / 2, area.y + area.height / 2);
+    }
+  }
+  const fps = await page.evaluate(() => {
+    const times = (window as unknown as { dtfFrames: number[] }).dtfFrames;
+    return (1000 * (times.length - 1)) / (times[times.length - 1]! - times[0]!);
+  });
+
+  const small = await heapBytes(page);
+  await page.waitForTimeout(GROWTH_S * 1000);
+  const grown = (await heapBytes(page)) - small;
+  writeFileSync(
+    process.env.DTF_BENCH_RESULT ?? 'live.json',
+    JSON.stringify({ rest_share: share, zoom_fps: fps, heap_bytes: small, growth_bytes_per_s: grown / GROWTH_S })
+  );
+  await panel.getByRole('button', { name: 'Stop lines' }).click();
+});

@@ -1,0 +1,22 @@
+"""The dashboard of a run that goes on, in a real browser: 16 plots of 8 tasks, 100,000 points a line, 10 new ones a
+second each. How smoothly it zooms, and what it costs while nobody touches it.
+"""
+
+from __future__ import annotations
+
+from .in_browser import seen_in_browser
+from .table import Row
+
+HOUR_S = 3600
+
+
+def measure() -> list[Row]:
+    seen = seen_in_browser("live")
+    fps, share = seen["zoom_fps"], seen["rest_share"]
+    megabytes, grown = seen["heap_bytes"] / 1e6, seen["growth_bytes_per_s"] * HOUR_S / 1e6
+    live = "live dashboard, 16 plots of 8 lines of 100,000 points"
+    return [
+        Row(f"{live}, zooming, frames/s", f"{fps:.0f}", "", fps, ">=", 30),
+        Row(f"{live}, share of a core at rest", f"{share:.0%}", "", share, "<=", 0.15),
+        Row(f"{live}, objects in an hour", f"{grown:+.1f} MB", f"{megabytes:.0f} MB", 1 + grown / megabytes, "<=", 1.1),
+    ]
