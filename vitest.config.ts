@@ -8,6 +8,7 @@ export default defineConfig({
   test: {
     environment: 'jsdom',
     setupFiles: ['tests/ts/setup.ts'],
+    testTimeout: 120_000, // the only clock of a test: what it waits for, it waits for until then (tests/ts/setup.ts)
     restoreMocks: true,
     unstubGlobals: true,
     server: {

@@ -280,6 +280,23 @@ export class MetricFigure {
     }
   }
 
+  /** Show the newest values without drawing the lines. Returns false if one is outside the y range. */
+  showLatest(lines: readonly PlotLine[], { smoothing, origin, scale }: LineStyle): boolean {
+    for (const line of lines) {
+      const drawn = this._drawn.get(line.key);
+      const newest = line.y.at(-1) ?? NaN;
+      if (!drawn || (this.follow && (newest < this._y.start || newest > this._y.end))) {
+        return false;
+      }
+      if (drawn.line.version !== line.version) {
+        drawn.line = { ...line, x: shifted(line.x, origin, scale) };
+        drawn.y = smoothed(line, smoothing);
+      }
+    }
+    this.showValues(null);
+    return true;
+  }
+
   /** Draw earlier values behind the lines, for steps that were executed twice. */
   showReplaced(lines: readonly ReplacedLine[], { origin, scale = 1, colours }: LineStyle): void {
     let changed = false;

@@ -228,15 +228,16 @@ export class PlotGrid implements IDisposable {
     const near = this._near();
     const names = near.flatMap(card => card.plot.names);
     source.want(this, names);
+    source.look?.(this._follow ? null : this._limits, names); // decides which lines there are
     const extent = this._extent();
     const scale = source.scale ?? 1;
     const limits = this._follow ? extent : this._limits;
     const perUnit = limits ? (scale * this._figureWidth()) / (limits[1] - limits[0]) : Infinity;
     const [start, end] = (limits ?? [-Infinity, Infinity]).map(x => x / scale + source.origin) as [number, number];
-    if (this._redraw.isDue(source.tips(names), [start, end], perUnit)) {
+    const redraw = this._redraw.next(source.tips(names), [start, end], perUnit);
+    if (redraw === 'lines' || (redraw === 'values' && !this._showLatest(near))) {
       this._update(near, extent);
     }
-    source.look?.(this._follow ? null : this._limits, names);
     const [ticks, stretches, slow] = [source.ticks(), source.stretches(), source.slow ?? {}];
     for (const { figure, plot } of near) {
       figure?.mark(this._marks(plot, source.colours(plot)));
@@ -264,6 +265,11 @@ export class PlotGrid implements IDisposable {
         figure?.showReplaced(this._replaced(card.plot, lines), style);
       }
     }
+  }
+
+  /** Show the newest values alone. Returns false if one is outside its plot, which must be drawn then. */
+  private _showLatest(cards: readonly PlotCard[]): boolean {
+    return cards.every(({ figure, plot }) => !figure || figure.showLatest(this._lines(plot), this._style(plot)));
   }
 
   private _lines(plot: Plot): PlotLine[] {
@@ -491,7 +497,7 @@ export class PlotGrid implements IDisposable {
   private _theme: PlotTheme;
   private _xAxis: ShownAxis;
   private readonly _hidden = new Set<string>();
-  private readonly _redraw = new RedrawPace(() => this.schedule());
+  private readonly _redraw = new RedrawPace(() => this._schedule());
   private _follow = true;
   private _limits: [number, number] | null = null;
   private _disposed = false;

@@ -2,50 +2,54 @@ import type { IDisposable } from '@lumino/disposable';
 
 // A line that has grown by less than this, in pixels, looks as before.
 const VISIBLE_PX = 0.5;
-// What is not drawn at once is drawn this much later. Points may also be new in the middle of a line.
-const LATER_MS = 1000;
+// What cannot be seen is drawn this much later, since points may also be new in the middle of a line.
+const LINES_MS = 10_000;
+// The newest values, as text, are up to date within this time.
+const VALUES_MS = 1000;
+
+/** What must be updated: the lines with all else, the newest values only, or nothing yet. */
+export type Redraw = 'lines' | 'values' | 'nothing';
 
 /**
- * Decides when new points are worth a redraw. The longer a run, the less a point is seen of: of 100,000 points, ten new
+ * Decides when new points are worth a redraw. The longer a run, the less is seen of a point: of 100,000 points, ten new
  * ones move a line by a fifteenth of a pixel, and drawing them ten times a second would keep a processor busy.
  */
 export class RedrawPace implements IDisposable {
-  /** `again` is called when it is time to draw what was not worth it at first. */
+  /** `again` is called when it is time to update what was not worth it at first. */
   constructor(private readonly _again: () => void) {}
 
   get isDisposed(): boolean {
     return this._disposed;
   }
 
-  /** Something other than points has changed: the next drawing is due. */
+  /** Something other than points has changed: the lines are due. */
   need(): void {
     this._needed = true;
   }
 
   /**
-   * Whether lines must be drawn whose newest points are at these x, on an axis with these limits and so many pixels per
-   * unit of x. They are then considered drawn.
+   * Return what to update, which is then considered up to date. `tips`: the newest x of each line. The third argument
+   * is the number of pixels per unit of x, on an axis with these limits.
    */
-  isDue(tips: readonly number[], [start, end]: readonly [number, number], pixels: number): boolean {
+  next(tips: readonly number[], limits: readonly [number, number], pixels: number): Redraw {
     const now = performance.now();
-    const seen = (x: number) => Math.min(end, Math.max(start, x)) * pixels;
-    const looksAsBefore = (x: number, index: number) => Math.abs(seen(x) - seen(this._tips[index]!)) < VISIBLE_PX;
-    if (!this._needed && now - this._at < LATER_MS && this._tips.length === tips.length && tips.every(looksAsBefore)) {
-      this._timer ??= setTimeout(
-        () => {
-          this._timer = undefined;
-          this._again();
-        },
-        this._at + LATER_MS - now
-      );
-      return false;
-    }
     clearTimeout(this._timer);
     this._timer = undefined;
-    this._needed = false;
-    this._tips = tips;
-    this._at = now;
-    return true;
+    if (this._needed || now >= this._linesAt + LINES_MS || this._isVisible(tips, limits, pixels)) {
+      this._needed = false;
+      this._tips = tips;
+      this._linesAt = this._valuesAt = now;
+      return 'lines';
+    }
+    if (tips.every((tip, index) => tip === this._tips[index])) {
+      return 'nothing';
+    }
+    const due = now >= this._valuesAt + VALUES_MS;
+    if (due) {
+      this._valuesAt = now;
+    }
+    this._timer = setTimeout(this._again, (due ? this._linesAt + LINES_MS : this._valuesAt + VALUES_MS) - now);
+    return due ? 'values' : 'nothing';
   }
 
   dispose(): void {
@@ -53,9 +57,16 @@ export class RedrawPace implements IDisposable {
     clearTimeout(this._timer);
   }
 
+  private _isVisible(tips: readonly number[], [start, end]: readonly [number, number], pixels: number): boolean {
+    const at = (x: number) => Math.min(end, Math.max(start, x)) * pixels;
+    const looksAsBefore = (x: number, index: number) => Math.abs(at(x) - at(this._tips[index]!)) < VISIBLE_PX;
+    return tips.length !== this._tips.length || !tips.every(looksAsBefore);
+  }
+
   private _needed = true;
   private _tips: readonly number[] = [];
-  private _at = 0;
+  private _linesAt = -Infinity;
+  private _valuesAt = -Infinity;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _disposed = false;
 }

@@ -1,4 +1,4 @@
-import { cleanup } from '@testing-library/react';
+import { cleanup, configure } from '@testing-library/react';
 import { afterEach, beforeEach, expect, vi } from 'vitest';
 
 // What JupyterLab's packages expect of a browser and jsdom has not.
@@ -20,6 +20,8 @@ window.matchMedia = ((query: string) => ({
   addEventListener: () => undefined,
   removeEventListener: () => undefined
 })) as unknown as typeof window.matchMedia;
+
+configure({ asyncUtilTimeout: 100_000 }); // nearly as long as a test may take
 
 // Warnings are errors, React's among them.
 let complaints: string[] = [];

@@ -1,3 +1,4 @@
+import { waitFor } from '@testing-library/react';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 
 import { RestApi } from '../../../src/api/rest';
@@ -29,7 +30,7 @@ describe('ServerModel', () => {
     const server = make(status('0.1.0'));
     socket.connect();
     FakeSocket.last.open();
-    await vi.waitFor(() => expect(server.health).toBe('ok'));
+    await waitFor(() => expect(server.health).toBe('ok'));
   });
 
   it.each([
@@ -49,7 +50,7 @@ describe('ServerModel', () => {
     const server = make(answer);
     socket.connect();
     FakeSocket.last.lose();
-    await vi.waitFor(() => expect(server.health).toBe(health));
+    await waitFor(() => expect(server.health).toBe(health));
   });
 
   it('is blocked when requests are answered and the socket is lost again and again, until it says something', async () => {
@@ -94,6 +95,6 @@ describe('ServerModel', () => {
     const server = make(status('0.1.0a1'));
     socket.connect();
     FakeSocket.last.open();
-    await vi.waitFor(() => expect(server.health).toBe('ok'));
+    await waitFor(() => expect(server.health).toBe('ok'));
   });
 });

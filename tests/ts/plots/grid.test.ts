@@ -116,7 +116,7 @@ describe('PlotGrid', () => {
 
   const cards = () => [...host.querySelectorAll<HTMLElement>('.jp-dtf-plot')];
   const figures = () => cards().filter(card => card.querySelector('[role=slider]'));
-  const settled = (check: () => void) => vi.waitFor(check, { interval: 5 });
+  const settled = (check: () => void) => vi.waitFor(check, { interval: 5, timeout: 100_000 });
 
   beforeEach(() => {
     vi.stubGlobal('IntersectionObserver', FakeSight);

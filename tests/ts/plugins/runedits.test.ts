@@ -1,3 +1,4 @@
+import { waitFor } from '@testing-library/react';
 import { Notification } from '@jupyterlab/apputils';
 import { nullTranslator } from '@jupyterlab/translation';
 import { beforeEach, expect, it, vi } from 'vitest';
@@ -30,7 +31,7 @@ it('undoes what it has changed and nothing else', async () => {
   patch.mockClear();
   const shown = Notification.manager.notifications.find(each => each.message === '2 runs archived')!;
   shown.options.actions![0]!.callback(new MouseEvent('click'));
-  await vi.waitFor(() => expect(patch.mock.calls).toEqual(['a', 'b'].map(id => [id, { archived: false }])));
+  await waitFor(() => expect(patch.mock.calls).toEqual(['a', 'b'].map(id => [id, { archived: false }])));
 });
 
 it('says nothing of what could not be done', async () => {
@@ -43,7 +44,7 @@ it('says nothing of what could not be done', async () => {
 it('keeps the lines of a text, and Enter begins another', async () => {
   const asked = askLines(trans, 'Note', 'one\ntwo');
   const found = () => document.querySelector<HTMLTextAreaElement>('.jp-Dialog textarea');
-  await vi.waitFor(() => expect(found()).not.toBeNull());
+  await waitFor(() => expect(found()).not.toBeNull());
   const area = found()!;
   const enter = new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true });
   area.dispatchEvent(enter);

@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { act, fireEvent, render, screen } from '@testing-library/react';
+import { act, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import React from 'react';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
@@ -190,9 +190,7 @@ describe('Scale', () => {
     fireEvent.change(count, { target: { value: '3' } });
     expect(screen.queryByRole('alert')).toBeNull();
     fireEvent.click(screen.getByRole('button', { name: 'Scale' }));
-    await vi.waitFor(() => expect(onScale).toHaveBeenLastCalledWith({ worker: 3 }));
-    await vi.waitFor(() =>
-      expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Scale' }).disabled).toBe(false)
-    );
+    await waitFor(() => expect(onScale).toHaveBeenLastCalledWith({ worker: 3 }));
+    await waitFor(() => expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Scale' }).disabled).toBe(false));
   });
 });
