@@ -159,6 +159,11 @@ export class RunModel {
     return this._series.xExtent(metrics);
   }
 
+  /** Increases when a line is sent anew. */
+  get revision(): number {
+    return this._series.revision;
+  }
+
   /** The newest x of each line of these metrics. */
   tips(metrics: Iterable<string>): number[] {
     return this._series.tips(metrics);

@@ -97,6 +97,9 @@ export class SeriesStore {
       };
       tasks.set(frame.task, columns);
     }
+    if (frame.start < columns.x.size / 2) {
+      this._revision++;
+    }
     columns.x.append(frame.start, frame.x);
     columns.y.append(frame.start, frame.y);
     columns.version = ++newest;
@@ -106,6 +109,11 @@ export class SeriesStore {
   clear(): void {
     this._metrics.clear();
     this._replaced.clear();
+  }
+
+  /** Increases when a line is sent anew, as with another width, rather than continued. */
+  get revision(): number {
+    return this._revision;
   }
 
   /** The metrics received so far, in order of arrival. */
@@ -159,6 +167,7 @@ export class SeriesStore {
     }));
   }
 
+  private _revision = 0;
   private readonly _replaced = new Map<string, Map<string, Columns>>();
   /** By metric, then by task. */
   private readonly _metrics = new Map<string, Map<string, Columns>>();

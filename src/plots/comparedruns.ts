@@ -95,6 +95,10 @@ export class ComparedRuns implements PlotSource {
     return low <= high ? [low, high] : null;
   }
 
+  get revision(): number {
+    return this._runs.reduce((sum, { model }) => sum + model.revision, 0);
+  }
+
   tips(names: Iterable<string>): number[] {
     const all = [...names];
     return this._runs.flatMap(({ model }) => model.tips(all));

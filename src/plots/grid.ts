@@ -234,6 +234,11 @@ export class PlotGrid implements IDisposable {
     const limits = this._follow ? extent : this._limits;
     const perUnit = limits ? (scale * this._figureWidth()) / (limits[1] - limits[0]) : Infinity;
     const [start, end] = (limits ?? [-Infinity, Infinity]).map(x => x / scale + source.origin) as [number, number];
+    const axis = [scale, source.origin, source.revision].join();
+    if (axis !== this._axis) {
+      this._axis = axis;
+      this._redraw.need();
+    }
     const redraw = this._redraw.next(source.tips(names), [start, end], perUnit);
     if (redraw === 'lines' || (redraw === 'values' && !this._showLatest(near))) {
       this._update(near, extent);
@@ -496,6 +501,8 @@ export class PlotGrid implements IDisposable {
   private _bokeh: BokehApi | null = null;
   private _theme: PlotTheme;
   private _xAxis: ShownAxis;
+  /** What moves or replaces all lines. */
+  private _axis = '';
   private readonly _hidden = new Set<string>();
   private readonly _redraw = new RedrawPace(() => this._schedule());
   private _follow = true;

@@ -39,6 +39,8 @@ export interface PlotSource {
   replaced(name: string): ReplacedLine[];
   /** The smallest and largest x of these series; null until any data have arrived. */
   xExtent(names: Iterable<string>): [number, number] | null;
+  /** Increases when lines are sent anew rather than continued. */
+  readonly revision?: number;
   /** The newest x of each line of these series, in an order that stays. */
   tips(names: Iterable<string>): number[];
   /** Declare that `viewer` shows exactly these series. */

@@ -85,6 +85,10 @@ export class RunPlots implements PlotSource {
     return this._run.xExtent(names);
   }
 
+  get revision(): number {
+    return this._run.revision;
+  }
+
   tips(names: Iterable<string>): number[] {
     return this._run.tips(names);
   }

@@ -44,6 +44,16 @@ describe('SeriesStore', () => {
     expect(store.replaced('loss')).toEqual([]);
   });
 
+  it('tells a line that is sent anew from one that goes on', () => {
+    const store = new SeriesStore();
+    store.apply(frame(0, [1, 2, 3, 4]));
+    store.apply(frame(3, [5, 6])); // the last point was that of a part of the line only
+    expect(store.revision).toBe(0);
+    store.apply(frame(0, [1, 1.5, 2, 2.5, 3, 6]));
+    expect(store.revision).toBe(1);
+    expect(store.tips(['loss', 'none'])).toEqual([6]);
+  });
+
   it('never changes what it handed out', () => {
     const store = new SeriesStore();
     store.apply(frame(0, [1, 2, 3]));
