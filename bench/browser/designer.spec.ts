@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { openLab } from '../../tests/ui/lab';
+import { framesWhile } from './frames';
 
 const KINDS = ['Dense', 'Conv2D', 'BatchNormalization', 'ReLU', 'Add', 'Dropout', 'LayerNormalization'];
 const [STAGES, BLOCKS, LAYERS] = [20, 25, 20];
@@ -46,27 +47,6 @@ function design(): object {
     model: { source: { kind: 'none' }, graph: { model: 'large', layers, edges } },
     placement: { devices }
   };
-}
-
-/** How many frames a second there are while something is done. */
-async function framesWhile(page: Page, act: () => Promise<void>): Promise<number> {
-  await page.evaluate(() => {
-    const count = { frames: 0, begin: performance.now(), end: 0 };
-    Object.assign(window, { dtfFrames: count });
-    const frame = () => {
-      count.frames += 1;
-      if (count.end === 0) {
-        requestAnimationFrame(frame);
-      }
-    };
-    requestAnimationFrame(frame);
-  });
-  await act();
-  return page.evaluate(() => {
-    const count = (window as unknown as { dtfFrames: { frames: number; begin: number; end: number } }).dtfFrames;
-    count.end = performance.now();
-    return (1000 * count.frames) / (count.end - count.begin);
-  });
 }
 
 async function drag(page: Page, from: { x: number; y: number }, by: { x: number; y: number }): Promise<void> {

@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 import { openPanel, runNotebook, writeNotebook } from '../../tests/ui/lab';
+import { framesWhile } from './frames';
 
 const [TASKS, PLOTS, POINTS] = [8, 16, 100_000];
 const REST_S = 30;
@@ -32,7 +33,7 @@ test('a dashboard of a run that goes on', async ({ page, browser }) => {
   writeNotebook('live.ipynb', [
     `import jupyter_dtf as dtf\ncluster = dtf.Cluster(${TASKS}, name="live")`,
     `def lines(args, ctx):
-    import math, pathlib, threading, time
+    import math, pathlib
     names = [f"m{chr(97 + index)}" for index in range(${PLOTS})]
     def report(step):
         ctx.report(step=step, **{name: math.sin(step / 5000 + ctx.rank + at) for at, name in enumerate(names)})
@@ -60,29 +61,18 @@ run = cluster.run(lines, wait=False)`
   const share = ((await cpuSeconds(browser)) - before) / REST_S;
 
   const area = (await plots.nth(5).boundingBox())!;
-  await page.evaluate(() => {
-    const times: number[] = [];
-    Object.assign(window, { dtfFrames: times });
-    const frame = () => {
-      times.push(performance.now());
-      requestAnimationFrame(frame);
-    };
-    requestAnimationFrame(frame);
-  });
-  for (let zoom = 0; zoom < ZOOMS; zoom++) {
-    await page.mouse.move(area.x + area.width * 0.3, area.y + area.height / 2);
-    await page.mouse.down();
-    for (let move = 0; move <= 40; move++) {
-      await page.mouse.move(area.x + area.width * (0.3 + move / 100), area.y + area.height / 2 + move);
+  const fps = await framesWhile(page, async () => {
+    for (let zoom = 0; zoom < ZOOMS; zoom++) {
+      await page.mouse.move(area.x + area.width * 0.3, area.y + area.height / 2);
+      await page.mouse.down();
+      for (let move = 0; move <= 40; move++) {
+        await page.mouse.move(area.x + area.width * (0.3 + move / 100), area.y + area.height / 2 + move);
+      }
+      await page.mouse.up();
+      if (zoom % 3 === 2) {
+        await page.mouse.dblclick(area.x + area.width / 2, area.y + area.height / 2);
+      }
     }
-    await page.mouse.up();
-    if (zoom % 3 === 2) {
-      await page.mouse.dblclick(area.x + area.width / 2, area.y + area.height / 2);
-    }
-  }
-  const fps = await page.evaluate(() => {
-    const times = (window as unknown as { dtfFrames: number[] }).dtfFrames;
-    return (1000 * (times.length - 1)) / (times[times.length - 1]! - times[0]!);
   });
 
   const small = await heapBytes(page);

@@ -2,6 +2,7 @@ import { expect, Page, test } from '@playwright/test';
 import { writeFileSync } from 'node:fs';
 
 import { openLab, openRun, writePastRuns } from '../../tests/ui/lab';
+import { framesWhile } from './frames';
 
 const METRICS = 500;
 const PLOTS = 16;
@@ -45,21 +46,10 @@ test('many metrics, and the crosshair on large plots', async ({ page }) => {
   await expect(plots).toHaveCount(PLOTS);
   await expect(plots.last().locator('canvas').first()).toBeVisible();
   const plot = (await plots.nth(5).boundingBox())!;
-  await page.evaluate(() => {
-    const times: number[] = [];
-    Object.assign(window, { dtfFrames: times });
-    const frame = () => {
-      times.push(performance.now());
-      requestAnimationFrame(frame);
-    };
-    requestAnimationFrame(frame);
-  });
-  for (let move = 0; move < MOVES; move++) {
-    await page.mouse.move(plot.x + 80 + (move % 100) * 2.5, plot.y + 60 + (move % 30));
-  }
-  const fps = await page.evaluate(() => {
-    const times = (window as unknown as { dtfFrames: number[] }).dtfFrames;
-    return (1000 * (times.length - 1)) / (times[times.length - 1]! - times[0]!);
+  const fps = await framesWhile(page, async () => {
+    for (let move = 0; move < MOVES; move++) {
+      await page.mouse.move(plot.x + 80 + (move % 100) * 2.5, plot.y + 60 + (move % 30));
+    }
   });
   writeFileSync(
     process.env.DTF_BENCH_RESULT ?? 'metrics.json',

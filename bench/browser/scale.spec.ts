@@ -4,6 +4,7 @@ import path from 'node:path';
 
 import { openLab, openPanel, openRun, writePastRuns } from '../../tests/ui/lab';
 import { withHosts } from '../../tests/ui/many';
+import { framesWhile } from './frames';
 
 const [HOSTS, TASKS, GPUS] = [1_000, 512, 8];
 
@@ -66,24 +67,10 @@ function painted(page: Page, began: number): Promise<number> {
 async function scrolled(page: Page, selector: string): Promise<number> {
   const box = (await page.locator(selector).last().boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + Math.min(box.height / 2, 200));
-  await page.evaluate(() => {
-    const count = { frames: 0, begin: performance.now(), end: 0 };
-    Object.assign(window, { dtfFrames: count });
-    const frame = () => {
-      count.frames += 1;
-      if (count.end === 0) {
-        requestAnimationFrame(frame);
-      }
-    };
-    requestAnimationFrame(frame);
-  });
-  for (let turn = 0; turn < 60; turn++) {
-    await page.mouse.wheel(0, turn < 30 ? 120 : -120);
-  }
-  return page.evaluate(() => {
-    const count = (window as unknown as { dtfFrames: { frames: number; begin: number; end: number } }).dtfFrames;
-    count.end = performance.now();
-    return (1000 * count.frames) / (count.end - count.begin);
+  return framesWhile(page, async () => {
+    for (let turn = 0; turn < 60; turn++) {
+      await page.mouse.wheel(0, turn < 30 ? 120 : -120);
+    }
   });
 }
 

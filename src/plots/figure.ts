@@ -284,13 +284,16 @@ export class MetricFigure {
   showLatest(lines: readonly PlotLine[], { smoothing, origin, scale }: LineStyle): boolean {
     for (const line of lines) {
       const drawn = this._drawn.get(line.key);
-      const newest = line.y.at(-1) ?? NaN;
-      if (!drawn || (this.follow && (newest < this._y.start || newest > this._y.end))) {
+      if (!drawn) {
         return false;
       }
       if (drawn.line.version !== line.version) {
         drawn.line = { ...line, x: shifted(line.x, origin, scale) };
         drawn.y = smoothed(line, smoothing);
+      }
+      const newest = drawn.y.at(-1) ?? NaN;
+      if (this.follow && (newest < this._y.start || newest > this._y.end)) {
+        return false;
       }
     }
     this.showValues(null);

@@ -317,6 +317,26 @@ describe('PlotGrid', () => {
     expect(host.querySelector('.jp-dtf-plot-legend')!.textContent).not.toContain('attempt');
   });
 
+  it('shows the newest value of a long line without drawing it, unless it is outside the plot', async () => {
+    await show(0, 1);
+    const { source } = bokeh.lines[0] as { source: { data: { x: Float64Array } } };
+    const send = (start: number, x: number, y: number) =>
+      FakeSocket.last.receive({
+        type: 'series',
+        run: 'r',
+        frames: [{ metric: 'loss', task: 'worker:0', start, x: [x], y: [y], replaced: '' }]
+      });
+    send(2, 100_000, 2);
+    await settled(() => expect([...source.data.x]).toEqual([0, 10, 100_000]));
+    const value = () => host.querySelector('.jp-dtf-plot-value')!.textContent;
+    send(3, 100_010, 1.5); // a hundredth of a pixel
+    await settled(() => expect(value()).toBe('1.5'));
+    expect(source.data.x).toHaveLength(3);
+    send(4, 100_020, 50);
+    await settled(() => expect(source.data.x).toHaveLength(5));
+    expect(value()).toBe('50');
+  });
+
   it('hides a task in all plots, shows one alone, and all again', async () => {
     choices.setOpen(['a'], true);
     await show(0, 2);
