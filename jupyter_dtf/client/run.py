@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +28,7 @@ from ..schema.trace import PROFILE_STEPS
 from . import display_hooks, run_profile, wording
 from .forecast_settings import settings_of
 from .named_run import NamedRun
+from .run_changes import RunChanges
 from .session import Session, session
 
 if TYPE_CHECKING:
@@ -299,7 +299,8 @@ class Run(NamedRun):
 
         Args:
             condition: Called with the run's ``RunInfo`` now and after every change, in this thread, so it may itself
-                query runs and clusters.
+                query runs and clusters. While it takes longer than the run to change, changes that are nothing but
+                newer figures are passed over, except the newest.
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
@@ -315,32 +316,14 @@ class Run(NamedRun):
 
     def _wait_for(self, condition: Callable[[RunInfo], bool], timeout_s: float | None, what_not: str) -> RunInfo:
         limit_s = check_seconds(timeout_s, "timeout_s")
-        hub = self._session.hub
         ends = None if limit_s is None else time.monotonic() + limit_s
-        changes: queue.SimpleQueue[RunInfo | Exception] = queue.SimpleQueue()
-
-        def on_change(run_id: str) -> None:
-            if run_id == self.id:
-                try:
-                    changes.put(hub.info(run_id))
-                except Exception as error:  # otherwise the waiting thread would never learn of it
-                    changes.put(error)
-
-        unsubscribe = hub.subscribe(on_change)
-        try:
-            on_change(self.id)
-            while True:
-                left_s = None if ends is None else max(ends - time.monotonic(), 0.0)
-                try:
-                    info = changes.get(timeout=left_s)
-                except queue.Empty:
-                    raise TimeoutError(f"The run {self.id} is {self.status}; {what_not} after {timeout_s} s") from None
-                if isinstance(info, Exception):
-                    raise info
+        with RunChanges(self._session.hub, self.id) as changes:
+            info = changes.take(None)
+            while info is not None:
                 if condition(info):
                     return info
-        finally:
-            unsubscribe()
+                info = changes.take(ends)
+        raise TimeoutError(f"The run {self.id} is {self.status}; {what_not} after {timeout_s} s")
 
     def on_state(self, tell: Callable[[RunState], object]) -> None:
         """Call a function with the run's current state and with every further one until it has ended.

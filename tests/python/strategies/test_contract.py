@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -225,10 +226,18 @@ def test_a_task_that_dies_takes_no_other_along_in_silence(
     no_task_is_left(run)
 
 
-def has_trained(run: dtf.Run, attempt: int) -> bool:
-    """Whether an attempt has reported a loss."""
-    points = run.metrics
-    return attempt in points.attempt[points.metric == "loss"].values
+def until_trained(run: dtf.Run, attempt: int) -> None:
+    """Wait until an attempt has reported a loss, or the run has ended. If it never does, say what became of it."""
+
+    def has_trained() -> bool:
+        points = run.metrics
+        return attempt in points.attempt[points.metric == "loss"].values
+
+    try:
+        run.wait_for(lambda info: info.state.is_final or has_trained(), left_s())
+    except TimeoutError:
+        last = run.metrics.groupby(["task", "attempt"]).agg({"step": "max", "time": "max"})
+        pytest.fail(f"Attempt {attempt} has not trained at {time.time():.0f}:\n{run.info}\n{last}\n{run.logs()}")
 
 
 VICTIMS = [(name, "worker:1") for name in ALL] + [("ps", "ps:0"), ("pipeline", "worker:0"), ("allreduce", "worker:0")]
@@ -248,7 +257,7 @@ def test_a_training_whose_task_dies_is_started_again_and_trains(
     run.wait_for(lambda i: i.state.is_final or all(t.attempt == 1 for t in i.tasks if t.task in again), left_s())
     assert not run.info.state.is_final, run.info
     assert {task.task for task in run.info.tasks if task.attempt} == again
-    run.wait_for(lambda info: info.state.is_final or has_trained(run, 1), left_s())
+    until_trained(run, 1)
     assert (run.status, run.info.message) == ("running", "" if alone else "attempt 2 of 4")
     run.stop()
     assert run.wait(left_s()).info.state is RunState.STOPPED

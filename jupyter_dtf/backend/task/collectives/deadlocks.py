@@ -158,7 +158,7 @@ class Lookout:
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
             if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met in different calls
-                return self._tell({rank: ws for rank, ws in here.items() if ws}, wait, wait.ranks)
+                return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
             # A task that has checked again since it was last seen here was still waiting then: all waited at one time.
@@ -169,7 +169,7 @@ class Lookout:
             sure = _stuck({rank: ws for rank, ws in sure.items() if len(ws) == len(waits[rank])})
             if not any(_key(self._rank, w) == _key(self._rank, wait) for w in sure.get(self._rank, [])):
                 return ""
-            return self._tell(sure, wait)
+            return self._tell(sure)
 
     def over(self, group: str) -> None:
         """Note that the wait in that group has ended."""
@@ -220,8 +220,11 @@ class Lookout:
         while left and not self._board.lost and time.monotonic() < end:
             left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
-    def _tell(self, waits: Waits, mine: Wait, also: Sequence[int] = ()) -> str:
-        """Tell the tasks that wait in vain, and those that will join this task's wait. Returns the message."""
+    def _tell(self, waits: Waits) -> str:
+        """Tell the tasks that wait in vain, and those that will join one of their waits. Returns the message.
+
+        A task may come so late that the others have ended by then.
+        """
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {
             f"{self._tasks[rank]}{n or ''}": w.text + (f" among the ranks {list(w.ranks)}" if len(groups) > 1 else "")
@@ -229,8 +232,7 @@ class Lookout:
             for n, w in enumerate(ws)
         }
         verdict = str(differ(texts))
-        told = [(rank, w) for rank, ws in waits.items() for w in ws] + [(rank, mine) for rank in also]
-        keys = {_verdict(rank, w) for rank, w in told if rank != self._rank}
+        keys = {_verdict(rank, w) for ws in waits.values() for w in ws for rank in w.ranks if rank != self._rank}
         for key in sorted(keys):
             self._board.write(key, verdict)
         return verdict

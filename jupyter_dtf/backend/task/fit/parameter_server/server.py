@@ -166,9 +166,9 @@ class Server:
     def _receive_task(self, connected: socket.socket) -> None:
         try:
             channel = accept(connected, self._places.secret)
-        except STRANGERS:
+            word, _ = channel.receive()
+        except STRANGERS:  # or a task that has died before it has said who it is
             return
-        word, _ = channel.receive()
         if isinstance(word, CopyFile):
             self._part.serve(channel, word)
             return

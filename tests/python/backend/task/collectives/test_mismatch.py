@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
+from ....patience import until
 from ..gang import FakeContext, run_gang
 from .test_ops import enter
 
@@ -147,6 +150,20 @@ def test_different_process_sets(machines: str, by: str) -> None:
         return said
 
     for said in run_gang(3, check):
+        assert "among the ranks [0, 1, 2] on worker:1" in said
+
+
+def test_a_task_that_comes_after_the_others_have_ended_gets_the_same_error() -> None:
+    def check(ctx: FakeContext) -> str:
+        ops = enter(ctx, ["a"] * 3)
+        pair = ops.add_process_set([0, 1])
+        others = ops.allgather_object(os.getpid())[:2]
+        if ctx.rank == 2:
+            until(lambda: not any(map(psutil.pid_exists, others)), "the others' end")
+        return said_by(lambda: ops.allreduce(1.0, "max", process_set=pair if ctx.rank == 0 else None))
+
+    for said in run_gang(3, check):
+        assert "max of float32 [] among the ranks [0, 1] on worker:0" in said
         assert "among the ranks [0, 1, 2] on worker:1" in said
 
 

@@ -1,0 +1,72 @@
+"""The changes of a run, for a thread that takes them one after the other, however slowly."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from types import TracebackType
+from typing import Any
+
+from ..backend.records.hub import Hub
+from ..schema.run import RunInfo
+
+
+class RunChanges:
+    """The summaries of a run, now and after every change, from entering its ``with`` block on.
+
+    While nobody takes them, a summary replaces the one before it if only figures differ: a run that reports a hundred
+    times a second would otherwise fill the memory of a reader that needs a second for each. No state, attempt, epoch,
+    message or checkpoint is left out.
+    """
+
+    def __init__(self, hub: Hub, run_id: str) -> None:
+        self._hub = hub
+        self._run_id = run_id
+        self._left: deque[RunInfo | Exception] = deque()
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> RunChanges:
+        self._unsubscribe = self._hub.subscribe(self._note)
+        self._note(self._run_id)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unsubscribe()
+
+    def take(self, ends: float | None) -> RunInfo | None:
+        """Return the next summary; None after ``ends``, in seconds on the monotonic clock, even if there is one.
+
+        Raises what asking for the summary has raised.
+        """
+        with self._changed:
+            left_s = None if ends is None else ends - time.monotonic()
+            if (left_s is not None and left_s <= 0) or not self._changed.wait_for(lambda: self._left, left_s):
+                return None
+            info = self._left.popleft()
+        if isinstance(info, Exception):
+            raise info
+        return info
+
+    def _note(self, run_id: str) -> None:
+        if run_id != self._run_id:
+            return
+        found: RunInfo | Exception
+        try:
+            found = self._hub.info(run_id)
+        except Exception as error:  # otherwise the waiting thread would never learn of it
+            found = error
+        with self._changed:
+            if self._left and _without_figures(self._left[-1]) == _without_figures(found):
+                self._left.pop()
+            self._left.append(found)
+            self._changed.notify()
+
+
+def _without_figures(info: RunInfo | Exception) -> Any:
+    if isinstance(info, Exception):
+        return info
+    tasks = [(task.task, task.state, task.attempt) for task in info.tasks]
+    return info.state, info.message, tasks, info.progress.epoch, info.checkpoint, info.profile, len(info.alarms)
