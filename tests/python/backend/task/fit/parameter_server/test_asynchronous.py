@@ -43,6 +43,25 @@ def test_a_worker_that_comes_when_all_others_have_ended_has_nothing_to_do() -> N
     assert run_gang(2, too_late, servers=1) == [None, "ended"]
 
 
+def beside_a_connection_that_ends_at_once(ctx: FakeContext) -> Any:
+    """A worker while another one connects, and dies before it has said who it is."""
+    from jupyter_dtf.backend.task.fit.parameter_server.server_addresses import Places
+
+    def data_fn(ctx: Any) -> Any:
+        import tensorflow as tf
+
+        Places(ctx).reach(0).close()
+        return tf.data.Dataset.from_tensor_slices(digits(20)).batch(5)
+
+    return fit(ctx, "beside", sgd(), data_fn, strategy="ps")[1]
+
+
+def test_a_worker_that_dies_while_it_connects_ends_no_server() -> None:
+    result, served = run_gang(2, beside_a_connection_that_ends_at_once, servers=1)
+    assert result.updates["worker:0"]["applied"] == 4
+    assert served is None
+
+
 def apart(ctx: FakeContext) -> Any:
     """Two workers of unequal share, with batch normalization."""
     import keras
