@@ -1,7 +1,12 @@
-"""Where files of tests run side by side, the longest begin first: the last one to end then ends soon.
+"""When a test runs: with `make test` or only with `make test-all`, and files that take long before others.
 
-``seconds.json`` says how long files took; one that is not in it may be long, and begins at once.
-``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it anew.
+`make test` leaves out the tests that take long, but for the shortest one of each file, so that it ends while somebody
+waits for it. They are marked ``extended`` here, as those are that a test module marks itself.
+
+Where files of tests run side by side, the longest begin first: the last one to end then ends soon.
+
+``seconds.json`` says how long files and tests took; a test that is not in it is not left out, and a file that is not in
+it begins at once. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it anew.
 """
 
 from __future__ import annotations
@@ -10,31 +15,55 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 SECONDS = Path(__file__).with_name("seconds.json")
+LONG_S = 3
+"""From how many seconds on a test is long."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--write-seconds", action="store_true", help=f"Note in {SECONDS.name} how long each file took.")
+    parser.addoption("--write-seconds", action="store_true", help=f"Note in {SECONDS.name} how long each test took.")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    known: dict[str, dict[str, float]] = json.loads(SECONDS.read_text())
+    mark_long(items, known["tests"])
     if hasattr(config, "workerinput"):  # of pytest-xdist, which has the order of its workers
-        known: dict[str, float] = json.loads(SECONDS.read_text())
-        items.sort(key=lambda item: -known.get(_file(item.nodeid), math.inf))
+        items.sort(key=lambda item: -known["files"].get(_file(item.nodeid), math.inf))
+
+
+def mark_long(items: list[Any], seconds: dict[str, float]) -> None:
+    """Mark the long tests as extended, but for the shortest one of each file that nothing else has marked."""
+    long: dict[str, list[Any]] = {}
+    for item in items:
+        if seconds.get(item.nodeid, 0) >= LONG_S and item.get_closest_marker("extended") is None:
+            long.setdefault(_file(item.nodeid), []).append(item)
+    for of_file in long.values():
+        shortest = min(of_file, key=lambda item: seconds[item.nodeid])
+        for item in of_file:
+            if item is not shortest:
+                item.add_marker(pytest.mark.extended)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not config.getoption("--write-seconds"):
         return
-    seconds: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
-    noted = {name: round(value) for name, value in seconds.most_common()}
+                files[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
+                if report.when == "call":  # what a test prepares for others is not its own
+                    tests[report.nodeid] += report.duration  # type: ignore[assignment]
+    noted = {
+        "files": {name: round(value) for name, value in files.most_common()},
+        "tests": {name: round(value) for name, value in sorted(tests.items()) if round(value) >= LONG_S},
+    }
     SECONDS.write_text(json.dumps(noted, indent=1) + "\n")
 
 

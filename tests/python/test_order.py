@@ -1,0 +1,51 @@
+"""Which tests `make test` leaves out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .order import LONG_S, SECONDS, mark_long
+
+
+class Item:
+    """What is asked of a test, and of it alone."""
+
+    def __init__(self, nodeid: str, *marks: str) -> None:
+        self.nodeid = nodeid
+        self.marks = [*marks]
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+    def add_marker(self, mark: Any) -> None:
+        self.marks.append(mark.name)
+
+
+def test_the_shortest_of_the_long_tests_of_a_file_stays_and_what_is_not_known() -> None:
+    items = [
+        Item("a.py::long"),
+        Item("a.py::longer"),
+        Item("a.py::short"),
+        Item("a.py::new"),
+        Item("b.py::shortest", "extended"),
+        Item("b.py::longer"),
+        Item("b.py::longest"),
+    ]
+    seconds = {"a.py::long": 8, "a.py::longer": 9, "a.py::short": 1, "b.py::shortest": 5, "b.py::longer": 7}
+    mark_long(items, {**seconds, "b.py::longest": 60})
+    assert [item.nodeid for item in items if "extended" in item.marks] == [
+        "a.py::longer",
+        "b.py::shortest",
+        "b.py::longest",
+    ]
+
+
+def test_what_is_noted_are_tests_of_files_that_exist() -> None:
+    """A test with another name is not left out any more, which nobody would notice."""
+    noted = json.loads(SECONDS.read_text())["tests"]
+    assert min(noted.values()) >= LONG_S
+    missing = {name.partition("::")[0] for name in noted} - {
+        str(path.relative_to(SECONDS.parents[2])) for path in SECONDS.parent.rglob("test_*.py")
+    }
+    assert not missing
