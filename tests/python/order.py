@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +29,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-seconds", action="store_true", help=f"Note in {SECONDS.name} how long each test took.")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, object, object]:
     known: dict[str, dict[str, float]] = json.loads(SECONDS.read_text())
     mark_long(items, known["tests"])
+    done = yield  # pytest selects by marks
     if hasattr(config, "workerinput"):  # of pytest-xdist, which has the order of its workers
-        items.sort(key=lambda item: -known["files"].get(_file(item.nodeid), math.inf))
+        left = dict(known["files"])
+        for name in known["tests"].keys() - {item.nodeid for item in items}:
+            if (file := _file(name)) in left:
+                left[file] -= known["tests"][name]
+        items.sort(key=lambda item: -left.get(_file(item.nodeid), math.inf))
+    return done
 
 
 def mark_long(items: list[Any], seconds: dict[str, float]) -> None:
