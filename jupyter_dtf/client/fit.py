@@ -541,7 +541,15 @@ def _packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
             f"{_unpicklable(callbacks, pickles)}: {error}",
             field="callbacks",
         ) from error
-    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"")
+    acts = any(map(_acts_between_batches, callbacks))
+    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts)
+
+
+def _acts_between_batches(callback: Any) -> bool:
+    """Return whether a callback has code of its own that is called for each batch."""
+    names = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+    modules = [str(getattr(getattr(callback, name), "__module__", "")) for name in names]
+    return not all(module.startswith(("keras.", "jupyter_dtf.")) for module in modules)
 
 
 def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:

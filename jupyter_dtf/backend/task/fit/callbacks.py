@@ -14,6 +14,7 @@ from ....schema.metrics import EPOCH, SPEED, VALIDATION
 from ....schema.strategy import InGraph, ParameterServer, Pipeline
 from ..collectives.primitive import Reducer
 from .batch_values import BatchValues
+from .between_batches import BetweenBatches
 from .callback_pickles import Pickles
 from .equal_weights import Weights
 from .gradient_sync import GradientSync
@@ -28,8 +29,11 @@ PROGRESS_PERIOD_S = 0.2
 class State:
     """What both callbacks of a task share."""
 
-    def __init__(self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer) -> None:
+    def __init__(
+        self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer, between: BetweenBatches
+    ) -> None:
         self.weights = weights
+        self.between = between
         self.metrics = metrics
         self.sync = sync
         self.reducer = reducer
@@ -59,9 +63,11 @@ class First(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = True
+        self._state.between.begin()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = True
+        self._state.between.begin()
 
     def on_test_begin(self, logs: Any = None) -> None:
         self._begin(may_change_weights=True)
@@ -145,10 +151,12 @@ class Last(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
+        self._state.between.settle()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         state = self._state
         state.metrics.alone = False
+        state.between.settle()
         agreement = self.agreement = state.sync.agreement
         examples, self._examples = agreement.examples - self._examples, agreement.examples
         first, self._is_first = self._is_first, False

@@ -21,25 +21,32 @@ class Weights:
     """
 
     def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any, beside: list[Any] | None = None) -> None:
-        self._variables = variables
+        self.variables = variables
         self._beside = beside or []
-        self._reducer = reducer
+        self.reducer = reducer
         self._ctx = ctx
         self.checks = 0
 
     def checksum(self) -> int:
         """Return a CRC-32 of all variables, which almost certainly changes with any bit of any of them."""
-        return _checksum(self._variables)
+        return _checksum(self.variables)
 
     def checksum_with_copies(self) -> int:
         """Return the same for all that callbacks on the chief may change."""
-        return _checksum([*self._variables, *self._beside])
+        return _checksum([*self.variables, *self._beside])
 
     def from_chief(self) -> None:
         """Set the variables on every task to the chief's values."""
-        values = self._reducer.broadcast([v.numpy() for v in self._variables])
-        if self._reducer.rank != 0:
-            for variable, value in zip(self._variables, values, strict=True):
+        self._broadcast(self.variables)
+
+    def some_from_chief(self, positions: list[int]) -> None:
+        """Set the variables at ``positions`` on every task to the chief's values, between two batches."""
+        self._broadcast([self.variables[position] for position in positions])
+
+    def _broadcast(self, variables: list[Any]) -> None:
+        values = self.reducer.broadcast([v.numpy() for v in variables])
+        if self.reducer.rank != 0:
+            for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
 
     def average_moving(self, moving: list[Any]) -> None:
@@ -52,25 +59,25 @@ class Weights:
         checksum = 0
         for value in own:
             checksum = zlib.crc32(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data, checksum)
-        if len(set(self._reducer.all_gather(checksum))) == 1:
+        if len(set(self.reducer.all_gather(checksum))) == 1:
             return  # usually frozen weights
         numbers = [value.ravel().astype(np.float64) for value in own]
-        if self._reducer.rank != 0:
+        if self.reducer.rank != 0:
             numbers = [n if _is_float(v) else n * 0 for n, v in zip(numbers, moving, strict=True)]
-        flat = self._reducer.sum(np.concatenate(numbers))
+        flat = self.reducer.sum(np.concatenate(numbers))
         start = 0
         for variable, value in zip(moving, own, strict=True):
             total = flat[start : start + value.size].reshape(value.shape)
             start += value.size
-            variable.assign((total / self._reducer.size if _is_float(variable) else total).astype(value.dtype))
+            variable.assign((total / self.reducer.size if _is_float(variable) else total).astype(value.dtype))
 
     def check(self, epoch: int) -> None:
         """Raise RuntimeError, and show an error note, unless all tasks hold the same weights."""
         self.checks += 1
-        checksums = self._reducer.all_gather(self.checksum())
+        checksums = self.reducer.all_gather(self.checksum())
         if len(set(checksums)) == 1:
             return
-        largest = max(self._reducer.all_gather(self._distance_to_chief()), key=lambda pair: _order(pair[0]))
+        largest = max(self.reducer.all_gather(self._distance_to_chief()), key=lambda pair: _order(pair[0]))
         if largest[0] <= _ROUNDING:
             self._ctx.note("warning", "The tasks round differently", f"{largest[1]} differs by {largest[0]:.1e}")
             self.from_chief()
@@ -85,8 +92,8 @@ class Weights:
 
     def _distance_to_chief(self) -> tuple[float, str]:
         worst = (0.0, "")
-        chiefs = self._reducer.broadcast([v.numpy() for v in self._variables])
-        for variable, theirs in zip(self._variables, chiefs, strict=True):
+        chiefs = self.reducer.broadcast([v.numpy() for v in self.variables])
+        for variable, theirs in zip(self.variables, chiefs, strict=True):
             mine, theirs = variable.numpy().astype(np.float64), theirs.astype(np.float64)
             if not mine.size:
                 continue

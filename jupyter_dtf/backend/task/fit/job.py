@@ -50,6 +50,8 @@ class PackedCallbacks:
     """All of them by number, as pickled by ``Pickles``: together, since they may refer to each other."""
     others: bytes = b""
     """The same for those that run on every task."""
+    between_batches: bool = False
+    """Whether one of them, other than Keras's own, does something before or after each batch."""
 
     def __len__(self) -> int:
         return len(self.everywhere)

@@ -15,6 +15,7 @@ from ...collectives.primitive import Reducer
 from ...context import check_gang
 from ...model import keras_io
 from ..batched import check_batched
+from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoint_state import Begin, variables_of
 from ..checkpoints import Resuming, Saving, Training
@@ -172,7 +173,8 @@ class Fit:
         self._weights = weights = Weights(shared_variables(model, optimizers), reducer, ctx)
         self._epoch_end = EpochEnd(model, weights, self._job)
         self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
-        self._state = State(weights, self._metrics, sync, reducer)
+        self._between = BetweenBatches(weights, job.callbacks)
+        self._state = State(weights, self._metrics, sync, reducer, self._between)
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False
             ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
@@ -281,6 +283,7 @@ class Fit:
                     _get_metrics_result_or_logs=self._metrics,
                 )
             )
+            stack.enter_context(self._between.watched())
             self._make_train_function()
             if self._kept is not None:
                 self._survival = survival

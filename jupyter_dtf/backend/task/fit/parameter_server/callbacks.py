@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .....errors import InvalidInput
+from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State
 from ..equal_weights import Weights
-from ..job import FitJob
+from ..job import FitJob, PackedCallbacks
 from ..steps import Metrics
 from .messages import Place
 from .server_client import Client
@@ -19,19 +20,70 @@ from .skipping import FollowTheRun
 class ServedWeights(Weights):
     """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first.
 
-    ``slots``: the optimizer's variables, which only the servers use.
+    ``slots``: the optimizer's variables, which only the servers use. ``replace``: sends the values of variables.
     """
 
     def __init__(
-        self, variables: list[Any], slots: list[Any], reducer: Any, ctx: Any, push: Callable[[], None]
+        self,
+        variables: list[Any],
+        slots: list[Any],
+        reducer: Any,
+        ctx: Any,
+        push: Callable[[], None],
+        *,
+        replace: Callable[[list[Any]], None],
     ) -> None:
         super().__init__(variables, reducer, ctx, slots)
         self._push = push
+        self._replace = replace
 
     def from_chief(self) -> None:
-        if self._reducer.rank == 0:
+        if self.reducer.rank == 0:
             self._push()
         super().from_chief()
+
+    def some_from_chief(self, positions: list[int]) -> None:
+        # Not all of the chief's state: between batches, only the servers have the optimizer's.
+        self._replace([self.variables[position] for position in positions])
+        super().some_from_chief(positions)
+
+
+class OwnBetween(BetweenBatches):
+    """The same for an asynchronous task: what is trained goes to the servers, the rest stays on the chief."""
+
+    def __init__(
+        self, weights: Weights, packed: PackedCallbacks, ctx: Any, replace: Callable[[list[Any]], None]
+    ) -> None:
+        super().__init__(weights, packed)
+        self._is_needed = bool(packed) and not all(packed.everywhere) and bool(ctx.is_chief)
+        self._acts = packed.between_batches
+        self._ctx = ctx
+        self._replace = replace
+        self._has_warned = False
+
+    def settle(self) -> None:
+        """Send the servers what callbacks have assigned to trained weights between batches."""
+        if self._is_needed and self._acts and self._assigned:
+            self._replace(self.assigned)
+        self.warn()
+
+    def warn(self) -> None:
+        """Say once if callbacks have set a weight that is not trained: no other task gets its value.
+
+        Callbacks that restore all weights do not count.
+        """
+        self._watches = False
+        kept = [variable for variable in self.assigned if not variable.trainable]
+        if self._has_warned or not kept or self._ctx.size == 1 or len(self._assigned) == len(self._weights.variables):
+            return
+        self._has_warned = True
+        self._ctx.note(
+            "warning",
+            f"{kept[0].path} is set on the chief alone",
+            "A callback has set this weight, which is not trained. Without a step in common, the other tasks do not "
+            "get its value, and train with the one that they have. A callback with run_on_all_tasks = True sets it on "
+            "every task",
+        )
 
 
 class OwnMetrics(Metrics):
@@ -49,6 +101,10 @@ class OwnFirst(First):
     def __init__(self, state: State, watches_callbacks: bool) -> None:
         super().__init__(state, has_callbacks=False)
         self._compares = watches_callbacks
+
+    def _begin(self, may_change_weights: bool = False) -> None:
+        super()._begin(may_change_weights)
+        self._state.between.begin()
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._begin(may_change_weights=True)
@@ -70,6 +126,7 @@ class OwnLast(Last):
         *,
         client: Client,
         exchange: Exchange,
+        between: OwnBetween,
         is_sync: bool,
         push: Callable[[], None] | None,
         following: FollowTheRun | None,
@@ -84,6 +141,7 @@ class OwnLast(Last):
         self.place = begins
         """The position of this task, counting finished steps."""
         self._exchange = exchange
+        self._between = between
         self._ends_within = False
         self._client = client
         self._is_sync = is_sync
@@ -142,6 +200,7 @@ class OwnLast(Last):
 
     def _tell(self) -> bool:
         """Send the servers what callbacks have changed, and return whether they have changed anything."""
+        self._between.warn()
         if self._push is None or self._state.checksum == self._state.weights.checksum_with_copies():
             return False
         self._push()

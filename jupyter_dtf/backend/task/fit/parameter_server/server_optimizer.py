@@ -171,11 +171,7 @@ class Exchange:
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
-            raise InvalidInput(
-                "With backup_workers a step must change weights by the optimizer alone: what a late task assigns would "
-                f"replace what the others have trained, got an assignment to {trained[0].path}",
-                field="model",
-            )
+            raise _assigned_beside(trained[0])
         if may_be_empty and self._meet is not None:
             meet, name, own = self._meet, f"assigned {len(self.collectives)}", flattened(variables, before)
 
@@ -187,8 +183,17 @@ class Exchange:
             meet(own, name)
         self._replace(trained)
 
+    def replace(self, variables: list[Any]) -> None:
+        """Replace the servers' values of those of ``variables`` that they train, from a task that may.
+
+        Raises InvalidInput with backup workers.
+        """
+        trained = [variable for variable in variables if id(variable) in self._positions]
+        if trained and self._drops:
+            raise _assigned_beside(trained[0])
+        self._replace(trained)
+
     def _replace(self, variables: list[Any]) -> None:
-        """Replace the servers' values of these variables."""
         if not variables or not self._replaces:
             return
         positions = [self._positions[id(variable)] for variable in variables]
@@ -276,3 +281,11 @@ class Exchange:
     @staticmethod
     def _rows(grad: tf.Tensor, piece: Piece) -> tf.Tensor:
         return grad if piece.is_whole else grad[piece.first : piece.first + piece.rows]
+
+
+def _assigned_beside(variable: Any) -> InvalidInput:
+    return InvalidInput(
+        "With backup_workers a step must change weights by the optimizer alone: what a late task assigns would replace "
+        f"what the others have trained, got an assignment to {variable.path}",
+        field="model",
+    )

@@ -22,6 +22,7 @@ from .....schema.strategy import ParameterServer
 from ...collectives.primitive import Alone, Reducer
 from ...model import keras_io
 from ..batched import check_batched
+from ..between_batches import BetweenBatches
 from ..callbacks import First, Last, State, callbacks_here
 from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
@@ -39,7 +40,7 @@ from ..steps import Metrics, TestStep, TrainStep
 from ..where_to_begin import check_data, check_model, restore, skip_of, where_to_begin
 from . import moving
 from .async_checkpoints import Beginning, OwnSaving, beginning
-from .callbacks import OwnFirst, OwnLast, OwnMetrics, ServedWeights
+from .callbacks import OwnBetween, OwnFirst, OwnLast, OwnMetrics, ServedWeights
 from .checks import ServedChecks
 from .messages import Counts
 from .reducer import Apart, ServedReducer
@@ -314,7 +315,7 @@ class Worker:
     def _in_step(self, stack: ExitStack) -> tuple[Any, Any]:
         model, job = self._model, self._job
         self._weights = weights = ServedWeights(
-            list(model.weights), self._slots, self._reducer, self._ctx, self._push_state
+            list(model.weights), self._slots, self._reducer, self._ctx, self._push_state, replace=self._exchange.replace
         )
         average = EpochEnd(model, weights, job)
 
@@ -324,7 +325,9 @@ class Worker:
                 self._take_state()
 
         metrics = Metrics(model, self._reducer, at_epoch_end)
-        state = State(weights, metrics, self._sync, self._reducer)
+        between = BetweenBatches(weights, job.callbacks)
+        stack.enter_context(between.watched())
+        state = State(weights, metrics, self._sync, self._reducer, between)
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         if self._exchange.may_end:
             model.make_train_function(force=True)
@@ -394,7 +397,9 @@ class Worker:
         watches = bool(self._own) and self._ctx.is_chief
         weights = Weights(list(model.weights), Alone(), self._ctx, self._slots)
         metrics = OwnMetrics(model, Alone(), self._at_epoch_end)
-        state = State(weights, metrics, self._sync, Alone())
+        between = OwnBetween(weights, job.callbacks, self._ctx, self._exchange.replace)
+        stack.enter_context(between.watched())
+        state = State(weights, metrics, self._sync, Alone(), between)
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
         following = None
         assert self._beginning is not None
@@ -415,6 +420,7 @@ class Worker:
             self._data.length,
             client=self._client,
             exchange=self._exchange,
+            between=between,
             begins=begins,
             is_sync=self._strategy.sync,
             push=self._push_state if watches else None,

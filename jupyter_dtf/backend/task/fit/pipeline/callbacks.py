@@ -90,8 +90,8 @@ class Up(Last):
 
 def _look_at_steps(callbacks: list[Any]) -> bool:
     """Return whether one of the caller's callbacks does something at each step."""
-    return any(
-        getattr(type(callback), name, None) is not getattr(keras.callbacks.Callback, name)
+    return any(  # a LambdaCallback has functions of its own
+        getattr(getattr(callback, name), "__func__", None) is not getattr(keras.callbacks.Callback, name)
         for callback in callbacks
         for name in ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
     )

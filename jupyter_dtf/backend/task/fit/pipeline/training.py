@@ -17,6 +17,7 @@ from ...collectives.primitive import Alone
 from ...model import keras_io
 from ...trace.session_trace import full_trace
 from ..batched import check_batched
+from ..between_batches import BetweenBatches
 from ..callbacks import State, callbacks_here
 from ..checkpoint_state import variables_of
 from ..checkpoints import Resuming, Saving, Training
@@ -100,7 +101,9 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     with closing(engine):
         callbacks = callbacks_here(job.callbacks, True, model)
         told: Any = _Told(engine)  # in place of a GradientSync
-        state = State(Weights([], alone, ctx), Metrics(model, alone, lambda: None), told, alone)
+        weights = Weights([], alone, ctx)
+        between = BetweenBatches(weights, job.callbacks)
+        state = State(weights, Metrics(model, alone, lambda: None), told, alone, between)
         first = Down(state, engine, callbacks)
         done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
         last = Up(state, job, ctx, data.length, engine=engine, own=callbacks, done=done)

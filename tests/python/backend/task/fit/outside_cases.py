@@ -64,6 +64,48 @@ def _stopping() -> list[Any]:
     return [stop]
 
 
+def _penalized() -> Any:
+    """A loss of the outputs of a layer, times a weight that is not trained."""
+    import keras
+
+    class Penalty(keras.layers.Layer):
+        def build(self, _: Any) -> None:
+            self.rate = self.add_weight(shape=(), initializer="zeros", trainable=False, name="rate")
+
+        def call(self, x: Any) -> Any:
+            self.add_loss(self.rate * keras.ops.mean(keras.ops.square(x)))
+            return x
+
+    layers = [keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), Penalty(), keras.layers.Dense(3, "softmax")]
+    model = keras.Sequential(layers)
+    model.compile(_optimizer("SGD", learning_rate=0.5, momentum=0.9), "sparse_categorical_crossentropy")
+    return model
+
+
+def _rising() -> list[Any]:
+    """The penalty rises with each batch."""
+    import keras
+
+    class Rising(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            self.model.layers[1].rate.assign(0.5 + 0.5 * batch)
+
+    return [Rising()]
+
+
+def _clipping() -> list[Any]:
+    """A kernel is clipped, and the penalty rises, after each batch."""
+    import keras
+
+    def clip(batch: int, logs: Any) -> None:
+        kernel, rate = clipping.model.layers[0].kernel, clipping.model.layers[1].rate
+        kernel.assign(keras.ops.clip(kernel, -0.2, 0.2))
+        rate.assign(0.5 + 0.5 * batch)
+
+    clipping = keras.callbacks.LambdaCallback(on_train_batch_end=clip)
+    return [clipping]
+
+
 # 25 examples in batches of 12: of the last one, some task gets none.
 OUTSIDE_CASES: dict[str, Case] = {
     "spectral norm": Case(_spectral, _data(examples=25, validation_data=_VALIDATION)),
@@ -76,4 +118,6 @@ CALLBACK_CASES: dict[str, Case] = {
     "averages, then the best weights": Case(
         lambda: _averaged(2), _data(epochs=4, validation_data=_VALIDATION), callbacks=_stopping
     ),
+    "a weight that rises before each batch": Case(_penalized, _data(), callbacks=_rising),
+    "weights that are set after each batch": Case(_penalized, _data(), callbacks=_clipping),
 }

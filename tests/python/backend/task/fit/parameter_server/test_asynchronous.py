@@ -14,18 +14,21 @@ from jupyter_dtf.schema.strategy import ParameterServer
 from ...gang import FakeContext, run_gang
 from ..cases import CASES, digits
 from ..comparison import alone, compare, distributed
+from ..outside_cases import CALLBACK_CASES
 from .programs import fit, metric, sgd
 
 # With one worker nothing is stale: it does what one process does, whatever lies on which server.
 ON_ONE = ("momentum and clipping", "steps per execution", "learning rate schedule", "early stopping")
+SET = "weights that are set after each batch"
 OVER_TWO = ("adam, class weights", "masked sequences, embedding", "several inputs and outputs")
 
 
 def test_one_worker_does_what_one_process_does() -> None:
-    expected = alone({name: CASES[name] for name in ON_ONE + OVER_TWO})
+    known = {**CASES, SET: CALLBACK_CASES[SET]}
+    expected = alone({name: known[name] for name in (*ON_ONE, SET, *OVER_TWO)})
     strategy = ParameterServer(split_bytes=100)
-    for names, servers in ((ON_ONE, 1), (OVER_TWO, 2)):
-        cases = {name: CASES[name] for name in names}
+    for names, servers in (((*ON_ONE, SET), 1), (OVER_TWO, 2)):
+        cases = {name: known[name] for name in names}
         received = run_gang(1 + servers, distributed(cases, strategy=strategy), servers=servers)[0]
         for name, case in cases.items():
             compare(case, expected[name], received[name])
@@ -60,6 +63,20 @@ def test_a_worker_that_dies_while_it_connects_ends_no_server() -> None:
     result, served = run_gang(2, beside_a_connection_that_ends_at_once, servers=1)
     assert result.updates["worker:0"]["applied"] == 4
     assert served is None
+
+
+def test_a_weight_that_only_the_chief_gets_is_named() -> None:
+    """Without a step in common, there is none in which the others could get it."""
+
+    def program(ctx: FakeContext) -> list[str]:
+        case = CALLBACK_CASES["a weight that rises before each batch"]
+        arguments: dict[str, Any] = {"batch_size": 10, "epochs": 2, "strategy": "ps"}
+        here, _ = fit(ctx, "set", case.model(), *digits(40), callbacks=case.callbacks(), **arguments)
+        return [title for level, title, _ in here.notes if level == "warning"]
+
+    chief, other, _ = run_gang(3, program, servers=1)
+    assert [title.partition("/")[2] for title in chief] == ["rate is set on the chief alone"]
+    assert other == []
 
 
 def apart(ctx: FakeContext) -> Any:

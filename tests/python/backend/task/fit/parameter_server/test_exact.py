@@ -23,6 +23,7 @@ from .programs import fit, sgd
 
 CASES = {**OPTIMIZER_CASES, **STRATEGY_CASES, **OUTSIDE_CASES, **CALLBACK_CASES}
 ON_ONE = (
+    *("a weight that rises before each batch", "weights that are set after each batch"),
     *("RMSprop", "Adagrad", "Adadelta", "Nadam", "Muon", "Lamb", "Adafactor", "clipnorm, an embedding"),
     *("own: Counting", "own: Normed", "own: Pairs", "own: Backend", "own: Forgetful"),
     *("positions, none in the last share", "positions, words tied to the output", "positions, run eagerly"),
@@ -31,8 +32,9 @@ ON_ONE = (
 OVER_TWO = (  # every variable cut that may be
     *("RMSprop", "Nadam", "Muon", "Lamb", "ScheduleFreeAdamW", "own: Simple", "positions and words in one lookup"),
     *("spectral norm, several steps at once", "decay", "averages, then the best weights"),
+    "weights that are set after each batch",
 )
-GROUP = 10
+GROUP = 12
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,65 @@
+"""What the caller's callbacks on the chief assign to weights between two batches reaches the other tasks.
+
+Examples: the weight of a loss that rises with the steps, kernels that are clipped after each step. What callbacks
+change at the beginning and the end of an epoch is found by a checksum, which would take too long for each batch: here
+Keras's ``assign`` is watched. The tasks agree only in a training whose callbacks do something between batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .equal_weights import Weights
+from .job import PackedCallbacks
+from .replaced_attributes import hooked
+
+
+class BetweenBatches:
+    """One task's part. ``begin`` is called before the callbacks, ``settle`` after them."""
+
+    def __init__(self, weights: Weights, packed: PackedCallbacks) -> None:
+        self._weights = weights
+        self._is_needed = packed.between_batches and weights.reducer.size > 1
+        self._watches = False
+        self._assigned: set[int] = set()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watch the variables of the weights, on the chief, inside this context."""
+        with ExitStack() as stack:
+            if self._is_needed and self._weights.reducer.rank == 0:
+                for position, variable in enumerate(self._weights.variables):
+                    assign = partial(self._assign, position, variable._direct_assign)
+                    stack.enter_context(hooked(variable, _direct_assign=assign))
+            yield
+
+    def begin(self) -> None:
+        """Note assignments from here on: they are those of callbacks."""
+        self._assigned.clear()
+        self._watches = True
+
+    @property
+    def assigned(self) -> list[Any]:
+        """The variables that were assigned since ``begin``."""
+        return [self._weights.variables[position] for position in sorted(self._assigned)]
+
+    def settle(self) -> None:
+        """Set the variables that callbacks on the chief have assigned to its values on every task. A collective."""
+        self._watches = False
+        if not self._is_needed:
+            return
+        assigned = np.zeros(len(self._weights.variables))
+        assigned[list(self._assigned)] = 1.0
+        found = np.flatnonzero(self._weights.reducer.sum(assigned))
+        if found.size:
+            self._weights.some_from_chief(found.tolist())
+
+    def _assign(self, position: int, assign: Any, value: Any) -> Any:
+        if self._watches:
+            self._assigned.add(position)
+        return assign(value)
