@@ -114,6 +114,7 @@ for widget in (shown, third, more):
 def test_a_cluster(notebook: Notebook) -> None:
     shown = notebook.run("whole")
     assert VIEW in shown.outputs[0].data and "watched" in shown.outputs[0].data["text/html"]
+    notebook.run("await until(whole, lambda: whole.state == 'running')")  # no test before may have waited for it
     assert notebook.value("whole.state, whole.jobs, whole.workers") == "('running', {'worker': 2}, 2)"
     assert notebook.value("await until(whole, lambda: whole.hosts); whole.hosts[0]['threads'] > 0") == "True"
     notebook.run(

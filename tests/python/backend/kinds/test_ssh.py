@@ -303,6 +303,7 @@ class TestThreeMachines:
         assert len({task["address"] for task in found}) == 3
 
     def test_secrets_are_on_no_command_line_and_in_no_environment(self, there: Net, cluster: dtf.Cluster) -> None:
+        cluster.run(_prints, jobs={"worker": 3})  # no test before may have used the machines
         found = [process for machine in there.machines for process in machine.processes()]
         assert len(found) > 3 * 4, there.machines[0].describe()
         for process in found:
