@@ -20,7 +20,11 @@ from .replaced_attributes import hooked
 
 
 class BetweenBatches:
-    """One task's part. ``begin`` is called before the callbacks, ``settle`` after them."""
+    """One task's part. ``begin`` is called before the callbacks, ``pause`` after them, ``settle`` before a step.
+
+    There is no collective between a step and what notes that it is done: if another task is lost in it, this one
+    continues after that step.
+    """
 
     def __init__(self, weights: Weights, packed: PackedCallbacks) -> None:
         self._weights = weights
@@ -40,12 +44,15 @@ class BetweenBatches:
 
     def begin(self) -> None:
         """Note assignments from here on: they are those of callbacks."""
-        self._assigned.clear()
         self._watches = True
+
+    def pause(self) -> None:
+        """Note none from here on."""
+        self._watches = False
 
     @property
     def assigned(self) -> list[Any]:
-        """The variables that were assigned since ``begin``."""
+        """The variables that callbacks have assigned since the last step began."""
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
@@ -58,6 +65,7 @@ class BetweenBatches:
         found = np.flatnonzero(self._weights.reducer.sum(assigned))
         if found.size:
             self._weights.some_from_chief(found.tolist())
+        self._assigned.clear()
 
     def _assign(self, position: int, assign: Any, value: Any) -> Any:
         if self._watches:

@@ -156,7 +156,7 @@ class Last(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         state = self._state
         state.metrics.alone = False
-        state.between.settle()
+        state.between.pause()
         agreement = self.agreement = state.sync.agreement
         examples, self._examples = agreement.examples - self._examples, agreement.examples
         first, self._is_first = self._is_first, False

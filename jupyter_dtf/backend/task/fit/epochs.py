@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .between_batches import BetweenBatches
 from .callbacks import State
 from .equal_weights import Weights
 from .job import FitJob
@@ -12,9 +13,10 @@ from .job import FitJob
 class EpochEnd:
     """Runs between the last step of an epoch and its validation."""
 
-    def __init__(self, model: Any, weights: Weights, job: FitJob) -> None:
+    def __init__(self, model: Any, weights: Weights, job: FitJob, between: BetweenBatches) -> None:
         self._moving = list(model.non_trainable_weights)
         self._weights = weights
+        self._between = between
         self._epoch = job.initial_epoch
 
     def begin(self, epoch: int) -> None:
@@ -22,6 +24,7 @@ class EpochEnd:
         self._epoch = epoch
 
     def __call__(self) -> None:
+        self._between.settle()
         self._weights.average_moving(self._moving)
         self._weights.check(self._epoch)
         self._epoch += 1

@@ -171,9 +171,9 @@ class Fit:
         for optimizer in optimizers:
             sync.install(optimizer)
         self._weights = weights = Weights(shared_variables(model, optimizers), reducer, ctx)
-        self._epoch_end = EpochEnd(model, weights, self._job)
-        self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
         self._between = BetweenBatches(weights, job.callbacks)
+        self._epoch_end = EpochEnd(model, weights, self._job, self._between)
+        self._metrics = Metrics(model, reducer, at_epoch_end=self._epoch_end)
         self._state = State(weights, self._metrics, sync, reducer, self._between)
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False

@@ -61,6 +61,13 @@ class OwnBetween(BetweenBatches):
         self._replace = replace
         self._has_warned = False
 
+    def begin(self) -> None:
+        self._assigned.clear()
+        super().begin()
+
+    def pause(self) -> None:
+        self.settle()
+
     def settle(self) -> None:
         """Send the servers what callbacks have assigned to trained weights between batches."""
         if self._is_needed and self._acts and self._assigned:

@@ -317,7 +317,8 @@ class Worker:
         self._weights = weights = ServedWeights(
             list(model.weights), self._slots, self._reducer, self._ctx, self._push_state, replace=self._exchange.replace
         )
-        average = EpochEnd(model, weights, job)
+        between = BetweenBatches(weights, job.callbacks)
+        average = EpochEnd(model, weights, job, between)
 
         def at_epoch_end() -> None:
             average()
@@ -325,7 +326,6 @@ class Worker:
                 self._take_state()
 
         metrics = Metrics(model, self._reducer, at_epoch_end)
-        between = BetweenBatches(weights, job.callbacks)
         stack.enter_context(between.watched())
         state = State(weights, metrics, self._sync, self._reducer, between)
         stack.enter_context(hooked(model, _get_metrics_result_or_logs=metrics))
