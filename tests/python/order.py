@@ -6,7 +6,8 @@ waits for it. They are marked ``extended`` here, as those are that a test module
 Where files of tests run side by side, the longest begin first: the last one to end then ends soon.
 
 ``seconds.json`` says how long files and tests took; a test that is not in it is not left out, and a file that is not in
-it begins at once. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it anew.
+it begins at once. ``pytest tests/python -n 2 --dist loadfile --write-seconds`` writes it anew, and with a few files in
+place of ``tests/python`` what it says of these.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -59,19 +60,28 @@ def mark_long(items: list[Any], seconds: dict[str, float]) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not config.getoption("--write-seconds"):
         return
+    reports = [
+        report for some in terminalreporter.stats.values() for report in some if isinstance(report, pytest.TestReport)
+    ]
+    noted = with_measured(json.loads(SECONDS.read_text()), reports)
+    SECONDS.write_text(json.dumps(noted, indent=1) + "\n")
+
+
+def with_measured(noted: dict[str, dict[str, float]], reports: Iterable[Any]) -> dict[str, dict[str, float]]:
+    """Return what is noted, with what these reports say of their files in place of what was noted of them."""
     files: Counter[str] = Counter()
     tests: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                files[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
-                if report.when == "call":  # what a test prepares for others is not its own
-                    tests[report.nodeid] += report.duration  # type: ignore[assignment]
-    noted = {
-        "files": {name: round(value) for name, value in files.most_common()},
-        "tests": {name: round(value) for name, value in sorted(tests.items()) if round(value) >= LONG_S},
+    for report in reports:
+        files[_file(report.nodeid)] += report.duration
+        if report.when == "call":  # what a test prepares for others is not its own
+            tests[report.nodeid] += report.duration
+    long = {name: round(seconds) for name, seconds in tests.items() if round(seconds) >= LONG_S}
+    others = {name: seconds for name, seconds in noted["tests"].items() if _file(name) not in files}
+    of_files = {**noted["files"], **{name: round(seconds) for name, seconds in files.items()}}
+    return {
+        "files": dict(sorted(of_files.items(), key=lambda file: -file[1])),
+        "tests": dict(sorted({**others, **long}.items())),
     }
-    SECONDS.write_text(json.dumps(noted, indent=1) + "\n")
 
 
 def _file(nodeid: str) -> str:
