@@ -15,10 +15,11 @@ from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import states_of
 from ..errors import InvalidInput
-from .fit import count_or_none, keras_settings, limited
+from .fit_arguments import count_or_none
 from .fit_data import check_batch_size, data_of, held_by, length_of, runs_own_code
 from .held_generator import held_batches, is_read_once
 from .held_resources import Held
+from .keras_settings import keras_settings, limited
 from .sources.dask_collections import DaskCollections
 
 

@@ -11,7 +11,8 @@ from ..backend.task.model import keras_io
 from ..errors import InvalidInput
 from ..schema import payload
 from .feed import Feed
-from .fit import count_or_none, keras_settings
+from .fit_arguments import count_or_none
+from .keras_settings import keras_settings
 
 
 def is_collection(x: Any) -> bool:

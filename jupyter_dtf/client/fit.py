@@ -6,10 +6,7 @@ Whatever can be known to fail is refused here, before anything starts.
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import os
 import random
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -21,7 +18,7 @@ from ..backend.task import fit as task_fit
 from ..backend.task.fit.batched import check_batched
 from ..backend.task.fit.callback_pickles import Pickles
 from ..backend.task.fit.checks import Asked
-from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult, PackedCallbacks
+from ..backend.task.fit.job import Arrays, Data, FitJob, FitResult
 from ..backend.task.fit.pipeline.checks import checked_layers
 from ..backend.task.fit.sources.base import BatchSource
 from ..backend.task.fit.sources.stream import StreamSource
@@ -29,14 +26,23 @@ from ..backend.task.fit.strategies import validate
 from ..backend.task.model import keras_io
 from ..backend.task.model.model_state import give_more, give_own
 from ..backend.task.model.questions import difference
-from ..errors import InvalidInput, ModelDiffers, Unavailable
-from ..schema.arguments import is_integer, is_number, plain
+from ..errors import InvalidInput, ModelDiffers
+from ..schema.arguments import plain
 from ..schema.checkpoint import Checkpoint
 from ..schema.origin import Origin, Source
 from ..schema.placement import Placement
 from ..schema.restart import Restart
 from ..schema.strategy import AllReduce, ParameterServer, Pipeline, Strategy, parse_strategy
 from . import pipeline_placement
+from .fit_arguments import (
+    check_count,
+    check_frequency,
+    checked_class_weights,
+    checked_split,
+    checked_warmup,
+    count_or_none,
+)
+from .fit_callbacks import callback_list, packed_callbacks
 from .fit_data import (
     check_batch_size,
     check_one_output,
@@ -50,13 +56,11 @@ from .fit_data import (
 from .fit_parameters import form_of, shown_parameters
 from .found_origin import code_of, origin_of
 from .held_resources import Held
+from .keras_settings import keras_settings, limited
 
 if TYPE_CHECKING:
     from ..backend.task.fit.where_to_begin import ModelAt
     from .feeding import Feed
-
-WARMUP_EPOCHS = 5.0
-"""Goyal et al. 2017, section 2.2."""
 
 
 class PreparedFit:
@@ -281,7 +285,7 @@ def prepare(
     validation_steps = count_or_none("validation_steps", validation_steps)
     validation_batch_size = count_or_none("validation_batch_size", validation_batch_size)
     check_shuffle(shuffle)
-    warmup_epochs = _checked_warmup(scale_lr, warmup_epochs)
+    warmup_epochs = checked_warmup(scale_lr, warmup_epochs)
     epochs, steps_per_epoch, validation_steps = limited(epochs, steps_per_epoch, validation_steps)
     data = data_of(x, y, sample_weight, "x")
     if batch_size is not None:
@@ -289,16 +293,16 @@ def prepare(
     if class_weight is not None and sample_weight is not None:
         raise InvalidInput("`class_weight` must not be combined with sample_weight, got both", field="class_weight")
     validation = validation_of(validation_data)
-    validation_split = _checked_split(validation_split)
+    validation_split = checked_split(validation_split)
     if validation_split and validation is None:
         data, validation = split_off(data, validation_split)
     validation_freq = plain(validation_freq)
     if validation is not None:
-        _check_frequency(validation_freq)
-    weights = None if class_weight is None else _checked_weights(class_weight)
+        check_frequency(validation_freq)
+    weights = None if class_weight is None else checked_class_weights(class_weight)
     if weights is not None:
         check_one_output(data, x)
-    own = _callback_list(callbacks)
+    own = callback_list(callbacks)
     chosen, design = pipeline_placement.with_placement(parse_strategy(strategy))
     job = FitJob(
         model=_packed(model),
@@ -313,7 +317,7 @@ def prepare(
         steps_per_epoch=steps_per_epoch,
         validation_steps=validation_steps,
         validation_freq=validation_freq,
-        callbacks=_packed_callbacks(own, model),
+        callbacks=packed_callbacks(own, model),
         strategy=chosen,
         checkpoint=_policy(checkpoint, chosen),
         resume=resume,
@@ -357,67 +361,6 @@ def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpo
     return policy
 
 
-def check_count(name: str, value: Any, least: int) -> int:
-    """An integer of any library as Python's own. Raises InvalidInput if it is none, or less than ``least``."""
-    if not is_integer(value) or value < least:
-        raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.200}", field=name)
-    return int(value)
-
-
-def count_or_none(name: str, value: Any) -> int | None:
-    """The same for an argument that must be at least 1 if it is given."""
-    return None if value is None else check_count(name, value, 1)
-
-
-def _checked_split(value: Any) -> float:
-    if value is not None and not is_number(value):
-        raise InvalidInput(
-            f"`validation_split` must be a number from 0 to 1, got {value!r:.200}", field="validation_split"
-        )
-    return float(value or 0.0)
-
-
-def _checked_weights(value: Any) -> dict[int, float]:
-    """``class_weight`` in Python's own numbers. Raises InvalidInput."""
-    pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
-    for number, weight in pairs:
-        is_class = is_number(number) and float(number).is_integer()
-        if not is_class or not is_number(weight) or not np.isfinite(float(weight)):
-            raise InvalidInput(
-                "`class_weight` must map the numbers of classes to their weights, such as {0: 1.0, 1: 2.5}, got "
-                f"{value!r:.200}",
-                field="class_weight",
-            )
-    return {int(number): float(weight) for number, weight in pairs}
-
-
-def _check_frequency(value: Any) -> None:
-    """Raise InvalidInput for a ``validation_freq`` at which Keras fails, which is at the end of the first epoch."""
-    if not isinstance(value, (int, list)):
-        raise InvalidInput(
-            f"Expected `validation_freq` to be a list or int, got {value!r:.200} of the type {type(value).__name__}",
-            field="validation_freq",
-        )
-    if value == 0:
-        raise InvalidInput("`validation_freq` must not be 0, got 0", field="validation_freq")
-
-
-def _checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
-    if not isinstance(scale_lr, (bool, np.bool_)):
-        raise InvalidInput(f"`scale_lr` must be True or False, got {scale_lr!r}", field="scale_lr")
-    if warmup_epochs is None:
-        return WARMUP_EPOCHS if scale_lr else 0.0
-    if not is_number(warmup_epochs) or not 0 <= warmup_epochs < np.inf:
-        raise InvalidInput(f"`warmup_epochs` must be a number >= 0, got {warmup_epochs!r}", field="warmup_epochs")
-    if not scale_lr:
-        raise InvalidInput(
-            "`warmup_epochs` must be given with scale_lr=True, whose learning rate it warms up, got "
-            f"warmup_epochs={warmup_epochs!r}, scale_lr=False",
-            field="warmup_epochs",
-        )
-    return float(warmup_epochs)
-
-
 # -- the model -----------------------------------------------------------------------------------------------------
 
 
@@ -441,7 +384,9 @@ def _restore(model: Any, result: FitResult) -> None:
 
 
 def _give_history(model: Any, values: dict[str, list[float]], epoch: list[int]) -> None:
-    history = _keras().callbacks.History()
+    import keras
+
+    history = keras.callbacks.History()
     history.history, history.epoch = values, epoch
     model.history = history
 
@@ -459,104 +404,3 @@ def _ask(model: Any, result: FitResult) -> None:
             "model does hold the trained weights. Move such a value into a variable or get_config(), or pass a "
             "function that returns the compiled model and is called in the tasks"
         )
-
-
-def _keras() -> Any:
-    import keras
-
-    return keras
-
-
-def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
-    """Return ``epochs``, and the steps of an epoch or a validation, within the limits that are set for all of Keras."""
-    most = _limit("max_epochs")
-    if most and most < epochs:
-        warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
-        epochs = most
-    most = _limit("max_steps_per_epoch")
-    few = tuple(most if most and (count is None or most < count) else count for count in steps)
-    if few != steps:
-        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=3)
-    return epochs, *few
-
-
-def _limit(name: str) -> int | None:
-    """Return one of the limits for debugging runs: ``keras.config.max_epochs`` or ``max_steps_per_epoch``."""
-    keras = sys.modules.get("keras")
-    if keras is not None:
-        return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
-    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
-    return int(given) if given.isdecimal() else None
-
-
-def keras_settings() -> dict[str, Any]:
-    keras = sys.modules.get("keras")
-    if keras is None:
-        return {}
-    return {
-        "flash_attention": keras.config.is_flash_attention_enabled(),
-        "floatx": keras.config.floatx(),
-        "image_data_format": keras.config.image_data_format(),
-        "dtype_policy": keras.config.dtype_policy().name,
-        "epsilon": keras.config.epsilon(),
-    }
-
-
-# -- callbacks -----------------------------------------------------------------------------------------------------
-
-
-def _callback_list(callbacks: Any) -> list[Any]:
-    if callbacks is None:
-        return []
-    found = getattr(callbacks, "callbacks", callbacks)
-    found = list(found) if isinstance(found, (list, tuple)) else [found]
-    for callback in found:
-        if isinstance(callback, type) or not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
-            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.200}"
-            raise InvalidInput(f"`callbacks` must be keras.callbacks.Callback objects, got {what}", field="callbacks")
-        names = {f"{base.__module__}.{base.__name__}" for base in type(callback).__mro__}
-        if "keras.src.callbacks.tensorboard.TensorBoard" in names and importlib.util.find_spec("tensorboard") is None:
-            raise Unavailable(
-                "keras.callbacks.TensorBoard needs TensorBoard, which is not installed: pip install tensorboard. "
-                "The plots of the run show the same values without it"
-            )
-    return [
-        callback for callback in found if type(callback).__name__ != "ProgbarLogger"
-    ]  # the client shows the progress
-
-
-def _packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
-    if not callbacks:
-        return PackedCallbacks()
-    pickles = Pickles(lambda: model if hasattr(model, "compile_from_config") else None)
-    everywhere = [bool(getattr(callback, "run_on_all_tasks", False)) for callback in callbacks]
-    others = {number: callback for number, callback in enumerate(callbacks) if everywhere[number]}
-    try:
-        chiefs = pickles.dumps(dict(enumerate(callbacks)))
-    except InvalidInput:
-        raise
-    except Exception as error:
-        raise InvalidInput(
-            "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
-            f"{_unpicklable(callbacks, pickles)}: {error}",
-            field="callbacks",
-        ) from error
-    acts = any(map(_acts_between_batches, callbacks))
-    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts)
-
-
-def _acts_between_batches(callback: Any) -> bool:
-    """Return whether a callback has code of its own that is called for each batch."""
-    names = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-    modules = [str(getattr(getattr(callback, name), "__module__", "")) for name in names]
-    return not all(module.startswith(("keras.", "jupyter_dtf.")) for module in modules)
-
-
-def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:
-    """Return the class of the first callback that cannot be pickled."""
-    for callback in callbacks:
-        try:
-            pickles.dumps(callback)
-        except Exception:
-            return type(callback).__name__
-    return ", ".join(type(callback).__name__ for callback in callbacks)

@@ -14,7 +14,8 @@ import pytest
 
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.task.fit.job import Arrays
-from jupyter_dtf.client.fit import check_count, prepare
+from jupyter_dtf.client.fit import prepare
+from jupyter_dtf.client.fit_arguments import check_count
 from jupyter_dtf.client.fit_data import validation_of
 from jupyter_dtf.client.fit_run import FitRun
 from jupyter_dtf.client.forecast_settings import settings_of

@@ -19,7 +19,8 @@ import pytest
 from jupyter_dtf.backend.task.fit.callback_pickles import Pickles
 from jupyter_dtf.backend.task.fit.job import Arrays, DataFunction, FitJob, FitResult
 from jupyter_dtf.backend.task.model import keras_io
-from jupyter_dtf.client.fit import PreparedFit, limited, prepare
+from jupyter_dtf.client.fit import PreparedFit, prepare
+from jupyter_dtf.client.keras_settings import limited
 from jupyter_dtf.errors import InvalidInput, Unavailable
 from jupyter_dtf.schema.checkpoint import Checkpoint
 from jupyter_dtf.schema.strategy import AllReduce, InGraph, ParameterServer, Pipeline

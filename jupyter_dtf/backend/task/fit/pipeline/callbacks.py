@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ..batch_hooks import modules_of_batch_hooks
 from ..callbacks import First, Last, State
 from ..job import FitJob
 from .engine import Engine
@@ -89,9 +88,5 @@ class Up(Last):
 
 
 def _look_at_steps(callbacks: list[Any]) -> bool:
-    """Return whether one of the caller's callbacks does something at each step."""
-    return any(  # a LambdaCallback has functions of its own
-        getattr(getattr(callback, name), "__func__", None) is not getattr(keras.callbacks.Callback, name)
-        for callback in callbacks
-        for name in ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-    )
+    """Return whether one of the caller's callbacks, which may be Keras's, does something at each step."""
+    return any(map(modules_of_batch_hooks, callbacks))

@@ -94,21 +94,3 @@ def test_weights_follow_one_process(
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_pipelined_is_refused(name: str, pipelined: tuple[dict[str, Any], dict[str, str]]) -> None:
     assert REFUSED[name] in pipelined[1][name]
-
-
-def test_a_function_for_each_batch_sees_the_weights_of_each_batch() -> None:
-    def program(ctx: FakeContext) -> list[bool]:
-        import keras
-
-        from jupyter_dtf.backend.task.fit.pipeline.callbacks import _look_at_steps
-
-        callbacks = keras.callbacks
-        chosen = [
-            callbacks.LambdaCallback(on_train_batch_begin=print),
-            callbacks.LambdaCallback(on_epoch_end=print),
-            callbacks.EarlyStopping(),
-            _recorder(),
-        ]
-        return [_look_at_steps([callback]) for callback in chosen]
-
-    assert run_gang(1, program) == [[True, False, False, True]]

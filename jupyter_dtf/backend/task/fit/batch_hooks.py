@@ -1,0 +1,18 @@
+"""What a callback does for each batch of a training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+
+
+def modules_of_batch_hooks(callback: Any) -> set[str]:
+    """Return the modules whose code a callback runs for each batch: none for one that leaves the hooks as they are.
+
+    A ``keras.callbacks.LambdaCallback`` has the functions that it was given as attributes of its own.
+    """
+    bases = [base for base in type(callback).__mro__ if base.__name__ == "Callback"]
+    keras_own = {base.__module__ for base in bases if base.__module__.startswith("keras.")}
+    hooks = (getattr(callback, name, None) for name in BATCH_HOOKS)
+    return {str(getattr(hook, "__module__", "")) for hook in hooks if hook is not None} - keras_own

@@ -1,0 +1,66 @@
+"""The callbacks of a training: checked, and packed to be sent."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from ..backend.task.fit.batch_hooks import modules_of_batch_hooks
+from ..backend.task.fit.callback_pickles import Pickles
+from ..backend.task.fit.job import PackedCallbacks
+from ..errors import InvalidInput, Unavailable
+
+
+def callback_list(callbacks: Any) -> list[Any]:
+    if callbacks is None:
+        return []
+    found = getattr(callbacks, "callbacks", callbacks)
+    found = list(found) if isinstance(found, (list, tuple)) else [found]
+    for callback in found:
+        if isinstance(callback, type) or not hasattr(callback, "set_model") or not hasattr(callback, "on_epoch_end"):
+            what = f"the class {callback.__name__}" if isinstance(callback, type) else f"{callback!r:.200}"
+            raise InvalidInput(f"`callbacks` must be keras.callbacks.Callback objects, got {what}", field="callbacks")
+        names = {f"{base.__module__}.{base.__name__}" for base in type(callback).__mro__}
+        if "keras.src.callbacks.tensorboard.TensorBoard" in names and importlib.util.find_spec("tensorboard") is None:
+            raise Unavailable(
+                "keras.callbacks.TensorBoard needs TensorBoard, which is not installed: pip install tensorboard. "
+                "The plots of the run show the same values without it"
+            )
+    return [
+        callback for callback in found if type(callback).__name__ != "ProgbarLogger"
+    ]  # the client shows the progress
+
+
+def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
+    if not callbacks:
+        return PackedCallbacks()
+    pickles = Pickles(lambda: model if hasattr(model, "compile_from_config") else None)
+    everywhere = [bool(getattr(callback, "run_on_all_tasks", False)) for callback in callbacks]
+    others = {number: callback for number, callback in enumerate(callbacks) if everywhere[number]}
+    try:
+        chiefs = pickles.dumps(dict(enumerate(callbacks)))
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
+            f"{_unpicklable(callbacks, pickles)}: {error}",
+            field="callbacks",
+        ) from error
+    acts = any(map(_acts_between_batches, callbacks))
+    return PackedCallbacks(everywhere, chiefs, pickles.dumps(others) if others else b"", acts)
+
+
+def _acts_between_batches(callback: Any) -> bool:
+    """Return whether a callback has code that is neither Keras's nor this package's and is called for each batch."""
+    return not all(module.startswith(("keras.", "jupyter_dtf.")) for module in modules_of_batch_hooks(callback))
+
+
+def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:
+    """Return the class of the first callback that cannot be pickled."""
+    for callback in callbacks:
+        try:
+            pickles.dumps(callback)
+        except Exception:
+            return type(callback).__name__
+    return ", ".join(type(callback).__name__ for callback in callbacks)

@@ -1,0 +1,43 @@
+"""What a person has set for all of Keras in this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Any
+
+
+def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
+    """Return ``epochs``, and the steps of an epoch or a validation, within the limits that are set for all of Keras."""
+    most = _limit("max_epochs")
+    if most and most < epochs:
+        warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
+        epochs = most
+    most = _limit("max_steps_per_epoch")
+    few = tuple(most if most and (count is None or most < count) else count for count in steps)
+    if few != steps:
+        warnings.warn(f"Limiting steps_per_epoch to {most}", stacklevel=3)
+    return epochs, *few
+
+
+def _limit(name: str) -> int | None:
+    """Return one of the limits for debugging runs: ``keras.config.max_epochs`` or ``max_steps_per_epoch``."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
+    return int(given) if given.isdecimal() else None
+
+
+def keras_settings() -> dict[str, Any]:
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return {}
+    return {
+        "flash_attention": keras.config.is_flash_attention_enabled(),
+        "floatx": keras.config.floatx(),
+        "image_data_format": keras.config.image_data_format(),
+        "dtype_policy": keras.config.dtype_policy().name,
+        "epsilon": keras.config.epsilon(),
+    }
