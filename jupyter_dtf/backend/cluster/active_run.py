@@ -6,19 +6,15 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-
-import msgspec
+from collections.abc import Callable, Collection
 
 from ...errors import Conflict, IllegalTransition
 from ...schema.cluster import CPU_JOBS
 from ...schema.events import (
-    LOG,
     MEDIA_EVENTS,
     POINTS,
     AnyEvent,
     EpochEnded,
-    Logged,
     Note,
     Progressed,
     RunChanged,
@@ -35,9 +31,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo
 from ..machine.processes import signal_words
 from ..planning.launch_plan import PlannedTask
 from ..records.apply_event import apply_event
-from ..records.media_tail import ENDED_BYTES as ENDED_MEDIA_BYTES
-from ..records.media_tail import NOT_KEPT, MediaTail
-from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+from ..records.run_log import RunLog, source_of
 from .alarms import Alarms
 from .profile_state import Profile
 from .recovery import Recovery
@@ -68,11 +62,7 @@ class Run:
         self.info = RunInfo.of(run)
         """The summary of its events, without what only points show."""
         self.request = request
-        self.log: list[bytes] = []
-        """Every event. Of output, only the tail is kept (``OutputTail``): older events are here without their lines,
-        which are in files. The same holds for histograms and pictures (``MediaTail``): older ones, here ``NOT_KEPT``,
-        are in the store.
-        """
+        self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
         """The same, plus the tasks that the others have continued without, each in its last place."""
@@ -126,10 +116,6 @@ class Run:
         self._in_state: Counter[TaskState] = Counter()
         self._publish = publish
         self._on_step = on_step
-        self._tail = OutputTail()
-        self._emptied = EmptiedEvents()
-        self._media = MediaTail()
-        self._taken = 0  # the archive has received the events below this number
 
     @property
     def id(self) -> str:
@@ -211,9 +197,8 @@ class Run:
             msgspec.MsgspecError: If it is not an event.
             Conflict: If it is not for a task to report: how a task or a run ended is determined from its process.
         """
-        if (source := _source(data)) is not None:
-            self._append(data)
-            self._empty(self._tail.add(len(self.log) - 1, source, len(data)))
+        if (source := source_of(data)) is not None:
+            self._tell_of(self.log.append(data, source=source), data)
             return
         if not data.startswith(POINTS, 1):
             event = decode_event(data)
@@ -241,10 +226,7 @@ class Run:
             if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
                 return  # kept until the cost of the loss is known
             self._apply(event)
-            self._append(data)
-            if isinstance(event, MEDIA_EVENTS):
-                self._media.add(len(self.log) - 1, len(data))
-                self._empty_media()
+            self._append(data, is_media=isinstance(event, MEDIA_EVENTS))
             self._tell_cost(event)
             if isinstance(event, TracedSteps) and self.profile is not None:
                 self.profile.hear(event)
@@ -274,9 +256,10 @@ class Run:
         self._told_of[metric] = step
         return True
 
-    def _append(self, data: bytes) -> None:
-        seq = len(self.log)
-        self.log.append(data)
+    def _append(self, data: bytes, *, is_media: bool = False) -> None:
+        self._tell_of(self.log.append(data, is_media=is_media), data)
+
+    def _tell_of(self, seq: int, data: bytes) -> None:
         self.info.next_seq = seq + 1
         self._tell(lambda: self._publish(self, seq, data))
 
@@ -286,19 +269,6 @@ class Run:
             work()
         except Exception:
             logger.exception("A change of run %s could not be told", self.id)
-
-    def _empty(self, gone: Iterable[tuple[int, tuple[str, str]]]) -> None:
-        for seq, source in gone:
-            self.log[seq] = self._emptied.of(source)
-
-    def taken(self, end: int) -> None:
-        """Note that the archive has all events below ``end``: media that the store has need not be kept here."""
-        self._taken = max(self._taken, end)
-        self._empty_media()
-
-    def _empty_media(self) -> None:
-        for seq in self._media.shrink(self._taken):
-            self.log[seq] = NOT_KEPT
 
     def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
@@ -350,9 +320,7 @@ class Run:
             self._look()
         if state.is_final:
             self.continued.set()
-            self._empty(self._tail.shrink(ENDED_BYTES))
-            self._media.most_bytes = ENDED_MEDIA_BYTES
-            self._empty_media()
+            self.log.end()
             self.ended.set()
 
     def _step(self) -> None:
@@ -504,16 +472,6 @@ class Run:
         self.planned = []
         self.by_host = {}
 
-    def lines_printed(self) -> dict[str, dict[str, int]]:
-        """Return the number of lines printed so far as ``{task: {stream: lines}}``, as far as is known here."""
-        found: dict[str, dict[str, int]] = {}
-        for data in reversed(self.log):
-            if (source := _source(data)) is not None and source[1] not in found.setdefault(source[0], {}):
-                event = decode_event(data)
-                if isinstance(event, Logged) and event.lines:  # the newest event of each stream still has its lines
-                    found[source[0]][source[1]] = event.first + len(event.lines)
-        return found
-
     def task_info(self, task: str) -> TaskInfo:
         return self._tasks[task]
 
@@ -602,16 +560,6 @@ class Run:
         A run in which all tasks have only served from the beginning waits for clients until it is stopped.
         """
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
-
-
-def _source(data: bytes) -> tuple[str, str] | None:
-    """Return the task and stream of an output event, or None if it is not output that this version understands."""
-    if not data.startswith(LOG, 1):
-        return None
-    try:
-        return log_source(data)
-    except msgspec.ValidationError:
-        return None
 
 
 def predicate(message: str) -> str:

@@ -81,7 +81,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     secret = secrets.token_hex(32)
     # If TensorFlow's collectives are used, they must be set up before anything else is done with its runtime.
     may_start_early = on_one_machine or between_machines == "tcp"
-    printed = run.lines_printed() if run.attempt else {}
+    printed = run.log.lines_printed() if run.attempt else {}
     may_go_over = run.request.kind == "fit" and run.may_restart
     may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
     return {

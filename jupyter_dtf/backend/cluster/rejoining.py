@@ -200,5 +200,5 @@ def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, 
         visible_gpus=list(planned.gpus.gpus),
         gpu_memory_bytes=planned.gpus.memory_bytes,
         gpu_growth=planned.gpus.grows,
-        lines=run.lines_printed().get(planned.task, {}),
+        lines=run.log.lines_printed().get(planned.task, {}),
     )

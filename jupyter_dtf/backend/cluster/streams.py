@@ -154,7 +154,7 @@ class _Viewer:
                 await self._comm.write(piece)
                 if self.role == ARCHIVE:
                     for place in self._places.values():
-                        place.run.taken(place.next_seq)
+                        place.run.log.taken(place.next_seq)
             await asyncio.sleep(0 if self._wake.is_set() else INTERVAL_S)
 
     def _piece(self) -> list[dict[str, Any]]:
