@@ -375,7 +375,7 @@ def _continue(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    from .client.run import check_task
+    from .client.run_words import check_task
     from .client.session import session
     from .client.task_output import LogLines
     from .commands import arguments as reading

@@ -14,7 +14,8 @@ from ..errors import ClusterLost, Conflict, DtfError, InvalidInput, ModelDiffers
 from ..schema.arguments import check_path
 from ..schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .answer_run import AnswerRun
-from .run import History, Run
+from .run import Run
+from .run_results import History
 from .session import Session
 from .submitting import begun
 from .waiting import show_until_end, show_until_sent

@@ -6,12 +6,11 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
@@ -25,10 +24,12 @@ from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from ..schema.trace import PROFILE_STEPS
-from . import display_hooks, run_profile, wording
+from . import display_hooks, run_profile
 from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .run_changes import RunChanges
+from .run_results import History, Results
+from .run_words import SHORT, check_task, describe
 from .session import Session, session
 
 if TYPE_CHECKING:
@@ -37,64 +38,6 @@ if TYPE_CHECKING:
 
     from .run_trace import Trace
     from .tensorboard_process import TensorBoard
-
-
-class Results(list[Any]):
-    """What the tasks of a run returned: a list by rank that can also be indexed by name, ``results["worker:1"]``."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__(values.values())
-        self._names = list(values)
-
-    def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
-
-    def items(self) -> list[tuple[str, Any]]:
-        """The results as ``(task, value)`` pairs, by rank."""
-        return list(zip(self._names, self, strict=True))
-
-
-class History(Mapping[str, list[float]]):
-    """What Keras's ``History`` would be: a mapping from each metric to its values, one for each epoch.
-
-    Attributes:
-        history: The same as a dict.
-        epoch: The numbers of the epochs, counted from 0.
-        params: The settings of the run.
-    """
-
-    def __init__(
-        self,
-        history: dict[str, list[float]],
-        epoch: list[int],
-        params: dict[str, Any] | None = None,
-        model: Callable[[], Any] | None = None,
-    ) -> None:
-        self.history = history
-        self.epoch = epoch
-        self.params = params or {}
-        self._model = model
-
-    @property
-    def model(self) -> Any:
-        """The trained model; waits until the run has ended. None if the run is not a training."""
-        return self._model() if self._model else None
-
-    def __getitem__(self, metric: str) -> list[float]:
-        return self.history[metric]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.history)
-
-    def __len__(self) -> int:
-        return len(self.history)
-
-    def __repr__(self) -> str:
-        last = ", ".join(f"{name} {values[-1]:.4g}" for name, values in self.history.items() if values)
-        return f"<History of {len(self.epoch)} epoch{'s' * (len(self.epoch) != 1)}{': ' * bool(last)}{last}>"
-
-    def __bool__(self) -> bool:
-        return True  # like Keras's, even before the first epoch has ended
 
 
 class Run(NamedRun):
@@ -565,40 +508,3 @@ class Run(NamedRun):
         except NotFound:
             return f"<Run {self.id}: not known here>"
         return f"<Run {describe(info, ', ', most=SHORT)}>"  # in characters that any terminal can print
-
-
-SHORT = 200
-"""The most characters of a run's message in its ``repr``."""
-
-
-def describe(info: RunInfo, separator: str = " · ", most: int | None = None) -> str:
-    """A one-line summary of a run, with at most ``most`` characters of the first line of its message."""
-    parts = [info.name, info.state.value]
-    progress = info.progress
-    if progress.epochs:
-        parts.append(f"epoch {progress.epoch}/{progress.epochs}")
-    if progress.total and not info.state.is_final:
-        parts.append(f"{100 * progress.done / progress.total:.0f} %")
-    parts += [f"{metric} {wording.metric_value(metric, value)}" for metric, value in info.headline.items()]
-    parts += info.not_finite.values()
-    if info.message:
-        parts.append(info.message if most is None else _first_line(info.message, most))
-    return separator.join(parts)
-
-
-def _first_line(text: str, most: int) -> str:
-    line, _, rest = text.strip().partition("\n")
-    return f"{line[:most].rstrip()}..." if rest or len(line) > most else line
-
-
-def task_names(info: RunInfo) -> list[str]:
-    """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
-    return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
-
-
-def check_task(text: str, info: RunInfo) -> str:
-    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
-    names = task_names(info)
-    if text not in names:
-        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
-    return text

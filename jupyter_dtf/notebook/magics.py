@@ -16,7 +16,8 @@ from ..backend.kinds import registry
 from ..client import display_hooks
 from ..client.cluster import Cluster
 from ..client.fit_run import held
-from ..client.run import Results, Run
+from ..client.run import Run
+from ..client.run_results import Results
 from ..client.session import session
 from ..client.waiting import say, wait_in_foreground
 from ..commands import arguments as reading

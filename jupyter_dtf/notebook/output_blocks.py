@@ -8,7 +8,8 @@ from typing import Any
 
 from ..client import wording
 from ..client.following import Follower
-from ..client.run import Run, task_names
+from ..client.run import Run
+from ..client.run_words import task_names
 from ..schema.events import Logged
 from .still import PALETTE
 

@@ -144,7 +144,7 @@ class RunWidget(LiveWidget):
         return found
 
     def _draw(self, info: RunInfo, progress: float) -> None:
-        from ..client.run import describe
+        from ..client.run_words import describe
 
         state = info.state.value
         self._bar.value = progress

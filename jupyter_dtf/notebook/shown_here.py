@@ -29,7 +29,7 @@ class Anywhere:
 
     def show(self, run: Run) -> None:
         from ..client import terminal, wording
-        from ..client.run import describe
+        from ..client.run_words import describe
 
         terminal.say(wording.without_control(describe(run.info)))
 

@@ -19,7 +19,7 @@ from jupyter_dtf.client.fit_arguments import check_count
 from jupyter_dtf.client.fit_data import validation_of
 from jupyter_dtf.client.fit_run import FitRun
 from jupyter_dtf.client.forecast_settings import settings_of
-from jupyter_dtf.client.run import check_task
+from jupyter_dtf.client.run_words import check_task
 from jupyter_dtf.client.script_run import read
 from jupyter_dtf.client.search.search import Search
 from jupyter_dtf.client.search.space import as_space
