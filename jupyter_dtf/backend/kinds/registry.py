@@ -62,12 +62,16 @@ def _made(point: EntryPoint) -> Kind:
 
 def describe_kinds() -> list[KindInfo]:
     """Return the kinds for a form: the default first, unavailable ones last."""
-    infos = [
-        KindInfo(kind=kind.kind, title=kind.title, available=not missing, missing=missing, fields=kind.fields())
-        for kind in kinds().values()
-        for missing in [kind.missing()]
-    ]
+    infos = map(_described, kinds().values())
     return sorted(infos, key=lambda info: (info.kind != DEFAULT_KIND, not info.available, info.title.casefold()))
+
+
+def _described(kind: Kind) -> KindInfo:
+    try:
+        missing, fields = kind.missing(), kind.fields()
+    except Exception as error:  # third-party code may raise anything
+        missing, fields = f"{type(kind).__name__} has failed: {type(error).__name__}: {error}", []
+    return KindInfo(kind=kind.kind, title=kind.title, available=not missing, missing=missing, fields=fields)
 
 
 def find_kind(name: str) -> Kind:
@@ -80,7 +84,7 @@ def find_kind(name: str) -> Kind:
         raise Unavailable(f"No kind of cluster is installed. {entry_points.reinstall()}")
     if name not in found:
         raise NotFound(f"The kind of a cluster must be one of {', '.join(found)}, got {name!r}")
-    if missing := found[name].missing():
+    if missing := _described(found[name]).missing:
         raise Unavailable(f"A cluster of kind {name} cannot start here: {missing}")
     return found[name]
 

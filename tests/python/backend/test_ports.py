@@ -22,6 +22,7 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import Note
 from jupyter_dtf.schema.run import TaskState
 
+from .. import lacking
 from ..patience import left_s
 from . import strangers
 from .strangers import OTHER_UID, assert_only_its_user_gets_in, is_answer, listeners, speak, tasks
@@ -200,7 +201,7 @@ def another_machine() -> Iterator[tuple[str, ...]]:
     """A network namespace joined to this one: how to run something there."""
     ip = shutil.which("ip")
     if os.getuid() != 0 or ip is None:
-        pytest.skip("only root can make a network namespace, with the program ip")
+        lacking.skip("only root can make a network namespace, with the program ip")
     name, here, there = f"dtf{os.getpid()}", f"dtfh{os.getpid() % 100_000}", f"dtft{os.getpid() % 100_000}"
 
     def call(*arguments: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from jupyter_dtf import entry_points
 from jupyter_dtf.backend.kinds import registry
+from jupyter_dtf.backend.kinds.local import LocalKind
 from jupyter_dtf.backend.kinds.registry import check_options
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.viewer import starting
@@ -65,6 +66,24 @@ class TestKindsThatCannotBeUsed:
     def test_a_kind_under_another_name(self) -> None:
         (info,) = (info for info in registry.describe_kinds() if info.kind == "other-name")
         assert "a kind must have the name of its entry point, 'other-name', got 'nannies'" in info.missing
+
+
+@pytest.mark.parametrize("method", ["missing", "fields"])
+def test_a_kind_that_fails_is_shown_with_its_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(LocalKind):
+        kind = "rack"
+        title = "The rack"
+
+    def fail(self: LocalKind) -> None:
+        raise NameError("name 'shutil' is not defined")
+
+    monkeypatch.setattr(Failing, method, fail)
+    monkeypatch.setattr(registry, "kinds", lambda: {"local": LocalKind(), "rack": Failing()})
+    local, rack = registry.describe_kinds()
+    assert (local.kind, local.available) == ("local", True)
+    assert (rack.available, rack.missing) == (False, "Failing has failed: NameError: name 'shutil' is not defined")
+    with pytest.raises(Unavailable, match="A cluster of kind rack cannot start here: Failing has failed: NameError"):
+        registry.find_kind("rack")
 
 
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
