@@ -247,13 +247,13 @@ function OnePlot(
           <span className="jp-dtf-runs-dashboard-tools">
             <IconButton
               icon={caretUpIcon}
-              label={trans.__('Move %1 forward', metric)}
+              label={trans.__('Move %1 up', metric)}
               disabled={props.isFirst}
               onClick={() => model.movePlot(metric, -1)}
             />
             <IconButton
               icon={caretDownIcon}
-              label={trans.__('Move %1 back', metric)}
+              label={trans.__('Move %1 down', metric)}
               disabled={props.isLast}
               onClick={() => model.movePlot(metric, 1)}
             />

@@ -172,7 +172,7 @@ test('chosen plots over several runs are kept as a file', async () => {
 
   const dirty = page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current.jp-mod-dirty');
   await expect(dirty).toHaveCount(0);
-  await view.getByRole('button', { name: 'Move accuracy forward' }).click();
+  await view.getByRole('button', { name: 'Move accuracy up' }).click();
   await loss.getByLabel('log').check();
   await view.getByLabel('Title').fill('Optimizers');
   await expect(dirty).toHaveCount(1);

@@ -92,7 +92,7 @@ it('adds, orders and takes out plots and runs', () => {
   fireEvent.change(field, { target: { value: 'accuracy' } });
   fireEvent.click(screen.getByRole('button', { name: 'Add plot' }));
   expect(metrics()).toEqual(['loss', 'f1', 'accuracy']);
-  fireEvent.click(screen.getByRole('button', { name: 'Move accuracy forward' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Move accuracy up' }));
   fireEvent.click(screen.getByRole('button', { name: 'Remove the plot of f1' }));
   expect(metrics()).toEqual(['loss', 'accuracy']);
   const loss = within(screen.getByRole('region', { name: 'Plot of loss' }));
