@@ -1,4 +1,4 @@
-"""Cleanup in the warm process of what ended tasks and hosts leave behind: orphaned processes and directories."""
+"""Removal of the orphaned processes and directories of ended tasks and hosts, in the warm process."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Orphans:
     """The directories of a host that is gone, to be removed when its tasks are gone too."""
 
     host: int
-    """Its process id."""
+    """The host's process id."""
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Note that the process ``ended`` has exited (0: none yet). Returns whether all are gone and cleaned up."""
+        """Record that process ``ended`` has exited (0 for none). Returns whether all are gone and cleaned up."""
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

@@ -1,4 +1,4 @@
-"""Fails early on what Keras 3 does not support in a task's program: ``model.fit`` across TensorFlow processes."""
+"""Early rejection of a call that Keras 3 does not support in a task's program: ``model.fit`` across processes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _check(strategy: Any) -> None:
     else:
         return
     raise InvalidInput(
-        "Keras 3 cannot fit a model over several processes of TensorFlow: model.fit must be called outside of "
-        "MultiWorkerMirroredStrategy and ParameterServerStrategy, got a model made under "
-        f"{kinds[0]}. Write {instead} in the notebook in place of this program; or keep the program, make the model "
+        "Keras 3 cannot fit a model across several TensorFlow processes: model.fit must be called outside of "
+        "MultiWorkerMirroredStrategy and ParameterServerStrategy, got a model created under "
+        f"{kinds[0]}. Write {instead} in the notebook in place of this program; or keep the program, create the model "
         "without a strategy and compile it with dtf.DistributedOptimizer(optimizer), which averages the gradients over "
         "the tasks; or keep the strategy and write the training loop yourself, with strategy.run"
     )
