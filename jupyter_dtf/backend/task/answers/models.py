@@ -1,4 +1,4 @@
-"""The model for predictions in a task, rebuilt with the weights that it was sent with."""
+"""The model for predictions and evaluations in a task, rebuilt with the weights that were sent with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """Watches the variables of a model that predicting should not change; ``but`` are those that it may change."""
+    """Watches the variables of a model that prediction should not change. ``but``: variables that may change."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}

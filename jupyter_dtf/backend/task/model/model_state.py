@@ -23,7 +23,7 @@ OTHER_WAY = "Pass a function that returns the compiled model instead"
 
 @dataclass
 class Own:
-    """What one layer itself writes into a Keras file."""
+    """The data that a layer itself writes into a Keras file."""
 
     variables: dict[str, Any] | None = None
     """What ``save_own_variables`` stores."""
@@ -45,7 +45,7 @@ class ExtraState:
     metrics: list[Any] = field(default_factory=list)
     """The metrics' variables, in order; empty if they are not built."""
     own: dict[int, Own] = field(default_factory=dict)
-    """What layers write themselves, by the layer's index."""
+    """The data that layers write themselves, by the layer's index."""
     layers: int = 0
     """The number of layers, including nested ones and the model itself."""
     slots_of: list[int] | None = None
@@ -63,7 +63,7 @@ class ExtraState:
 
 
 def take_more(model: Any) -> ExtraState:
-    """Return a model's other state. Raises whatever the user's ``save_own_variables`` raises."""
+    """Return a model's extra state. Raises whatever the user's ``save_own_variables`` raises."""
     layers = model._flatten_layers()
     optimizer = getattr(model, "optimizer", None)
     more = ExtraState(
@@ -85,7 +85,7 @@ def take_more(model: Any) -> ExtraState:
 
 
 def give_own(model: Any, more: ExtraState) -> None:
-    """Restore what layers write themselves, skipping layers that do not exist yet."""
+    """Restore the data that layers write themselves, skipping layers that do not exist yet."""
     layers = model._flatten_layers()
     for number, own in more.own.items():
         if number < len(layers):
@@ -93,7 +93,7 @@ def give_own(model: Any, more: ExtraState) -> None:
 
 
 def give_more(model: Any, more: ExtraState) -> None:
-    """Restore the rest in a model with all its weights. Raises InvalidInput if it has other layers."""
+    """Restore the remaining extra state of a model with all its weights. Raises InvalidInput if its layers differ."""
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
         raise InvalidInput(
@@ -108,7 +108,7 @@ def give_more(model: Any, more: ExtraState) -> None:
 
 
 def set_trainable(model: Any, more: ExtraState) -> None:
-    """Restore what is trainable. Does nothing if the model is not built yet."""
+    """Restore which layers and weights are trainable. Skips those that do not exist yet."""
     layers, weights = model._flatten_layers(), model.weights
     if len(layers) == len(more.trainable_layers):
         for layer, trainable in zip(layers, more.trainable_layers, strict=True):
@@ -177,7 +177,7 @@ def _take_exclusions(more: ExtraState, optimizer: Any, weights: list[Any]) -> No
 
 def _own(layer: Any) -> Own | None:
     """Return what a layer writes itself, or None if it has only variables."""
-    # Keras 3.15: its lookup layer is in a private attribute, so a subclass is told by the class itself.
+    # Keras 3.15: the lookup layer is in a private attribute, so subclasses are recognized by their base class.
     from keras.src.layers.preprocessing.text_vectorization import TextVectorization
 
     if isinstance(layer, TextVectorization):  # its lookup is a separate layer
