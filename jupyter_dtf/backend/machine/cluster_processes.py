@@ -124,7 +124,7 @@ def claim(directory: Path) -> int:
 
 
 def _make_locked(path: Path) -> int:
-    """Create the lock file, which is locked before it gets its name. Returns -1 if somebody else was first."""
+    """Create the lock file, which is locked before it gets its name. Returns -1 if another process was first."""
     aside = path.with_name(f"{LOCK}.{os.getpid()}.{time.monotonic_ns()}")
     fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -179,7 +179,7 @@ def sweep_one(directory: Path) -> bool:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        logger.info("Removing what a cluster that is gone has left: %s", directory)
+        logger.info("Removing a directory left behind by a dead cluster: %s", directory)
         end(directory.name)
         shutil.rmtree(directory, ignore_errors=True)
         return True

@@ -1,7 +1,7 @@
 """Where a process runs: its machine, the machine's current boot, and its namespace of process ids.
 
-A process id means something only there. A home directory may be shared by several machines and containers, so what is
-written into it beside a process id has to say where that is.
+A process id is meaningful only there. A home directory may be shared by several machines and containers, so a process
+id stored in it must be accompanied by this information.
 """
 
 from __future__ import annotations

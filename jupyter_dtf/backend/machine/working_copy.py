@@ -1,4 +1,4 @@
-"""The Git commit that a directory is at, read from the repository's files.
+"""The Git commit that is checked out in a directory, read from the repository's files.
 
 Git itself is not run, because a repository, perhaps somebody else's, can configure programs for Git to run.
 """
@@ -26,7 +26,7 @@ class Checkout(NamedTuple):
 
 
 def checkout_of(directory: Path) -> Checkout:
-    """Return what is checked out in the repository that contains a directory. What cannot be read is empty."""
+    """Return what is checked out in the repository that contains a directory. Fields that cannot be read are empty."""
     try:
         for above in [directory, *directory.parents][:_DEPTH]:
             if (found := _git_dir(above / ".git")) is not None:

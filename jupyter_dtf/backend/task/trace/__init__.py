@@ -16,8 +16,8 @@ def start(
 ) -> Tracer:
     """Return the tracer of a task, which records the steps given in ``spec`` and those requested later.
 
-    ``on_done`` is called when the former are written, at the task's end at the latest; ``tell`` with each stage of the
-    latter.
+    ``on_done`` is called when the former are written, at the task's end at the latest. ``tell`` is called with each
+    stage of the latter.
     """
     tracer = Tracer(spec, on_done, tell)
     atexit.register(tracer.finish)
