@@ -1,6 +1,6 @@
 """The command line and environment of every Python process that jupyter_dtf starts.
 
-``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to somebody's
+``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to a user's
 notebooks would be imported instead of NumPy. Processes started here never have it there.
 """
 

@@ -3,7 +3,7 @@
 The cluster process is started with ``JUPYTER_DTF_FAMILY=<token>``, which everything that it starts inherits. The warm
 process and its descendants have ``<token>/warm``. So processes are found even if they have left their parent, their
 process group and their session. Directories are *claimed* by a lock that the kernel releases when its last holder is
-gone, for whatever reason. A directory that nobody claims belongs to no live process, and ``sweep`` removes it.
+gone, for whatever reason. A directory that no process claims belongs to a dead cluster, and ``sweep`` removes it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def sweep() -> list[str]:
 
 
 def sweep_one(directory: Path) -> bool:
-    """Remove a cluster's directory, named by its token, unless a live process claims it. Returns whether it did."""
+    """Remove a cluster's directory, named by its token, unless it is claimed. Returns whether it was removed."""
     try:
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

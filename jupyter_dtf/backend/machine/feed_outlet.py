@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """Return existing inlets by task short name, from the directory that a run's tasks share on this machine."""
+    """Return the existing inlets by task, from the directory that a run's tasks share on this machine."""
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 

@@ -1,6 +1,7 @@
 """Directories and orphaned processes that crashed clusters have left behind on this machine.
 
-Starting clusters and servers sweep the directories anyway (``cluster_processes.sweep``); this module lists them first.
+Clusters and servers sweep the directories anyway when they start (``cluster_processes.sweep``); this module lists them
+first.
 """
 
 from __future__ import annotations

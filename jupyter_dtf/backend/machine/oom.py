@@ -1,4 +1,4 @@
-"""Detects processes that the kernel killed for lack of memory, by its counters, and its log if that is readable."""
+"""Detects processes that the kernel killed for lack of memory, from its counters and, if readable, its log."""
 
 from __future__ import annotations
 

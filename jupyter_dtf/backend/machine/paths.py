@@ -141,7 +141,7 @@ def check_writable() -> None:
 
 
 def _own_dir(path: Path) -> Path:
-    """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to somebody else."""
+    """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to another user."""
     try:
         return private_files.own_dir(path)
     except OSError as error:

@@ -44,7 +44,7 @@ class Whereabouts(PeerStruct):
     def is_later_boot_of(self, other: Whereabouts) -> bool:
         """Return whether this is the same machine as ``other``, which has been restarted since.
 
-        Nothing that ran there is left then. Among machines that share a home, the host name tells which one it is.
+        If so, nothing that ran there is left. The host name distinguishes machines that share a home directory.
         """
         if self.host.partition(".")[0] in _NO_NAMES or not (self.boot and other.boot):
             return False

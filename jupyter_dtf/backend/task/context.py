@@ -54,7 +54,7 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self.checkpoint_wanted = threading.Event()
-        """Set when a machine of the run goes away: a training writes a checkpoint at the end of the current step."""
+        """Set when a machine of the run is going away: a training then writes a checkpoint after its current step."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
@@ -367,8 +367,8 @@ class Context:
         print(printable(str(text), most=sys.maxsize), flush=True)
 
     def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
-        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. Shown among the run's events
-        and, with a short ``mark``, on the plots.
+        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. The note is shown among the
+        run's events and, if it has a short ``mark``, on the plots.
 
         Raises InvalidInput for another level, or if an argument is not a string.
         """
@@ -399,7 +399,7 @@ class Context:
             self._recorder.emit(Progressed(time=time.time(), progress=progress))
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
-        """Report the end of an epoch, counted from 0, with logs averaged over the tasks. Only the chief's is used.
+        """Report the end of an epoch, counted from 0, with logs averaged over tasks. Only the chief's report is used.
 
         Raises InvalidInput, in every task, if a value is not a number.
         """

@@ -29,9 +29,9 @@ def adopt_orphans() -> None:
 def end_orphans(known: Collection[int]) -> None:
     """Kill the children of this process that are not ``known``.
 
-    A task adopts orphans among its own descendants, so those that arrive here no longer have a task. When one is
-    killed, its own children arrive here: call this after each exit until there are none. Their ids cannot be reused
-    before they are reaped here.
+    A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
+    one is killed, this process adopts its children: call this after each exit until there are none. Process ids cannot
+    be reused before the processes are reaped here.
     """
     me = os.getpid()
     for name in os.listdir("/proc"):
@@ -58,7 +58,7 @@ class Orphans:
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Record that process ``ended`` has exited (0 for none). Returns whether all are gone and cleaned up."""
+        """Record that process ``ended`` has exited (0: none). Returns whether all tasks have, and all is cleaned up."""
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

@@ -84,7 +84,7 @@ def report_fits(ctx: Context) -> Fits:
 
 
 def _with(callbacks: Any, reports: Any) -> Any:
-    """Return a call's callbacks with ours last, so that it notices if one of them reports."""
+    """Return a call's callbacks with ``reports`` last, so that it notices if one of them reports."""
     import keras
 
     if isinstance(callbacks, keras.callbacks.CallbackList):

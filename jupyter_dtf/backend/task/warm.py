@@ -321,7 +321,7 @@ def _kill_group(pid: int, signal_number: int) -> None:
 
 def main(argv: list[str]) -> int:
     """Serve hosts on the listening socket ``argv[0]``, and remove the directories ``argv[2:]`` at the end."""
-    # Print characters that cannot be encoded as escapes. Set now, while this is a file: it cannot be set for a pipe.
+    # Escape printed characters that cannot be encoded. Set now, while stdout is a file: it cannot be set for a pipe.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     adopt_orphans()
     listener = socket.socket(fileno=int(argv[0]))

@@ -1,4 +1,4 @@
-"""One task's part of an ``evaluate``."""
+"""One task's part of an ``evaluate`` call."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..model.keras_io import PackedModel
 
 @dataclass
 class AnswerJob:
-    """One ``predict`` or ``evaluate``, the same for every task. Fields named as in Keras have the same meaning."""
+    """One ``predict`` or ``evaluate`` call, the same for every task. Fields named as in Keras have the same meaning."""
 
     model: PackedModel | Callable[[], Any]
     data: Data

@@ -1,4 +1,4 @@
-"""One task's part of a ``predict``."""
+"""One task's part of a ``predict`` call."""
 
 from __future__ import annotations
 

@@ -325,14 +325,14 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
         keys: The keys of the arrays.
         arrays: The arrays, which must not change during the call.
         slices: For each array, which slice of a variable it is, as returned by ``shards.slice_of``, or an empty string
-            for a whole variable. Empty: all are whole.
+            for a whole variable. Empty if all are whole.
 
     Returns:
         A tensor for each array.
     """
     import tensorflow as tf
 
-    # TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
+    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope leaves only functions.
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):

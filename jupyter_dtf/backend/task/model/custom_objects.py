@@ -241,7 +241,7 @@ class CustomObjects:
 
         The user's own ``get_config`` may return a name that the user's own ``from_config`` looks up.
         """
-        # Keras 3.15: the scope of custom objects is kept there, and not public as a whole.
+        # Keras 3.15: the scope of custom objects is kept in global_state, and is not public as a whole.
         from keras.src.backend.common import global_state
 
         # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
@@ -338,7 +338,7 @@ def _owned(model: Any) -> dict[int, str]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Rejects parts of the model that is described, because a copy of them would not be trained."""
+    """Rejects parts of the model that is being described, because a copy of them would not be trained."""
 
     def __init__(self, file: io.BytesIO, owned: dict[int, str]) -> None:
         super().__init__(file, protocol=5)

@@ -55,7 +55,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
         compiled: Whether to include the compile arguments and the optimizer.
 
     Raises:
-        InvalidInput: If it cannot be rebuilt from its configuration.
+        InvalidInput: If the model cannot be rebuilt from its configuration.
     """
     import keras
 
@@ -169,7 +169,7 @@ def _undrawn() -> Iterator[None]:
 def restore(model: Any, packed: PackedModel) -> None:
     """Set a built model's weights, optimizer state (if it was packed compiled) and all other packed state.
 
-    Raises InvalidInput if the rebuilt model has other variables.
+    Raises InvalidInput if the rebuilt model has different variables.
     """
     before = [v.numpy() for v in model.trainable_variables]
     give_own(model, packed.more)
@@ -272,7 +272,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
     """Make the model's configuration contain its current instead of its original compile arguments within the block."""
     import keras
 
-    # Keras 3.15: what configurations hold instead of dicts of arguments is not exported.
+    # Keras 3.15: the class that configurations use for dicts of arguments is not exported.
     from keras.src.saving.serialization_lib import SerializableDict
 
     compiled = getattr(model, "_compile_config", None)
@@ -281,7 +281,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         return
     now = {
         **compiled.config,
-        "optimizer": model.optimizer,  # already with loss scaling, or not
+        "optimizer": model.optimizer,  # loss scaling is already applied, if wanted
         "auto_scale_loss": False,
         "run_eagerly": model.run_eagerly,
         "jit_compile": model.jit_compile,

@@ -120,7 +120,7 @@ def set_trainable(model: Any, more: ExtraState) -> None:
 
 
 def built_for_others(model: Any) -> bool:
-    """Return whether the optimizer was built for other variables than those that are trainable now."""
+    """Return whether the optimizer was built for variables other than those that are trainable now."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None or not optimizer.built:
         return False
@@ -176,7 +176,7 @@ def _take_exclusions(more: ExtraState, optimizer: Any, weights: list[Any]) -> No
 
 
 def _own(layer: Any) -> Own | None:
-    """Return what a layer writes itself, or None if it has only variables."""
+    """Return the data that a layer itself writes, or None if it has only variables."""
     # Keras 3.15: the lookup layer is in a private attribute, so subclasses are recognized by their base class.
     from keras.src.layers.preprocessing.text_vectorization import TextVectorization
 
@@ -248,7 +248,7 @@ def _give_aside(layers: list[Any], values: list[list[Any]]) -> None:
         if [tuple(variable.shape) for variable in layer.variables] != [array.shape for array in arrays]:
             raise InvalidInput(
                 f"A layer held by a custom class must be rebuilt with the same variables, got {layer.name} with "
-                f"others. {OTHER_WAY}"
+                f"different ones. {OTHER_WAY}"
             )
         _assign_if_alike(layer.variables, arrays)
 

@@ -161,7 +161,7 @@ def why_not() -> str:
 
 
 class Gate:
-    """This process's gate, which lets its user through to the servers behind guards.
+    """This process's gate, which lets processes of the same user through to the servers behind guards.
 
     ``on_refused(who)`` is called in another thread, once for each user or address that was rejected.
     """
@@ -183,7 +183,7 @@ class Gate:
             socket.send_fds(self._control, [message], [guard.listener, guard.source])
 
     def shut(self, port: int) -> None:
-        """Stop letting anybody through. The gate exits with its last port."""
+        """Stop letting connections through to ``port``. The gate exits when no port is left."""
         with self._lock:
             self._ports.discard(port)
             if self._control is None or self._process is None:
