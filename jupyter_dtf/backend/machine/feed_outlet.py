@@ -70,7 +70,7 @@ class Outlet:
                 raised before anything is sent.
 
         Returns:
-            False if nobody reads the queue any more.
+            False if the task no longer reads the queue.
         """
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 

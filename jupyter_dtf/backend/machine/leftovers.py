@@ -63,7 +63,7 @@ def find(alive: Collection[str] = ()) -> list[LeftOver]:
 
 
 def remove(left: Iterable[LeftOver]) -> list[LeftOver]:
-    """Remove leftovers. Returns what could not be removed."""
+    """Remove leftovers. Returns those that could not be removed."""
     stays = []
     for each in left:
         there = cluster_processes.end(each.token) if each.processes else []

@@ -92,8 +92,7 @@ class Handle:
     """A reference to one process, not necessarily a child, that stays valid even if its id is reused."""
 
     def __init__(self, pid: int, parent: int = 0) -> None:
-        """Open a process, whose parent must be ``parent`` if given. Raises ProcessLookupError if the process is gone.
-        """
+        """Open a process, whose parent must be ``parent`` if given. Raises ProcessLookupError if it is gone."""
         self.pid = pid
         self.fd = os.pidfd_open(pid)
         stat = stat_of(pid)

@@ -25,7 +25,7 @@ class Whereabouts(PeerStruct):
     host: str = ""
     """The host name."""
     machine: str = ""
-    """The identity of the installation of the system, from ``/etc/machine-id``. Copies of an image share it."""
+    """The identity of the operating system's installation, from ``/etc/machine-id``. Copies of an image share it."""
     boot: str = ""
     """A random identity of the machine's current boot. Empty outside Linux."""
     pids: str = ""

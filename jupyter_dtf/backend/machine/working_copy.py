@@ -1,6 +1,6 @@
 """The Git commit that is checked out in a directory, read from the repository's files.
 
-Git itself is not run, because a repository, perhaps somebody else's, can configure programs for Git to run.
+Git itself is not run, because a repository, perhaps another user's, can configure programs for Git to run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _DEPTH = 64
 
 
 class Checkout(NamedTuple):
-    """What is checked out. Both are empty outside a repository; ``commit`` is also empty before the first commit."""
+    """The commit and branch that are checked out. Both are empty outside a repository; ``commit`` is also empty before
+    the first commit.
+    """
 
     commit: str = ""
     branch: str = ""

@@ -22,7 +22,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make descendants of this process its children when their parent ends, whatever session they are in."""
+    """Make descendants of this process its children when their parent ends, even if they are in another session."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -100,7 +100,7 @@ class Warm:
 
     def import_tensorflow(self) -> None:
         """Import TensorFlow, the expensive part. A failure is kept and reported to every host."""
-        gc.disable()  # nearly all new objects stay
+        gc.disable()  # nearly all new objects are permanent
         try:
             import keras  # noqa: F401
             import tensorflow  # noqa: F401

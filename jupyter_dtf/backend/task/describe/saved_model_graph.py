@@ -70,7 +70,7 @@ class _Reading:
         inside: dict[Scope, list[Operation]] = {}
         for op in self._operations:
             if (layer := self._layer_of(op)) is not None and op.type not in _NO_WORK:
-                # In the order of their last operations: what depends only on constants comes early.
+                # In the order of their last operations: operations that depend only on constants come early.
                 operations = inside[layer] = inside.pop(layer, [])
                 operations.append(op)
         again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced it a second time

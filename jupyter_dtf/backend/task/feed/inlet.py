@@ -11,7 +11,7 @@ In the task::
 In a Dask worker, or in any process of the same user and machine (``backend/machine/feed_outlet.py``)::
 
     with Outlet(path) as outlet:
-        outlet.put("input", (x, y))         # waits while the queue is full; False if nobody reads any more
+        outlet.put("input", (x, y))         # waits while the queue is full; False if the task stopped reading
         outlet.end("input")                 # ends the feed, after everything put before
         results = outlet.take("output", 3)  # waits for three results; fewer if the task gives no more
 

@@ -41,7 +41,7 @@ _BUILTIN_MODULES = (
 
 @dataclass
 class Rebuilt:
-    """What Keras finds under the name of an object of a custom class. It rebuilds the object with its attributes."""
+    """The entry that Keras finds for an object of a custom class. It rebuilds the object with its attributes."""
 
     kind: type
     attributes: Attributes

@@ -1,8 +1,8 @@
 """Conversion of a Keras model's state, apart from its configuration, to plain data and back.
 
-Variables are sent as arrays, in order. What layers hold in other forms (lookup tables, results of ``adapt``) is sent as
-Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers derive
-from their variables are recomputed on arrival. Importing this module does not import Keras.
+Variables are sent as arrays, in order. State that layers hold in other forms (lookup tables, results of ``adapt``) is
+sent as Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers
+derive from their variables are recomputed on arrival. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Own:
     """The data that a layer itself writes into a Keras file."""
 
     variables: dict[str, Any] | None = None
-    """What ``save_own_variables`` stores."""
+    """The values that ``save_own_variables`` stores."""
     assets: dict[str, bytes] = field(default_factory=dict)
     """The files that ``save_assets`` writes, by path."""
     states: list[Any] = field(default_factory=list)
@@ -290,7 +290,7 @@ def _has_variables_of_its_own(layer: Any) -> bool:
 
 
 def _compute_anew(layer: Any) -> None:
-    """Recompute what a Keras layer derives from its variables."""
+    """Recompute the values that a Keras layer derives from its variables."""
     import keras
 
     if isinstance(layer, keras.layers.Normalization):
