@@ -15,7 +15,7 @@ waited_s = 0.0
 
 
 class Totals(NamedTuple):
-    """The time that this process has spent so far, in seconds."""
+    """The time that this process has spent on each of these activities so far, in seconds."""
 
     exchanged_s: float
     """The time during which an exchange was in progress, even if the process was computing at the same time."""

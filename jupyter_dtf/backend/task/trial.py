@@ -66,7 +66,7 @@ def report_fits(ctx: Context) -> Fits:
     fits = Fits()
     if "keras" not in sys.modules:
         return fits
-    # Keras 3.15: the fit of every model is this class's; there is no public hook around it.
+    # Keras 3.15: every model's fit is this class's method; there is no public hook around it.
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     fit = TensorFlowTrainer.fit

@@ -16,7 +16,7 @@ def refuse_fit_over_processes() -> None:
     """
     if "keras" not in sys.modules:
         return
-    # Keras 3.15: the fit of every model is this class's; there is no public hook around it.
+    # Keras 3.15: every model's fit is this class's method; there is no public hook around it.
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     fit = TensorFlowTrainer.fit

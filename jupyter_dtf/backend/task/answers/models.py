@@ -16,7 +16,8 @@ from .job import AnswerJob
 
 
 def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
-    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's is used.
+    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's state is
+    used.
 
     This is a collective. Raises InvalidInput if the model cannot be rebuilt.
     """

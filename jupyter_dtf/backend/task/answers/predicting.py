@@ -21,7 +21,7 @@ from .models import Watched, answering_model
 from .pace import Pace
 
 CALL_S = 0.1
-"""The approximate duration of a call for many batches: progress is reported, and stops are handled, in between."""
+"""The approximate duration of a call for many batches: between calls, progress is reported and stops are handled."""
 MOST_BYTES = 3 << 30
 """The maximum size of a task's result, which is sent in one piece of less than 4 GiB."""
 

@@ -89,7 +89,7 @@ def is_shared_with(owners: Owners, directory: Path) -> bool:
 
 
 def known(directory: Path) -> list[CheckpointInfo]:
-    """Return the checkpoints in a directory in order of steps, without reading their data. Other files are ignored."""
+    """Return the checkpoints in a directory, ordered by step, without reading their data. Other files are ignored."""
     found = {}
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir()):

@@ -72,7 +72,7 @@ def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) ->
 
 
 def known(directory: str) -> list[CheckpointInfo]:
-    """Return the checkpoints in a place in order of steps, without reading their data. Other files are ignored."""
+    """Return the checkpoints in a place, ordered by step, without reading their data. Other files are ignored."""
     system, root = opened(directory)
     found = []
     for step in _steps(system, root):

@@ -219,7 +219,7 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
 
 
 def batch_spec(batch: Any) -> Any:
-    """Return the structure of a batch with shape and dtype name for each leaf (a TensorSpec, or None or its spec)."""
+    """Return a batch's structure with the shape and dtype name of each leaf: a TensorSpec, None or a NoneTensorSpec."""
     return _map(lambda leaf: _Leaf(tuple(leaf.shape), leaf.dtype.name) if hasattr(leaf, "shape") else None, batch)
 
 
