@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 
 _SAFE_PATH = (3, 11)
-"""From this version on, ``-P`` does this, also for processes started from there with ``multiprocessing``."""
+"""The first version in which ``-P`` prevents this, also for children started with ``multiprocessing``."""
 
 _LAUNCH = """\
 import sys
@@ -24,7 +24,8 @@ import runpy
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-"""The same for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later."""
+"""The equivalent for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later.
+"""
 
 
 def command(module: str, *arguments: str) -> list[str]:

@@ -15,7 +15,7 @@ _KILLED = re.compile(r"(?:Killed process|oom-kill:.*\bpid=) ?(\d+)")
 
 
 class OomWatch:
-    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, from creation on.
+    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, since its creation.
 
     ``root`` is the root of the machine's file system.
     """

@@ -23,8 +23,7 @@ from .model_files import open_regular
 FILE = "saved_model.pb"
 MAX_BYTES = 1 << 30
 MAX_OPERATIONS = 1_000_000
-"""The maximum number of operations after inlining; ten functions that each call the next one ten times would exceed it.
-"""
+"""The maximum number of operations after inlining. Ten functions that each call the next ten times would exceed it."""
 MAX_CALLS_DEEP = 100
 _MAX_OUTPUTS = 10_000
 _INIT = "__saved_model_init_op"
