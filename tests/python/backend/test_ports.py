@@ -302,8 +302,8 @@ def test_where_the_system_refuses_it_is_said_before_the_start(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     with dtf.Cluster(jobs={"worker": 2}, name="refused") as cluster:
         with cluster.servers() as servers:
-            assert warnings(servers.run) == ["Everybody who reaches this machine can use TensorFlow's servers"]
+            assert warnings(servers.run) == ["Anyone who can reach this machine can use TensorFlow's servers"]
         (warning,) = cluster.info.warnings
-        assert "others can use TensorFlow's servers: the kernel does not steer connections (Protocol not" in warning
+        assert "others can use TensorFlow's servers: the kernel cannot direct connections (Protocol not" in warning
         with training(cluster, dtf.AllReduce(), {"worker": 2}) as run:
             assert warnings(run) == []

@@ -267,7 +267,7 @@ def test_a_program_writes_and_reads_its_own(cluster: dtf.Cluster) -> None:
 
 
 def test_a_program_that_was_to_write_none_is_told(cluster: dtf.Cluster) -> None:
-    with pytest.raises(dtf.RunFailed, match="checkpoint=False: this run is to write no checkpoints"):
+    with pytest.raises(dtf.RunFailed, match="checkpoint=False: this run writes no checkpoints"):
         cluster.run(counts, 1, jobs={"worker": 1}, checkpoint=False)
 
 

@@ -60,7 +60,7 @@ def test_what_a_crash_has_left_is_listed_and_then_removed(
     assert cli.main(["doctor"]) == 1
     said = capsys.readouterr().out
     assert f"WARNING  left over   the cluster lost: its process is gone ({connections.path_of('lost')})" in said
-    assert f"WARNING  left over   {tmp_path}/machine/{TOKEN}, of a cluster that is gone" in said
+    assert f"WARNING  left over   {tmp_path}/machine/{TOKEN}, of a dead cluster" in said
     assert said.endswith("2 warnings. --clean removes the leftovers.\n")
 
     assert cli.main(["doctor", "--clean", "--json"]) == 0

@@ -132,7 +132,7 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """Return when the profile began, which times of lines are relative to; 0 if they are relative to the epoch."""
+    """Return when the profile began if times of lines are relative to that; 0 if they are relative to the epoch."""
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}

@@ -274,7 +274,7 @@ def test_too_few_results_are_told(sc: Any) -> None:
     with pytest.raises(Conflict, match=short):
         cluster.inference(sc.parallelize(range(10), 1), feed_timeout=1).collect()
     # The next would begin with the results of the first, unless its node has failed over the end of that one's feed.
-    refused = rf"The partition 0 was not fed after another one.*{short}|has gone before the end of what it was to feed"
+    refused = rf"The partition 0 was not fed after another one.*{short}|disconnected before the end of its feed"
     with pytest.raises((Conflict, RunFailed), match=refused):
         cluster.inference(sc.parallelize(range(5), 1)).collect()
     with contextlib.suppress(RunFailed):  # it may have seen that whoever fed it has given up, or the end of the feed
