@@ -64,7 +64,7 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send rows to each task: ``splits``, of shape (size,), has the number for each; by default, all are equal.
+    """Send rows to each task: ``splits``, of shape (size,), contains the number for each, by default equal numbers.
 
     Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64).
     Raises InvalidInput if ``splits`` is not given and the rows cannot be divided equally.

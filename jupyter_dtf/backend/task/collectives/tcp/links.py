@@ -156,7 +156,7 @@ class Links:
             threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
 
     def _receive(self, connected: socket.socket, host: str, number: int) -> None:
-        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if the peer sends single bytes
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if a byte arrives now and then
         late.daemon = True
         late.start()
         try:

@@ -64,7 +64,7 @@ class Beginning:
 
 
 def beginning(job: FitJob, ctx: Any, client: Client, *, steps_per_execution: int, follows_the_run: bool) -> Beginning:
-    """Return the start of this process: send it to the servers on the chief, and query it from them on all tasks.
+    """Return the start of this process. The chief first sends the starting positions; each task then requests its own.
 
     ``follows_the_run``: whether the position is that of the run, in whole epochs; otherwise it is this worker's own, in
     whole executions. Raises InvalidInput or NotFound, on the chief, if a required checkpoint is missing or invalid.

@@ -1,4 +1,4 @@
-"""A task's first and last callback, metrics and weights, where these differ with parameter servers."""
+"""A task's first and last callbacks, metrics and weights, adapted to parameter servers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ServedWeights(Weights):
 class OwnBetween(BetweenBatches):
     """Handles changes of weights by callbacks between batches in an asynchronous task.
 
-    Values of trained weights are sent to the servers, others stay on the chief.
+    Values of trained weights are sent to the servers; those of other weights stay on the chief.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class OwnBetween(BetweenBatches):
 
 
 class OwnMetrics(Metrics):
-    """The metrics of an asynchronous task, which are its own. It fetches the servers' variables before validating."""
+    """The metrics of an asynchronous task alone. The task fetches the servers' variables before it validates."""
 
     def __call__(self, logs: Any) -> Any:
         if not self.alone and not self.validating:

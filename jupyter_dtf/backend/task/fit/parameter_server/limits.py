@@ -10,7 +10,7 @@ from ..gradient_sync import optimizers_of
 
 
 def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
-    """Raise InvalidInput for an unsupported model, with the necessary change. ``servers``: None if not known yet."""
+    """Raise InvalidInput, with the necessary change, for an unsupported model. ``servers``: None if not known yet."""
     optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise InvalidInput(

@@ -226,8 +226,8 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
 class State(Word, frozen=True):
     """Variables and slots (payload), and counts so far.
 
-    ``moving``: the number of summed moving statistics that precede them. ``moving_workers``: the number of workers in
-    these sums.
+    ``moving``: the number of summed moving statistics at the beginning of the payload. ``moving_workers``: the number
+    of workers in these sums.
     """
 
     updates: dict[int, Counts]
@@ -253,7 +253,7 @@ class Refused(Word, frozen=True):
 
 
 class Decide(Word, frozen=True):
-    """The first ``ps`` task's decision on whose gradients form the update of ``version``. There is no answer to it."""
+    """The first ``ps`` task's decision on which workers' gradients form the update of ``version``. It has no answer."""
 
     version: int
     workers: tuple[int, ...]

@@ -1,8 +1,8 @@
 """Rules for when a gradient is applied and when its worker continues: asynchronously, within a bound, or step by step.
 
-Pure: workers are ranks, and gradients are not passed. A ``ps`` task passes events to its rule, which returns the
-updates to apply: a list, in which each update is the set of workers whose gradients form it. ``may_go_on`` returns
-whether a worker's answer is due.
+Pure: workers are identified by rank, and rules do not handle the gradients themselves. A ``ps`` task passes events to
+its rule, which returns the updates to apply: a list, in which each update is the set of workers whose gradients form
+it. ``may_go_on`` returns whether a worker's answer is due.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Rule(ABC):
         return []
 
     def lose(self, worker: int) -> Updates:
-        """Handle the loss of a worker. Its gradients that are in no update yet are discarded."""
+        """Handle the loss of a worker. Its gradients that are not part of an update yet are discarded."""
         self.away.add(worker)
         return []
 
@@ -90,7 +90,7 @@ class Asynchronous(Rule):
 class Synchronous(Rule):
     """Makes one update per step, from the first gradients to arrive: ``backup_workers`` fewer than there are workers.
 
-    This is the rule of the first ``ps`` task, which decides for all whose gradients are used.
+    This is the rule of the first ``ps`` task, which decides for all servers which workers' gradients are used.
     """
 
     def __init__(self, workers: Iterable[int], backup_workers: int) -> None:
@@ -129,8 +129,8 @@ class Synchronous(Rule):
 class Following(Rule):
     """The rule of the other ``ps`` tasks in synchronous training, which follow the decisions of the first.
 
-    If a worker was lost while sending, the first may have received a gradient that has not arrived here. It is left out
-    here.
+    If a worker was lost while sending, the first may have received a gradient that did not arrive here. The update here
+    omits it.
     """
 
     def __init__(self, workers: Iterable[int]) -> None:
@@ -147,7 +147,7 @@ class Following(Rule):
         return self._complete()
 
     def decide(self, version: int, workers: Iterable[int]) -> Updates:
-        """Handle the first ``ps`` task's decision on whose gradients form the update of ``version``."""
+        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``."""
         self._decided[version] = frozenset(workers)
         return self._complete()
 

@@ -1,4 +1,4 @@
-"""A ``ps`` task, which holds its share of the variables, applies gradients by the rule, and answers the workers.
+"""A ``ps`` task, which holds its share of the variables, applies gradients by a rule, and answers workers' requests.
 
 There is one thread per worker, which handles its requests one at a time; all shared state is changed under one
 condition variable. If a worker is lost before its training has ended, synchronous training fails; an asynchronous
@@ -83,7 +83,7 @@ class Server:
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
         self._all = Members(self._members)
         self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
-        self._most: tuple[int, ...] | None = None  # during Hold: each worker's last gradient number to be applied
+        self._most: tuple[int, ...] | None = None  # during Hold: up to which number to apply each worker's gradients
         self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
         self._followers: list[Channel] = []
@@ -119,7 +119,7 @@ class Server:
         with self._changed:
             self._changed.wait_for(lambda: self._failure or self._have(lambda member: member.has_gone))
         for listener in listeners:
-            listener.shutdown(socket.SHUT_RDWR)  # ends the accept() that waits there
+            listener.shutdown(socket.SHUT_RDWR)  # ends the pending accept()
         for follower in self._followers:
             follower.close()
         if self._failure is not None:
@@ -161,7 +161,7 @@ class Server:
     def _have(self, done: Callable[[Member], bool]) -> bool:
         """Return whether ``done`` is true of all workers, except those that will not come back.
 
-        If the run is being stopped, the exceptions are all absent workers; otherwise, only those without room.
+        If the run is being stopped, these are all absent workers; otherwise, only those for which there is no room.
         """
         stops, without = self._ctx.should_stop, self._ctx.without
         lost = {rank for rank in self._rule.away if stops or self._members[rank].task in without}

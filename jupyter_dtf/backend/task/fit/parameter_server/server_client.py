@@ -55,7 +55,7 @@ class Answered:
     """Mean over the servers."""
     stop: bool = False
     examples: int = 0
-    """The number in the last update that this task took part in: its own, or, if synchronous, that of all gradients."""
+    """The number in this task's last update: its own examples, or, if synchronous, those of all gradients in it."""
 
 
 class Client:
@@ -253,7 +253,7 @@ class Client:
 
     def _values(self, answers: Sequence[tuple[AnyWord, Bytes]]) -> npt.NDArray[Any]:
         answers = list(answers)
-        while self._is_sync:  # servers are asked one by one, and other tasks may have taken steps in between
+        while self._is_sync:  # the servers answer one by one, and other tasks may have taken steps in between
             versions = [word.version for word, _ in answers if isinstance(word, Values)]
             behind = [server for server, version in enumerate(versions) if version < max(versions)]
             if not behind:

@@ -221,7 +221,7 @@ class Exchange:
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, by the position of their variables, and apply the answer."""
+        """Push gradients, given by the positions of their variables, and apply the answer."""
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [

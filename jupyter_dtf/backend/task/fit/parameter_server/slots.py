@@ -121,7 +121,7 @@ class Plan:
     def put_together(self, states: list[list[npt.NDArray[Any]]]) -> None:
         """Assign weights and optimizer variables from the states of all servers."""
         whole = {id(v): np.array(v.numpy()) for v in [*self._weights, *self._optimizer.variables]}
-        for server, state in reversed(list(enumerate(states))):  # of what all have, the first server's values are used
+        for server, state in reversed(list(enumerate(states))):  # the first server's values are used if all have one
             for (variable, rows), array in zip(self._variables(server), state, strict=True):
                 whole[id(variable)][rows] = array.reshape(whole[id(variable)][rows].shape)
         for variable in [*self._weights, *self._optimizer.variables]:
@@ -191,7 +191,7 @@ def refuse_undivided(optimizer: Any, variables: list[Any]) -> None:
     why = _why_undivided(optimizer, variables)
     if why:
         raise InvalidInput(
-            "`strategy`: with several ps tasks, an optimizer must update each variable from only its own gradient and "
+            "`strategy`: with several ps tasks, an optimizer must update each variable using only its own gradient and "
             f"slots, got {type(optimizer).__name__}, a class {why}. Use one ps task",
             field="strategy",
         )

@@ -106,7 +106,7 @@ class _Memory:
 
 
 def padded(nbytes: int) -> int:
-    """Return the offset of the array after one of ``nbytes``."""
+    """Return the offset of the array that follows one of ``nbytes`` bytes."""
     return -(-nbytes // _ALIGN) * _ALIGN
 
 

@@ -178,7 +178,7 @@ class Worker:
                     test_step=TestStep(model),
                 )
             )
-            # The averages at the end of a training are computed by the servers.
+            # The averages at the end of training are computed by the servers.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=self._finalize))
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
@@ -393,7 +393,7 @@ class Worker:
         return ServedParts(self._places, parts, keys, take) if can_write_parts(parts) else None
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the last fetched positions of asynchronous tasks. With backup workers, all are at the run's step."""
+        """Return the last fetched positions of tasks; empty with backup workers, when all are at the run's step."""
         if self._strategy.sync:
             return ()
         return tuple((place.epoch, place.within, place.steps) for place in self._told.places)

@@ -12,10 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: which operations have effects is not available elsewhere.
+# TensorFlow 2.21: no public function returns whether an operation has effects.
 from tensorflow.python.framework.auto_control_deps import op_is_stateful
 
-# TensorFlow 2.21: which resources an operation writes is not available elsewhere.
+# TensorFlow 2.21: no public function returns the resources that an operation writes.
 from tensorflow.python.framework.auto_control_deps_utils import RESOURCE_READ_OPS, get_read_write_resource_inputs
 
 _WITHOUT_EFFECT = frozenset({"VarHandleOp", "Placeholder"})

@@ -1,6 +1,7 @@
 """Devices for operations without a placement: each runs on the device of its largest input.
 
-An addition between two layers, a loss, or an optimizer's arithmetic thus runs where its data are, in any code.
+An addition between two layers, a loss, or an optimizer's arithmetic thus runs where its data are, whatever code adds
+it to the graph.
 """
 
 from __future__ import annotations

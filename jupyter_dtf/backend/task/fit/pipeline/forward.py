@@ -27,7 +27,7 @@ FORWARD = "forward"
 class Part:
     """The examples of a microbatch: rows ``low`` to ``high`` of the batch.
 
-    ``share``: the fraction of the batch's examples, float32.
+    ``share``: its fraction of the batch's examples, float32.
     """
 
     inputs: Any

@@ -21,7 +21,7 @@ class Places:
     placement: Placement
     """The placement, with the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The placement's names of layers and containers that have another id here."""
+    """The placement's names of layers and containers that have a different id in this process."""
 
     def of(self, layer: str) -> list[str]:
         """Return the devices of a layer or its parts. If there are none, it runs on the device of its largest input."""

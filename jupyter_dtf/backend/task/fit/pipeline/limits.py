@@ -15,7 +15,7 @@ from .layer_devices import Places
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput for a model that a pipeline cannot train as one process does, with the necessary change."""
+    """Raise InvalidInput, with the necessary change, for a model that a pipeline cannot train as one process does."""
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(

@@ -37,7 +37,7 @@ _OF_EACH_EXAMPLE = frozenset(
         "sparse_categorical_crossentropy",
     }
 )
-"""Losses of Keras that use each example separately. Hinges do not: they check whether all labels are 0 or 1."""
+"""Losses of Keras that use each example separately. Hinge losses do not: they check whether all labels are 0 or 1."""
 _KERAS = "keras.src.losses.losses"
 _REDUCTIONS = ("sum_over_batch_size", "mean", "sum")
 

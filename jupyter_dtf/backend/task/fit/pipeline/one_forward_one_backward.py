@@ -2,8 +2,8 @@
 
 Every device gets an order of all its work: the forward passes of its stages, the derivatives that other stages wait
 for, and those of weights (``schema/one_f_one_b.py`` determines their turns). These orders are taken from one order of
-the work of all devices, which respects all dependencies in the graph, also those between microbatches, such as moving
-averages or sums of derivatives. So no two devices wait for each other.
+the work of all devices, which respects all dependencies in the graph, including those between microbatches, such as
+moving averages or sums of derivatives. So no two devices wait for each other.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ class PipelineGraph(tf.Graph):
         self.refusal: InvalidInput | None = None
         """The last refusal of ``capture``, kept because TensorFlow and Keras wrap it in errors of their own."""
         self.outer_graph = tf.Graph()
-        """An empty graph, as the caller's graph that loops and conditions expect of a function's graph."""
+        """An empty graph. Loops and conditions expect a function's graph to have the graph of its caller here."""
         self.captures: tuple[Any, ...] = ()
-        """Required by TensorFlow of a function's graph: empty, because ``capture`` itself returns the replacements."""
+        """Empty. TensorFlow requires it in a function's graph, but ``capture`` itself returns the replacements."""
         # Both must be set before this becomes the default graph, because TensorFlow records them at that moment.
         self._building_function = True
         self._add_control_dependencies = True  # within conditions and loops
@@ -57,7 +57,7 @@ class PipelineGraph(tf.Graph):
 
 
 def pipeline_graph(graph: Any) -> PipelineGraph | None:
-    """Return the pipeline's graph that is ``graph`` or contains it as the graph of a function, or None."""
+    """Return the pipeline's graph: ``graph``, or one that encloses it if it is a function's; None if there is none."""
     while graph is not None and not isinstance(graph, PipelineGraph):
         graph = getattr(graph, "outer_graph", None)
     return graph

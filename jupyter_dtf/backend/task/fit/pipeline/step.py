@@ -180,7 +180,7 @@ class Steps:
         with operations_made() as losing:
             logs, _, end = self._loss(batch, end, passes, training=False)
             with tf.name_scope(f"{UPDATE}/"):
-                self.variables.write(end.pairs)  # layers assign in a validation too
+                self.variables.write(end.pairs)  # layers assign during validation, too
         effects = Effects()
         for operations in (begun, *(one.operations for one in passes), losing):
             effects.add(operations)
@@ -261,7 +261,7 @@ class Steps:
     def _backward(
         self, passes: Sequence[Pass], slopes: Iterator[Any], shares: Iterator[Any], sums: dict[int, Sum]
     ) -> list[list[tf.Operation]]:
-        """Build the backward passes of a copy, and return the operations of each microbatch's.
+        """Build the backward passes of a copy, and return each microbatch's operations.
 
         ``slopes``: yields the derivatives of the loss by the leaves of this copy's and later microbatches; computing
         them on demand is part of the backward pass. ``shares``: the weights of the losses that layers have added, by

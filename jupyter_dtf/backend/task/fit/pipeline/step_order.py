@@ -57,8 +57,8 @@ class Phase:
     def one_at_a_time(self) -> None:
         """Make each stage run its large operations one after the other, in the order of their creation.
 
-        Operations that another stage waits for are first: in the backward pass, these are the derivatives by the
-        stage's inputs, and those by its weights are computed while the next stage works.
+        Operations that another stage waits for come first: in the backward pass, these are the derivatives by the
+        stage's inputs; those by its weights are computed while the next stage works.
         """
         for stage, operations in self._stages.items():
             awaited = self.awaited(stage)

@@ -86,7 +86,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)
     where = layer_devices.read(placement)
-    replicas = strategy.replicas * len(ctx.tasks) // len(ctx.gang)  # a run that has shrunk has fewer
+    replicas = strategy.replicas * len(ctx.tasks) // len(ctx.gang)  # fewer if the run has shrunk
     engine = Engine(
         model,
         where,

@@ -168,4 +168,4 @@ def not_divided(ctx: FakeContext) -> Any:
 
 def test_an_optimizer_that_cannot_be_divided_is_refused() -> None:
     chief, *_ = run_gang(3, not_divided, servers=2)
-    assert chief.startswith("InvalidInput: `strategy`: over several ps tasks an optimizer must update each variable")
+    assert chief.startswith("InvalidInput: `strategy`: with several ps tasks, an optimizer must update each variable")
