@@ -224,7 +224,7 @@ class Links:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen at the address by which the cluster knows this machine, or on all interfaces if the machine does not have
+    """Listen at the address that the cluster uses for this machine, or on all interfaces if the machine does not have
     that address, because a router translates it.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
