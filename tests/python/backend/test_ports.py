@@ -179,7 +179,7 @@ def test_exchanges_by_tcp_take_only_their_runs_connections(cluster: dtf.Cluster)
         for uid in (OTHER_UID, os.getuid()):
             assert not any(map(is_answer, speak(doors, uid)))
         hub = session().hub
-        turned_away = {f"A connection from 127.0.0.1 to worker:{index} was turned away" for index in range(2)}
+        turned_away = {f"A connection from 127.0.0.1 to worker:{index} was rejected" for index in range(2)}
         run.wait_for(lambda _: set(warnings(run, hub)) == turned_away, left_s())
         assert not run.info.state.is_final
 

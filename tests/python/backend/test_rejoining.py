@@ -150,7 +150,7 @@ def test_workers_that_are_killed_and_frozen_come_back_and_all_examples_are_train
 
     died = note(run, "worker:1 died (SIGKILL)")
     assert died.text.endswith("The others go on, and it is started again: attempt 2 of 4")
-    assert note(run, "worker:1 is back").text == f"It goes on with epoch 1, after {HELD + 1} of its steps"
+    assert note(run, "worker:1 is back").text == f"It continues with epoch 1, after {HELD + 1} of its steps"
     assert note(run, "worker:1 is started again").title.endswith("attempt 2 of 4")
     frozen = [event for event in events(run) if isinstance(event, Note) and event.title.startswith("worker:2 has been")]
     assert frozen[-1].text.endswith("The others go on, and it is started again: attempt 3 of 4")

@@ -210,6 +210,6 @@ with dtf.Cluster(jobs={"worker": 2}) as cluster:
         print(str(error).replace(chr(10), " "))
 """
     said = run_on_small_disks(script, {Path("/dev/shm"): "size=256k"})
-    assert "What the tasks share cannot be written to /dev/shm" in said
+    assert "The data that tasks share cannot be written to /dev/shm" in said
     assert "are needed" in said
     assert "--shm-size" in said

@@ -123,7 +123,7 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
         # One that refuses by itself ends the run, whichever it is: the others may wait for it, or it for them.
         return None if by_all and not ctx.is_chief else _all(trial, Outcome(refusal=str(error), by_all=by_all))
     except Exception as error:
-        if "has gone" in str(error) and not ctx.is_chief:
+        if "was lost" in str(error) and not ctx.is_chief:
             return None  # it is the other task's to say what went wrong
         return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
     finally:

@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         PS(),
         lambda: model(optimizer=Wandering()),
         {"worker": 1, "ps": 2},
-        "over several ps tasks",
+        "with several ps tasks",
     ),
     "several steps at once, backup workers": (
         BACKUP,
