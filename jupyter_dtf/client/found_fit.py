@@ -15,11 +15,11 @@ from .fit import PreparedFit
 
 
 def job_of(info: RunInfo) -> PreparedFit:
-    """The training as it was submitted. Raises Conflict if that was not saved or cannot be read here."""
+    """Return the training as it was submitted. Raises Conflict if it was not saved or cannot be read here."""
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:
-        submission_files.read(run_dir)  # which checks who owns it
+        submission_files.read(run_dir)  # also checks who owns it
         function, args, _ = payload.load(submission_files.program_file(run_dir))
         if function is own_modules.run:
             _, args, _ = args[1].open()

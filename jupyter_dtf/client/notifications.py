@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def told(run: AnyRun, options: RunOptions) -> AnyRun:
-    """The run; from now on this process delivers the notifications that its options ask for."""
+    """Start to deliver the run's notifications in this process, if its options request any. Return the run."""
     if options.notify is not None and (options.notify.call is not None or options.notify.words):
         run.told = Told(run, options.notify).thread
     return run
@@ -67,7 +67,7 @@ class Told:
             self._unsubscribe()
 
     def _look(self) -> bool:
-        """Deliver new alarms. Returns whether the run has ended. Raises NotFound, Unavailable."""
+        """Deliver new alarms. Return whether the run has ended. Raises NotFound, Unavailable."""
         info = self._hub.info(self._run_id)  # before reading events, so that all events before its end are included
         for seq, event in self._hub.events(self._run_id, self._next_event - 1):
             self._next_event = seq + 1
