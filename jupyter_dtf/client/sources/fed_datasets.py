@@ -99,7 +99,7 @@ class DatasetPasses:
         self._lock = threading.Lock()
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Start pass ``number``, from 0, and read ``count`` batches (None: all).
+        """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
 
         ``in_parts``: whether epochs are parts of the pass. Earlier passes that were not read are read here if the order
         of this pass depends on them.
