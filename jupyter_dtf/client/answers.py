@@ -42,7 +42,7 @@ class PreparedAnswer:
         return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:
-        """Update the state of the model that was passed, as predicting in this process would have."""
+        """Update the state of the model that was passed, as a prediction in this process would have updated it."""
         if self._model is None or not changed:
             return
         states = states_of(self._model)

@@ -1,4 +1,4 @@
-"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that tasks are given."""
+"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that is passed to tasks."""
 
 from __future__ import annotations
 

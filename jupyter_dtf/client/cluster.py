@@ -1,4 +1,4 @@
-"""``Cluster``: the public handle of a cluster, started here or found by name, and the ways to run things on it."""
+"""``Cluster``: the public handle of a cluster, started here or found by name, with methods that run programs on it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def is_collection(x: Any) -> bool:
 
 
 def examples_of(x: Any) -> Any:
-    """Return the collections in a ``dtf.Feed``, whose partitions are read in order; other data unchanged.
+    """Return the collections in a ``dtf.Feed``, whose partitions are read in order. Return other data unchanged.
 
     Raises InvalidInput if the feed has ``retries``, because the caller computes the lazy result.
     """

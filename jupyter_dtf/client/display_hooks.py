@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 
 class Surroundings(Protocol):
-    """The hooks. Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``."""
+    """An implementation of the hooks.
+
+    Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``.
+    """
 
     def show(self, run: Any) -> None:
         """Show a run."""

@@ -43,7 +43,7 @@ _ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dat
 
 
 class Feed:
-    """One stream, read from ``batches`` once it is started. ``close`` is called when nothing more will be read.
+    """A stream that is read from ``batches`` once it is started. ``close`` is called when nothing more will be read.
 
     An error raised by ``batches`` is raised in every task in place of the batch.
     """
@@ -109,8 +109,7 @@ class Feed:
     def close(self, *, give_up: bool = True) -> None:
         """Stop sending, because the run has ended.
 
-        ``give_up``: whether to close the iterator once it has returned. Otherwise it is left to the caller, who may
-        continue with it.
+        ``give_up``: whether to close the iterator once it has returned. Otherwise, the caller may continue with it.
         """
         with self._lock:
             if self._is_closed or not self._is_started:
@@ -140,7 +139,7 @@ class Feed:
             with self._lock:
                 self.failure = self.failure or error
                 self._window.ended = self._window.count
-                for cursor in list(self._by_descriptor.values()):  # waiting tasks see that nothing more comes
+                for cursor in list(self._by_descriptor.values()):  # waiting tasks get no more batches
                     self._lost(cursor)
         finally:
             with self._lock:
@@ -233,7 +232,7 @@ class Feed:
             self._poll.modify(peer, select.EPOLLIN)
 
     def _fill(self, cursor: Cursor) -> bool:
-        """Prepare the next message for a task. Returns whether there is one. If it cannot be sent, the stream ends."""
+        """Prepare the next message for a task. Return whether there is one. If it cannot be sent, the stream ends."""
         if cursor.is_over:
             return False
         try:
@@ -333,7 +332,7 @@ class Feed:
     def _break(self, error: Exception) -> None:
         """Report to the connected tasks, and to the caller, why serving has failed."""
         self.failure = self.failure or error
-        if self._window.ended is None:  # a batch that is being read now comes too late
+        if self._window.ended is None:  # a batch that is being read now would be too late
             self._window.ended = self._window.count
         if not self._stops and not self._is_closed:
             text = f"The process that reads {self.what} can no longer send it: {type(error).__name__}: {error}"

@@ -305,7 +305,7 @@ class FitRun(Run):
             if cause is not None:
                 raise cause from None
             raise NotFound(
-                f"The run {self.id} has no model: it was stopped before there was a result, and it has no checkpoint"
+                f"The run {self.id} has no model: it was stopped before it had a result, and it has no checkpoint"
             ) from None
         found, done = self._job.model_at(path), self._steps_done
         if found.step < done or cause is not None:

@@ -28,8 +28,8 @@ def job_of(info: RunInfo) -> PreparedFit:
         raise Conflict(f"The model of the run {info.id} was not saved: {error}") from None
     except Exception as error:  # such as a class from a module that is not installed here
         raise Conflict(
-            f"The model of the run {info.id} cannot be read here; are all modules that it uses installed? "
-            f"{type(error).__name__}: {error}"
+            f"The model of the run {info.id} cannot be read in this process; check that all modules that it uses are "
+            f"installed: {type(error).__name__}: {error}"
         ) from error
     assert isinstance(job, FitJob)
     return PreparedFit.found(job)

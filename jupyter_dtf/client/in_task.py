@@ -1,4 +1,4 @@
-"""Functions for use inside a program. They do the same as the methods of ``ctx``, which need not be passed around."""
+"""Functions for use inside a program. They do the same as the methods of ``ctx``, but ``ctx`` need not be passed on."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _predict_placed(
 
 
 def _in_turn(model: Any, schedule: str) -> LayerGraph:
-    """Return the graph of a model. Its passes alternate if the schedule requires it and the loss allows it."""
+    """Return the graph of a model, with alternating passes if the schedule requires them and the loss allows them."""
     if schedule not in SCHEDULES:
         raise InvalidInput(f"`schedule` must be one of {', '.join(SCHEDULES)}, got {schedule!r:.100}", field="schedule")
     if schedule == FILL_DRAIN:
@@ -255,7 +255,7 @@ def calibrate(
     )
     try:
         show_until_end(run)
-    except BaseException:  # no caller waits for the run any more
+    except BaseException:  # the caller no longer waits for the run
         run.stop()
         raise
     return calibration_of(run, batch_size, microbatches)

@@ -62,7 +62,7 @@ class Told:
                     time.sleep(RETRY_S)
                     self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone
-            logger.warning("No more notifications about the run %s: %s", self._run_id, error)
+            logger.warning("Stopped delivering notifications about the run %s: %s", self._run_id, error)
         finally:
             self._unsubscribe()
 
@@ -75,7 +75,7 @@ class Told:
                 self._tell(
                     Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
                 )
-        if info.state is RunState.LOST and self._notify.end:  # its cluster cannot report that any more
+        if info.state is RunState.LOST and self._notify.end:  # its cluster can no longer report that
             self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
         return info.state.is_final
 

@@ -50,7 +50,7 @@ def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -
 
 
 def read(given: Iterable[Any]) -> list[Module]:
-    """Read the modules. Raises NotFound, and InvalidInput for a module that tasks could not import."""
+    """Read the modules' current files. Raises NotFound, and InvalidInput for a module that tasks could not import."""
     if isinstance(given, (str, os.PathLike, ModuleType)):
         given = [given]
     try:
@@ -135,6 +135,6 @@ def _check_name(name: str, path: Path) -> None:
     if where:
         raise InvalidInput(
             f"{shown_path(str(path))} would not be found: a module named {name} is {where} and takes precedence. "
-            "Rename yours",
+            "Rename your module",
             field="modules",
         )

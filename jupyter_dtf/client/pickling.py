@@ -32,7 +32,7 @@ def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
 def refusal(error: Exception, **sent: Any) -> InvalidInput:
     """Return the error for a program that cannot be pickled.
 
-    The error names the unpicklable object by its path, which starts with the name of an argument of ``sent``.
+    The error names the unpicklable object by its path, which starts with a name in ``sent``.
     """
     path, found, why = _culprit(SimpleNamespace(**sent), error)
     return InvalidInput(

@@ -25,7 +25,7 @@ class History(Mapping[str, list[float]]):
     """The equivalent of Keras's ``History``: a mapping from each metric to its values, one for each epoch.
 
     Attributes:
-        history: The same as a dict.
+        history: The mapping as a dict.
         epoch: The numbers of the epochs, counted from 0.
         params: The settings of the run.
     """

@@ -1,4 +1,4 @@
-"""Reads a script that will run on every task, and finds the flags by which it expects its job and task index."""
+"""Reads a script that will run on every task, and finds the flags that pass its job and task index to it."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Follower:
 
     def _go_on(self) -> None:
         while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
-            with suppress(OSError):  # a full disk: what is missing is written once there is space
+            with suppress(OSError):  # a full disk: missing points are written once there is space
                 self._took_s = self._write()
 
 

@@ -1,4 +1,4 @@
-"""Waiting for a run in the foreground while showing it, with a way to detach from it or to stop it."""
+"""Waits for a run in the foreground while showing it, with a way to detach from the run or to stop it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def show_until_end(run: Run) -> None:
 def show_until_sent(run: Run) -> None:
     """Wait until the run's program and data have been sent, showing the progress if it takes longer than a moment.
 
-    Until then, the caller must not change the arrays. If interrupted, stops the run, which cannot continue without its
-    data, and raises KeyboardInterrupt.
+    Until then, the caller must not change the arrays. If interrupted, stop the run, which cannot continue without its
+    data, and raise KeyboardInterrupt.
     """
     if run.sent is None:
         return

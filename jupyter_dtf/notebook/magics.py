@@ -202,7 +202,7 @@ class DtfMagics(Magics):
         return self._named(command.get_default("completes") or "") if is_first else []
 
     def _named(self, what: str) -> list[str]:
-        """Return all names of one kind: clusters, runs, jobs of this notebook's cluster, or kinds of cluster."""
+        """Return the names of one kind: clusters, runs, jobs of this notebook's cluster, or kinds of cluster."""
         match what:
             case "cluster" | "on":
                 return [info.name for info in session().do(lambda fleet: fleet.clusters())]

@@ -1,4 +1,4 @@
-"""The models of a search's best trials: which are kept, and combining them into an ensemble."""
+"""Keeps the models of a search's best trials, and combines them into an ensemble."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine:
     """
     missing = [str(trial.number) for trial in trials if not trial.model_path or not Path(trial.model_path).is_file()]
     if missing:
-        raise NotFound(f"Trials without a model here, among the {len(trials)} best: {', '.join(missing)}; {HOW_KEPT}")
+        raise NotFound(f"Trials without a model among the {len(trials)} best: {', '.join(missing)}; {HOW_KEPT}")
     from ...backend.task.ensemble import ensemble
 
     return ensemble([partial(read_model, Path(trial.model_path)) for trial in trials], devices, combine)

@@ -12,7 +12,7 @@ from ..wording import without_control
 from .trials import Trial
 
 _COLUMN = 14
-"""How many characters of a value are shown."""
+"""The number of characters of a value that are shown."""
 
 
 def table(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GRID = "grid"
 QMC = "qmc"
-"""A sequence in which the study itself keeps the position."""
+"""Samples from a sequence. The study itself keeps the position in it."""
 DIRECTIONS = ("minimize", "maximize")
 SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),

@@ -25,7 +25,7 @@ from ..run import Run
 from ..submitting import request_of, submit
 
 ROOM_S = 1.0
-"""How often to check whether the cluster has more slots now, in seconds."""
+"""The interval at which to check whether the cluster has more slots, in seconds."""
 SAME_FAILURES = 10
 """The number of consecutive failures with the same error after which no more trials are started."""
 _FRAME = re.compile(r'\s+File ".*", line [0-9]+')
@@ -359,7 +359,7 @@ class TrialRuns:
 
 
 def kind_of(error: str, traceback: str) -> tuple[str, ...]:
-    """Return what identifies an error: its type and the lines of code that led to it, but no values.
+    """Return what identifies an error: its type and the lines of code that led to it, but not the values in its text.
 
     Without a traceback, this is ``error`` itself.
     """

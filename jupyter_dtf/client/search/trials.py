@@ -79,7 +79,7 @@ class Trial:
             NotFound: If the model was not kept (``keep_models``).
         """
         if not self.model_path or not Path(self.model_path).is_file():
-            raise NotFound(f"No model of trial {self.number} was kept here; {HOW_KEPT}")
+            raise NotFound(f"There is no model of trial {self.number} here; {HOW_KEPT}")
         return read_model(Path(self.model_path))
 
     @classmethod

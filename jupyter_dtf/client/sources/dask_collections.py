@@ -132,8 +132,8 @@ def _is_lazy(value: Any) -> bool:
     if not hasattr(type(value), "__dask_graph__"):
         return _is_future(value)
     if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
-        return True  # computing a dataframe's graph takes long
-    return value.__dask_graph__() is not None  # others wrap any kind of array
+        return True  # computing a dataframe's graph is slow
+    return value.__dask_graph__() is not None  # other types wrap any kind of array
 
 
 def _are_partitions(value: Any) -> bool:

@@ -24,7 +24,7 @@ _FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeF
 def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
     """Return the source for a dataset; None for other data. Raises InvalidInput for a dataset that tasks cannot share.
 
-    A dataset that only this process can read is read here while a run trains on it.
+    A dataset that only this process can read is read in this process while a run trains on it.
     """
     tf = sys.modules.get("tensorflow")
     if tf is None or not isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
@@ -135,7 +135,7 @@ class _WithoutWrapper:
 
 
 def _files(view: Any) -> list[str]:
-    """Return the files of this machine that a dataset names.
+    """Return the files of this machine that a dataset refers to.
 
     The paths in the dataset are made absolute, because tasks run in other directories.
     """

@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` that only this process can read, and that is read here while a run trains on it."""
+"""A ``tf.data.Dataset`` that only this process can read. It is read here while a run trains on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHAT = "the tf.data.Dataset"
 
 
 def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
-    """Return the source for a dataset that is read here. Nothing is read yet.
+    """Return the source for a dataset that is read in this process. Nothing is read yet.
 
     ``why``: the reason, as a clause. ``view``: a view of the dataset's graph, if there is one. Raises InvalidInput for
     elements that are not batches or not dense.
@@ -101,8 +101,8 @@ class DatasetPasses:
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
         """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
 
-        ``in_parts``: whether epochs are parts of the pass. Earlier passes that were not read are read here if the order
-        of this pass depends on them.
+        ``in_parts``: whether epochs are parts of the pass. Skipped passes are read first if the order of this pass
+        depends on them.
         """
         import tensorflow as tf
 

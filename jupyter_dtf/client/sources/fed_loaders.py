@@ -20,7 +20,7 @@ _UNKNOWN = -2
 
 
 def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
-    """Return the source for a loader that is read here. ``why``: the reason, as a clause.
+    """Return the source for a loader that is read in this process. ``why``: the reason, as a clause.
 
     The first two batches are read immediately, as in Keras. Raises InvalidInput for values that are not batches, and
     what the loader raises.
@@ -83,7 +83,7 @@ class LoaderPasses:
         self._lock = threading.Lock()
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Start pass ``number``, from 0. Earlier passes that were not read are read here."""
+        """Start pass ``number``, from 0, after reading any passes that were skipped."""
         with self._lock:
             while self._made < number:
                 for _ in self._loader:

@@ -28,8 +28,8 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
     """Return the source for a PyTorch ``DataLoader``. Raises InvalidInput if it can neither be sent nor be read here.
 
-    The order of an epoch is requested from its sampler immediately. A loader without such an order, because its dataset
-    is an ``IterableDataset`` or its sampler never ends, is read in this process.
+    The order of an epoch is requested from the loader's sampler immediately. A loader without such an order, because
+    its dataset is an ``IterableDataset`` or its sampler never ends, is read in this process.
     """
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
     if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
