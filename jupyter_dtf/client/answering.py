@@ -64,7 +64,7 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the predictions. False returns the run immediately; its ``result()`` is the predictions.
+            wait: Wait for the predictions. False returns the run immediately; its ``result()`` returns the predictions.
 
         Returns:
             What ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the examples,
@@ -135,10 +135,10 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the result. False returns the run immediately; its ``result()`` is the evaluation.
+            wait: Wait for the result. False returns the run immediately; its ``result()`` returns the evaluation.
 
         Returns:
-            The loss, a list of the loss and the metrics in their order, or with ``return_dict`` a dict by name.
+            The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict by name.
 
         Raises:
             InvalidInput: If an argument is invalid. Raised before anything starts.

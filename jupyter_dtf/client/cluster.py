@@ -53,8 +53,8 @@ class Cluster(Searching, Answering):
     ``dtf.connect(name)`` for a cluster that is already running, and ``dtf.cluster()`` for the one that this notebook
     shares with its toolbar, the side panel and ``%dtf`` (a ``with`` block leaves that one running).
 
-    The cluster ends with its ``with`` block, with ``close()``, with this process, or ``grace_s`` seconds after its last
-    client has disconnected, but never during a run.
+    The cluster ends with its ``with`` block, with ``close()``, or with this process. It also ends ``grace_s`` seconds
+    after its last client has disconnected, but never during a run.
 
     Args:
         jobs: The number of tasks of each job, ``{"chief": 1, "worker": 2, "ps": 1}``, or a number of workers. By

@@ -147,7 +147,7 @@ def predict(
     Args:
         model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
             path of one.
-        placement: A ``dtf.Placement``, or a device for each layer. Anything else is taken as ``machines``.
+        placement: A ``dtf.Placement``, or a device for each layer. Anything else is used as ``machines``.
         devices: See ``place``. Only with a placement.
         machines: A cluster, a design or devices. Default without ``device``: one core of 10 GFLOP/s.
         **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (as

@@ -335,7 +335,7 @@ class Run(NamedRun):
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            What ``timeline`` returns; None without ``wait``.
+            What ``timeline`` returns; None if ``wait`` is False.
 
         Raises:
             InvalidInput: If ``steps`` is not an integer from 1 to 100.
