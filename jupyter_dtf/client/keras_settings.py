@@ -1,4 +1,4 @@
-"""What a person has set for all of Keras in this process."""
+"""Reads the settings that the user has made for all of Keras in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _limit(name: str) -> int | None:
     keras = sys.modules.get("keras")
     if keras is not None:
         return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
-    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # Keras reads it when it is imported
     return int(given) if given.isdecimal() else None
 
 

@@ -1,4 +1,4 @@
-"""What comes of a run: what its tasks returned, and the history of a training."""
+"""The results of a run: what its tasks returned, and the history of a training."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Results(list[Any]):
         return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
 
     def items(self) -> list[tuple[str, Any]]:
-        """The results as ``(task, value)`` pairs, by rank."""
+        """Return the results as ``(task, value)`` pairs, by rank."""
         return list(zip(self._names, self, strict=True))
 
 
 class History(Mapping[str, list[float]]):
-    """What Keras's ``History`` would be: a mapping from each metric to its values, one for each epoch.
+    """The equivalent of Keras's ``History``: a mapping from each metric to its values, one for each epoch.
 
     Attributes:
-        history: The same as a dict.
+        history: The mapping as a dict.
         epoch: The numbers of the epochs, counted from 0.
         params: The settings of the run.
     """

@@ -1,4 +1,4 @@
-"""A run in a line, and its tasks by name."""
+"""Describes a run in a line, and names its tasks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..schema.run import RunInfo
 from . import wording
 
 SHORT = 200
-"""The most characters of a run's message in its ``repr``."""
+"""The maximum number of characters of a run's message in its ``repr``."""
 
 
 def describe(info: RunInfo, separator: str = " · ", most: int | None = None) -> str:
-    """A one-line summary of a run, with at most ``most`` characters of the first line of its message."""
+    """Return a one-line summary of a run, with at most ``most`` characters of the first line of its message."""
     parts = [info.name, info.state.value]
     progress = info.progress
     if progress.epochs:
@@ -32,7 +32,7 @@ def _first_line(text: str, most: int) -> str:
 
 
 def task_names(info: RunInfo) -> list[str]:
-    """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
+    """Return the names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
     return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
 
 

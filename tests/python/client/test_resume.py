@@ -240,7 +240,7 @@ def test_a_model_is_never_left_untrained_without_a_word() -> None:
     assert not is_untouched("whole")
     for ours, theirs in zip(models["averaged"].get_weights(), reference.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)  # the averages, as at a training's end
-    with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is not there: Counter"):
+    with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is lost: Counter"):
         runs["called"].result()
     assert not is_untouched("called")
     for name, why in (("part", "newest checkpoint is after step 14 of 20, and `run.model`"), ("none", "no checkpoint")):

@@ -559,5 +559,5 @@ def test_a_timeout_ends_a_search(cluster: dtf.Cluster, tmp_path: Path) -> None:
     space = {"x": [1], "go": [str(tmp_path / "never")]}
     search = cluster.search(waits_for, space, objective="value", timeout=1.0)
     assert search.status == "stopped"
-    assert search.message == "Its time was up"
+    assert search.message == "Its time limit was reached"
     assert set(search.trials["state"]) == {"stopped"}
