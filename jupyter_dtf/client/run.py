@@ -44,7 +44,7 @@ class Run(NamedRun):
     """A run, live or past.
 
     Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
-    when the object, or this process, is gone.
+    when the object is gone, and as long as its cluster is running.
 
     Attributes:
         id: The id of the run.
