@@ -25,7 +25,7 @@ from jupyter_dtf.schema.payload import pack, unpack
 DATASET: Any = tf.data.Dataset
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
-ALONE, BELOW = "takes its share of it", "maps these alone"
+ALONE, BELOW = "takes its share of it", "maps only these"
 """What is said of a dataset that each task computes whole, and of one whose maps are divided as well."""
 
 
