@@ -20,7 +20,7 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""For this many steps, check that logs are the means they seem to be: a train_step may return anything."""
+"""The number of steps in which logs are compared with the supposed means: a train_step may return anything."""
 _LIKE = 1e-4
 
 
@@ -50,7 +50,7 @@ class _Stand:
 
 
 def _leaves(metrics: Sequence[Any]) -> list[Any]:
-    """Return the metrics without containers, with those that containers such as ``compile``'s consist of."""
+    """Return the metrics, replacing containers such as ``compile``'s with the metrics that they contain."""
     found: list[Any] = []
     for metric in metrics:
         parts = getattr(metric, "metrics", None)
@@ -59,7 +59,10 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 
 
 class BatchValues:
-    """Computes what to report from a step's logs. ``counts``: of the means, by log; None: read from their variables."""
+    """Computes the values to report from a step's logs.
+
+    ``counts``: returns the counts of the means, by log; None: they are read from the metrics' variables.
+    """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
         self._model = model
@@ -110,7 +113,7 @@ class BatchValues:
         if self._counts is None:
             known = {id(metric) for name, metric in metrics.items() if name in logs}
             others = [metric for metric in _leaves(self._model.metrics) if id(metric) not in known]
-            for name in logs.keys() - metrics.keys():  # the user's train_step has names of its own
+            for name in logs.keys() - metrics.keys():  # the user's train_step chooses its own names
                 metric = next((metric for metric in others if _result(metric) == logs[name]), None)
                 if metric is not None:
                     metrics[name] = metric
@@ -130,7 +133,7 @@ class BatchValues:
                 del self._means[name], self._handles[name], self._metrics[name]
 
     def _read(self) -> dict[str, float]:
-        """Return the means' counts, read from the variables: through Keras, it takes three times as long per step."""
+        """Return the means' counts, read from the variables: reading through Keras takes three times as long."""
         read = tf.raw_ops.ReadVariableOp
         return {name: float(read(resource=handle, dtype=dtype)) for name, (handle, dtype) in self._handles.items()}
 

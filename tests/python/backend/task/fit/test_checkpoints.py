@@ -370,7 +370,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         InvalidInput,
         r"kernel of the model, float32 of shape \(6, 9\) instead of .*\(6, 8\)",
     ),
-    "another optimizer": ({"optimizer": "sgd"}, InvalidInput, r"of the optimizer, .* not here"),
+    "another optimizer": ({"optimizer": "sgd"}, InvalidInput, r"of the optimizer, .* not in the model"),
     "other batches": ({"batch_size": 10}, InvalidInput, r"'batch_size': 10.* instead of .*'batch_size': 16"),
     "fewer examples": ({"few": True}, InvalidInput, r"'examples': 69.* instead of .*'examples': 70"),
     "executions": ({"steps_per_execution": 2}, InvalidInput, r"must divide the number of steps .*, 3, got 2"),
