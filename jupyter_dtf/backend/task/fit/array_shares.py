@@ -138,8 +138,9 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
 def _read_in_order(
     inputs: Any, full: int, batch: int, share: tuple[int, int], rest: tuple[int, int]
 ) -> list[tf.data.Dataset]:
-    """Return these datasets for arrays that stay in their files. ``share``: bounds in a full batch; ``rest``: in all
-    examples.
+    """Return the datasets of ``shares_in_order`` for arrays that stay in their files.
+
+    ``share``: the bounds of the share in a full batch; ``rest``: those of the last, partial share in all examples.
     """
     parts = []
     if full and share[1] > share[0]:

@@ -1,7 +1,7 @@
 """Assignments to a model's weights outside of its optimizer: in a layer's ``call``, or around ``apply``.
 
-Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. They are
-read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
+Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. The
+assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None
 
 
 def by_example(variable: Any) -> InvalidInput:
-    """Return the error of a trainable weight that is assigned a value that depends on the examples."""
+    """Return the error for a trainable weight that is assigned a value that depends on the examples."""
     return InvalidInput(
         "`model`: a value that a step assigns to a trainable weight must not depend on the batch, because every task "
         f"has only its own share of it, got an assignment of such a value to {variable.path}. Make it a weight with "

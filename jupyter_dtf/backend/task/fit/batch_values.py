@@ -1,9 +1,10 @@
-"""Values of single batches, from Keras's logs, which are means over the epoch so far and jump at the next epoch.
+"""Derives the values of single batches from Keras's logs.
 
-A ``keras.metrics.Mean`` holds a sum and a count: between two steps, the increase of the sum divided by the increase of
-the count is the batch's own mean, to the precision of the float32 sum. This holds for the loss and for all metrics that
-are means (accuracy, mae). Other metrics either have no value for one batch, such as AUC, or it cannot be derived from
-their state: they are reported as running values of the epoch (``running_auc``).
+The logs are means over the epoch so far, and start again at the next epoch. A ``keras.metrics.Mean`` holds a sum and a
+count: between two steps, the increase of the sum divided by the increase of the count is the batch's own mean, to the
+precision of the float32 sum. This holds for the loss and for all metrics that are means (accuracy, mae). Other metrics
+either have no value for one batch, such as AUC, or it cannot be derived from their state: they are reported as running
+values of the epoch (``running_auc``).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def metrics_by_log(model: Any) -> dict[str, Any]:
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # a metric of the user that computes with its result
+        except Exception:  # a user's metric that computes with its result
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 
@@ -124,7 +125,7 @@ class BatchValues:
         return metrics
 
     def _look(self, logs: Mapping[str, Any]) -> None:
-        """Remove means that differ from the logs, which then are the step's own values already."""
+        """Remove means that differ from the logs, because such logs are already the step's own values."""
         assert self._metrics is not None
         self._looks -= 1
         for name, metric in list(self._means.items()):

@@ -69,7 +69,7 @@ class Pickles:
         part = self._known(reference)
         if part is None:
             raise InvalidInput(
-                "`callbacks` must refer only to parts that the model has in its task as well, got one that refers to "
+                "`callbacks` must refer only to parts of the model that also exist in the task, got one that refers to "
                 f"{' '.join(map(str, reference))}",
                 field="callbacks",
             )

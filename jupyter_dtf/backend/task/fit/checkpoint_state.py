@@ -74,7 +74,7 @@ class Begin:
     """The task whose state this is, if it is not from a checkpoint."""
 
     def job(self, job: FitJob) -> FitJob:
-        """Return the job as it continues from here."""
+        """Return the job, changed so that it continues from this point."""
         return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
 
     def part(self, rank: int, size: int) -> Part:

@@ -1,4 +1,4 @@
-"""Saving and restoring checkpoints of a training whose model is on the chief, or can be fetched to it.
+"""Saves and restores checkpoints of a training whose model is on the chief, or can be fetched to it.
 
 TensorFlow's part of a checkpoint holds the model's weights and the optimizers' variables. Everything else is pickled:
 each task's state in the middle of an epoch, the states of random generators and callbacks, and the history.
@@ -242,14 +242,14 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def _is_whole(self, within: int) -> bool:
-        """Return whether these are known to be all steps of the epoch."""
+        """Return whether ``within`` steps are known to be all steps of the epoch."""
         length = self._length if self._steps_of is None else self._steps_of(self._epoch)
         return length is not None and within >= length
 
     def data_ended(self) -> None:
         """Handle the end of a stream, before metrics and callbacks see the end of the epoch. A collective.
 
-        If the stream ended because of a stop, this is the middle of the epoch.
+        If the stream ended because of a stop, the training is in the middle of the epoch.
         """
         within = self._last.step_in_epoch
         if self._policy is None or self._stopped_within or self._is_whole(within):

@@ -98,7 +98,7 @@ class Checks:
                 yield from self.of_built(asked, model)
 
     def is_exact(self, job: FitJob) -> bool:
-        """Return whether the first step must equal that of one process up to rounding, and so is compared with it."""
+        """Return whether the first step must equal that of one process up to rounding, so that the two are compared."""
         raise NotImplementedError
 
     # -- extended by strategies -----------------------------------------------------------------------------------

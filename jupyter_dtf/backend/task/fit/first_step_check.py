@@ -140,9 +140,9 @@ class Guard:
         self._variables = list({id(v): v for v in variables}.values())
         self._before: list[npt.NDArray[Any]] | None = None
         self.before = _Before(self)
-        """A callback that runs after all others, when the weights are those before the step."""
+        """A callback that runs after all others, before the step changes the weights."""
         self.after = _After(self)
-        """A callback that runs before all others, when the weights are those after the step."""
+        """A callback that runs before all others, after the step has changed the weights."""
 
     def remember(self) -> None:
         """Save the state before the first step."""

@@ -1,4 +1,4 @@
-"""Measurement of how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
+"""Measures how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
 
 Keras calls it inside a compiled function, so the clock is read there: by two operations around ``get_next``, and a
 third one that adds up the times. Without waiting, this takes a few microseconds.

@@ -68,7 +68,7 @@ def refuse_built_for_others(strategy: str, model: Any) -> None:
     if built_for_others(model):
         raise InvalidInput(
             f"`model`: under {strategy}, an optimizer must have slots for exactly the trainable weights, got one that "
-            "was built before they changed. Compile the model again after changing what is trainable",
+            "was built before they changed. Compile the model again after changing which weights are trainable",
             field="model",
         )
 

@@ -91,8 +91,8 @@ class Lookups:
         return run(*leaves)[sum(f is not None for f in fetched[:position])]
 
     def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
-        """Return a function from a batch's tensors to the keys of gradients that have keys, and the keys or None of all
-        gradients.
+        """Return a function from a batch's tensors to the keys of gradients that have keys, and, for every gradient,
+        its keys or None.
         """
         fetched: list[tf.Tensor | None] = []
 

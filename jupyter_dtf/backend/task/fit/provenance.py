@@ -32,7 +32,7 @@ class Provenance:
     def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
         """Return tensors that together have one element per index, each with the indices of one lookup.
 
-        Each comes with whether it is independent of the batch.
+        Each comes with a flag: whether it is independent of the batch.
         """
         return [(part, not self.of(part).depends) for part in _parts(indices)]
 

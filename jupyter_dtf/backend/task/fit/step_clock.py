@@ -48,7 +48,7 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """Start an epoch. The time since the last step belongs to no step, except for a checkpoint that delays it."""
+        """Start an epoch. The time since the last step is not counted, except for that of saving a checkpoint."""
         totals = self._totals()
         if self._saved_mark_s is None:  # the training begins
             self._saved_mark_s = totals.saved_s

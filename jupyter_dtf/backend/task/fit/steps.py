@@ -169,7 +169,7 @@ class Metrics:
         return {name: known[name] if name in of_metrics else value for name, value in mean.items()}
 
     def _sum(self) -> None:
-        """Set the metrics' states to those over all tasks."""
+        """Set the metrics' states to the combined states of all tasks."""
         metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
         variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
         if not self.validating:

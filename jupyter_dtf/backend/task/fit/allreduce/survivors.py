@@ -129,7 +129,7 @@ class Survival(keras.callbacks.Callback):
         self._ended = before is not None and before.epoch_ended
         self._is_over = False
         self.is_under_way = False
-        """Whether this task has continued, after it has restored its whole state."""
+        """Whether this task has restored its whole state, and has continued."""
         self.here: Any = _Here(self)
         self.moved: Any = _Moved(self)
 

@@ -151,7 +151,7 @@ class GraphView:
     def of_values(self) -> list[tuple[Any, bool]]:
         """Return the maps that determine the examples' values, but not which examples there are.
 
-        Each comes with whether its elements are single examples, which are batched later (True), or batches.
+        Each comes with a flag: whether its elements are single examples, which are batched later, rather than batches.
         """
         found: list[tuple[Any, bool]] = []
         waiting = [(self.output, False)]

@@ -51,7 +51,7 @@ class Turns:
         """Whether this task leaves the stretch unfinished if it stops now."""
         self._reads = read
         self._instead: dict[int, tuple[Any, Iterator[Any]]] = {}
-        """Readers of the batches that ranks that have left would have read, by rank."""
+        """The readers that replace ranks that have left, by rank."""
         self._read = read(self._numbers_from(exchange.place))
         self._numbers = self._numbers_from(exchange.place)  # a separate iterator, because the reader is ahead
         self._own: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(self._bound)
@@ -65,7 +65,7 @@ class Turns:
         return itertools.count(number, together) if self._count is None else range(number, self._count, together)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield this task's shares. Raises the errors of reading, and RuntimeError if another task is lost."""
+        """Yield this task's shares. Raises any error of reading, and RuntimeError if another task is lost."""
         try:
             yield from self._shares()
         except Exception:

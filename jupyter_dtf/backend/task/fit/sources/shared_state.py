@@ -139,7 +139,7 @@ class _Finder(cloudpickle.Pickler):
 def _leaves(value: Any, path: Path = (), seen: tuple[int, ...] = ()) -> Iterator[tuple[Path, Any, bytes]]:
     """Yield the attributes of ``value``; in place of one that cannot be pickled, its own attributes.
 
-    Objects that cannot be pickled and have no attributes, such as open files or locks, are left out.
+    Objects that cannot be pickled and have no attributes, such as open files or locks, are omitted.
     """
     for name, leaf in list(getattr(value, "__dict__", {}).items()):
         try:

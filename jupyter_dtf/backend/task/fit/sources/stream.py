@@ -154,7 +154,7 @@ class Batches:
     def _hello(self) -> Hello:
         """Return the request for this iteration."""
         reading = self._reading
-        if self._again and reading.field == "feed":  # a program's iteration; Keras's rules cover a second one in fit
+        if self._again and reading.field == "feed":  # iterated by a program; in fit, Keras's rules apply
             raise failures.noted(
                 InvalidInput(
                     f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "

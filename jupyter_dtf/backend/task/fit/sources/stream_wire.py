@@ -48,7 +48,7 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     training.
     """
     ended: bool = False
-    """Whether the task's program has ended, so that it needs no more batches and must not be waited for."""
+    """Whether the task's program has ended, so that it needs no more batches, and the client must not wait for it."""
 
 
 class Message(msgspec.Struct, omit_defaults=True):
@@ -115,7 +115,7 @@ def _raw(part: Any) -> memoryview:
 
 
 def receive(peer: socket.socket) -> tuple[Message, list[Any]]:
-    """Return the next message, and its leaves' values as arrays of bytes. Raises EOFError if the other end is gone."""
+    """Return the next message and its leaves' values, as byte arrays. Raises EOFError if the connection is closed."""
     meta_size, size = HEADER.unpack(_read(peer, bytearray(HEADER.size)))
     message = msgspec.msgpack.decode(_read(peer, bytearray(meta_size)), type=Message)
     if not message.leaves:
