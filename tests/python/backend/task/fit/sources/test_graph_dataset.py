@@ -360,10 +360,10 @@ def read_where_made() -> dict[str, tuple[Callable[[], Any], str]]:
         ),
         "an iterator": (
             lambda: DATASET.range(3).map(lambda n: n + next(numbers)).batch(2),
-            "something of that process",
+            "an object of that process",
         ),
-        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "in files"),
-        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
+        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "files of its cache"),
+        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "files of snapshot"),
         "draws on batches": (
             lambda: slices().batch(2).map(lambda x, y: (x + tf.random.normal([]), y)),
             "without a seed",
