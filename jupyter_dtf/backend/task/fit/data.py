@@ -235,7 +235,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
-            f"`steps_per_epoch` must be given for {source.what} that is endless, got None", field="steps_per_epoch"
+            f"`steps_per_epoch` must be given because {source.what} is endless, got None", field="steps_per_epoch"
         )
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
@@ -247,15 +247,15 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     elif skip is not None and not source.continues:
         if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
             raise InvalidInput(
-                f"`steps_per_epoch` must be None or a whole pass to resume within {source.what} that is not endless, "
-                f"got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
+                f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, which is not "
+                f"endless, got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
                 field="steps_per_epoch",
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
         raise InvalidInput(
-            f"`steps_per_epoch` must be None or a whole pass to resume within a pass over {source.what}, unless "
+            f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, unless "
             f"steps_per_execution is 1 and the tasks are synchronous, got {job.steps_per_epoch} of "
             f"{opened.length or 'an unknown number of'} batches",
             field="steps_per_epoch",
@@ -293,7 +293,7 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
-            f"`validation_steps` must be given for {source.what} that is endless, got None", field="validation_steps"
+            f"`validation_steps` must be given because {source.what} is endless, got None", field="validation_steps"
         )
     if not is_plain and reducer.rank:
         return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # without a fixed batch size, as in ``no_batches``

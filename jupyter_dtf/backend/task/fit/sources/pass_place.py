@@ -12,8 +12,7 @@ class PassPlace(NamedTuple):
     first: int
     """The next batch of this pass, counted from 0."""
     seen: int
-    """Batches of the current pass taken by epochs before the current one, even if the next batch is of the next pass.
-    """
+    """Batches of the current pass taken by epochs before the current one, even if the next batch is in another pass."""
     epochs: int
     """The number of epochs whose batches have all been taken."""
 

@@ -45,8 +45,7 @@ class PyDatasetSource(BatchSource):
     is_shuffled: ClassVar[bool] = True
     """Whether ``shuffle`` applies to it."""
     is_drawn_alike: ClassVar[bool] = False
-    """Whether its hooks draw from generators seeded equally in all copies, so that copies on different machines agree.
-    """
+    """Whether its hooks draw from generators seeded equally in all copies, so that copies on all machines agree."""
 
     pickled: np.ndarray[Any, Any]
     length: int
@@ -111,9 +110,9 @@ class _Reader:
         if reading.share.size > 1:
             together = len(self._exchange.members)
             self.division = (
-                f"The {together} tasks of a machine compute its batches in turn, and take a share of each"
+                f"The {together} tasks of a machine take turns computing batches, and each takes a share of every batch"
                 if together > 1
-                else "Every task computes all of its batches, and takes a share of each"
+                else "Every task computes all batches, and takes a share of each"
             )
             if together > 1 and machines > 1:
                 self.division += f"; each of the {machines} machines computes every batch once"

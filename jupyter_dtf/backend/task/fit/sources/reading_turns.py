@@ -1,8 +1,8 @@
 """The turns in which a machine's tasks read a source, and the handling of tasks that leave.
 
-A task leaves a stretch (a range of batches) when its iteration over it is stopped before the end, and all stretches
-when its program ends. The other tasks then do not wait for it: each reads the batches that the task would have read,
-for its own share.
+A task leaves a range of batches (a ``stretch``) when its iteration over the range is stopped before the end, and all
+ranges when its program ends. The other tasks then do not wait for it: each reads the batches that the task would have
+read, for its own share.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reads(Protocol):
 
 
 class Turns:
-    """One stretch of a source's batches, numbered from 0, which the members read in turns.
+    """One range of a source's batches, numbered from 0, which the members read in turns.
 
     ``bound``: how many shares may wait in memory for each of the other tasks.
     """
@@ -48,7 +48,7 @@ class Turns:
         self._bound = max(1, bound)
         self._stop = threading.Event()
         self._is_left = True
-        """Whether this task leaves the stretch unfinished if it stops now."""
+        """Whether this task leaves the range of batches unfinished if it stops now."""
         self._reads = read
         self._instead: dict[int, tuple[Any, Iterator[Any]]] = {}
         """The readers that replace ranks that have left, by rank."""

@@ -131,13 +131,13 @@ class Exchange:
         return all(self.has_left(rank) for rank in self.members[: self.place])
 
     def leave(self, stretch: str) -> None:
-        """Announce that this task no longer takes or hands over items of a stretch. Waiting items are removed."""
+        """Announce that this task no longer takes or hands over items of ``stretch``, and remove its waiting items."""
         self._left(self.rank, stretch).touch(mode=0o600)
         for path in self._directory.glob(f"{self._prefix}-{stretch}-*-{self.rank}"):
             path.unlink(missing_ok=True)
 
     def has_left(self, rank: int, stretch: str = "") -> bool:
-        """Return whether a task has ended, or has left a stretch."""
+        """Return whether a task has ended, or has left ``stretch`` (see ``reading_turns``)."""
         return _ended(self._directory, self.attempt, rank).exists() or (
             bool(stretch) and self._left(rank, stretch).exists()
         )
