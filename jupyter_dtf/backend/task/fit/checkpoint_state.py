@@ -48,7 +48,7 @@ class FitState:
     batch: Any
     """As in ``FitResult``."""
     parts: list[Part]
-    """By rank."""
+    """The states of the tasks, by rank."""
     history: dict[str, list[float]]
     history_epochs: list[int]
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)

@@ -17,7 +17,7 @@ from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
 
 class _Spent:
-    """Seconds waited in this process; those of compiled functions are in a variable."""
+    """The seconds waited in this process; those waited in compiled functions are in a variable."""
 
     def __init__(self) -> None:
         self.eagerly_s = 0.0

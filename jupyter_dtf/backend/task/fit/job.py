@@ -49,7 +49,7 @@ class PackedCallbacks:
     chiefs: bytes = b""
     """All of them by number, as pickled by ``Pickles``: together, since they may refer to each other."""
     others: bytes = b""
-    """The same for those that run on every task."""
+    """The same for the callbacks that run on every task."""
     between_batches: bool = False
     """Whether one of them, other than Keras's own, runs code before or after each batch."""
 

@@ -34,7 +34,7 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a step has begun and not ended."""
+        """Whether a step has begun and not yet ended."""
 
     def prepare(self) -> None:
         """Create the copies. Must be called before the first step, when model and metrics have all their variables."""

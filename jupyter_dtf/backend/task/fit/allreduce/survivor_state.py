@@ -41,9 +41,9 @@ class Standing:
     epoch_begun: bool = False
     """Whether the task's callbacks have seen the start of the epoch."""
     epoch_ended: bool = False
-    """Whether they have seen its end."""
+    """Whether the task's callbacks have seen the end of the epoch."""
     was_chief: bool = False
-    """Whether the callbacks that run only on the chief ran here."""
+    """Whether the callbacks that run only on the chief ran on this task."""
     wants_stop: bool = False
     """Whether one of the callbacks has requested the end of the training at the end of the epoch."""
 

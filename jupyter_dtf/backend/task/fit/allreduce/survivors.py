@@ -25,7 +25,7 @@ from .kept_step import KeptStep
 from .survivor_state import Standing
 
 MOST_SHARED = 16 << 20
-"""Bytes. The largest size of one callback's attributes that the chief shares at the start of an epoch."""
+"""The largest size, in bytes, of one callback's attributes that the chief shares at the start of an epoch."""
 
 
 def reducer_of(transport: str, ctx: Any) -> Reducer:

@@ -296,7 +296,7 @@ class Fit:
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
             reducer.all_gather("done")  # if the chief is lost before this, another task has the model
-            check_gang()  # a task called before this joins the others, which get the end of the training from it
+            check_gang()  # called before this, the task joins the others, and they receive the finished training
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:
             ctx.note(

@@ -65,7 +65,7 @@ class StreamSource(BatchSource):
         return {**vars(self), "feed": None}
 
     def anew(self) -> StreamSource:
-        """Return the source for another run with the same data; this one if the data can be read only once."""
+        """Return the source for another run with the same data, or this source if the data can be read only once."""
         return self
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
