@@ -217,7 +217,7 @@ def test_what_is_said_of_it(cluster: dtf.Cluster) -> None:
     (again,) = [note.text for note in notes(run) if note.title == "Started again: attempt 2 of 4"]
     assert again.endswith("s after worker:1 was lost. worker:0 went on")
     (on,) = [note.text for note in notes(run) if note.title == "Training goes on after step 5"]
-    where = "With epoch 1, after 5 of its steps, as worker:0 has it. No step is lost. The first step ended "
+    where = "From epoch 1, after 5 of its steps, with the state of worker:0. No step is lost. The first step ended "
     assert on.startswith(where) and on.endswith(" after worker:1 was lost")
     assert [task.attempt for task in run.info.tasks] == [1, 1]
     found = run.metrics.query("metric == 'loss'")

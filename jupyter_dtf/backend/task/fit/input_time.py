@@ -1,7 +1,7 @@
-"""Measurement of how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
+"""Measures how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
 
 Keras calls it inside a compiled function, so the clock is read there: by two operations around ``get_next``, and a
-third that adds up. Without waiting, this takes a few microseconds.
+third one that adds up the times. Without waiting, this takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
 
 class _Spent:
-    """Seconds waited in this process; those of compiled functions are in a variable."""
+    """The seconds waited in this process; those waited in compiled functions are in a variable."""
 
     def __init__(self) -> None:
         self.eagerly_s = 0.0
@@ -41,7 +41,7 @@ def spent_s() -> float:
 
 
 class _Timed(OwnedIterator):
-    """An iterator that adds up the time it takes to get the next batch."""
+    """An iterator that adds up the time that it takes to get the next batch."""
 
     @property
     def _type_spec(self) -> Any:
@@ -55,7 +55,7 @@ class _Timed(OwnedIterator):
 
 
 class _TimedSpec(IteratorSpec):
-    """The type of such an iterator, which keeps it timed in a ``tf.function``."""
+    """The type spec of a timed iterator, which keeps the iterator timed in a ``tf.function``."""
 
     __slots__ = ()
 

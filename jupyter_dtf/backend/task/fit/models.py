@@ -14,7 +14,7 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Set Keras's settings to the client's, and no limits: the client has applied its own to the job."""
+    """Set Keras's settings to the client's, and remove limits: the client has already applied its limits to the job."""
     for name in ("set_max_epochs", "set_max_steps_per_epoch"):
         getattr(keras.config, name, lambda limit: None)(None)
     if (flash := config.get("flash_attention")) is not None:
