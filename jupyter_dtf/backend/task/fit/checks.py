@@ -16,7 +16,7 @@ from ....errors import InvalidInput
 from ....schema.cluster import FIRST_JOBS
 from ....schema.strategy import Strategy
 from . import limits
-from .job import Arrays, Data, FitJob
+from .job import Arrays, FitJob
 from .sources.base import BatchSource
 
 Check = Callable[[], None]
@@ -123,7 +123,3 @@ class Checks:
         """Yield checks of a built model."""
         if (self.sharing(asked) or 1) > 1:
             yield partial(limits.refuse_unshared, model)
-
-
-def _has_length(data: Data) -> bool:
-    return isinstance(data, Arrays) or (isinstance(data, BatchSource) and data.batches is not None)

@@ -156,15 +156,15 @@ class GraphView:
         found: list[tuple[Any, bool]] = []
         waiting = [(self.output, False)]
         while waiting:
-            node, batched = waiting.pop()
+            node, by_example = waiting.pop()
             if node.op in MAPS:
-                found.append((node, batched))
+                found.append((node, by_example))
             if node.op in MAPS or node.op in OPAQUE:
-                waiting.append((self.input(node, 0), batched))
+                waiting.append((self.input(node, 0), by_example))
             elif node.op in BATCHES or node.op == "PaddedBatchDatasetV2":
                 waiting.append((self.input(node, 0), True))
             elif node.op in ("ZipDataset", "ConcatenateDataset"):
-                waiting += [(inner, batched) for inner in self.inputs(node)]
+                waiting += [(inner, by_example) for inner in self.inputs(node)]
         return found
 
 
