@@ -1,4 +1,4 @@
-"""The grace period in which a run's tasks may end by themselves, extended while a checkpoint is being written."""
+"""The grace period in which a run's tasks may end on their own, extended while a checkpoint is being written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks whether a checkpoint is still being written: that of the tasks' heartbeats."""
+"""The interval between checks whether a checkpoint is still being written: that of the heartbeats of tasks."""
 SAVING_S = 300.0
 """How long writing a checkpoint may take beyond the grace period before it is cut off."""
 AFTER_SAVING_S = 3.0
@@ -32,7 +32,11 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
     until, was_saving = loop.time() + SAVING_S, False
     while loop.time() < until and await _saves(run, rpc):
         if not was_saving:
-            run.note("info", "A checkpoint is being written", f"The run has had its {grace_s:g} s, and may finish it")
+            run.note(
+                "info",
+                "A checkpoint is being written",
+                f"The grace period of {grace_s:g} s is over, but the run may finish it",
+            )
         was_saving = True
         if await _ended(run, LOOK_S):
             return False

@@ -22,7 +22,7 @@ class Countdown:
         return self._timer is not None
 
     def look(self, *, in_use: bool, was_seen: bool) -> None:
-        """Restart the countdown, or cancel it if the cluster is ``in_use``. ``was_seen``: it has ever had a viewer."""
+        """Restart the countdown, or cancel it if the cluster is ``in_use``. ``was_seen``: whether it ever had one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

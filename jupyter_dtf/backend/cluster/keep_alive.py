@@ -1,7 +1,7 @@
 """Keeps Dask from considering a cluster idle while a run, which Dask cannot see, is working.
 
-A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training has done
-nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
+A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training appears to
+have done nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Detection of stalled runs: every task is idle, and one of those that do not wait for others is to blame.
+"""Detects stalled runs: every task is idle, and one of those that do not wait for others is to blame.
 
 A run is also stalled if all of its tasks wait for others in collectives although one of them has ended.
 """

@@ -274,7 +274,7 @@ def test_a_program_that_does_not_stop_is_ended_after_its_grace(cluster: dtf.Clus
     run.wait(left_s())
     assert run.status == "stopped"
     assert {task.signal for task in run.info.tasks} == {"SIGKILL"}
-    assert any(isinstance(e, Note) and e.title == "The program did not stop by itself" for e in events(run))
+    assert any(isinstance(e, Note) and e.title == "The program did not stop on its own" for e in events(run))
 
 
 def test_a_second_stop_does_not_wait_for_the_grace(cluster: dtf.Cluster) -> None:
