@@ -60,7 +60,7 @@ class TaskOutput:
             stream.on_written = self._look
 
     def begin_attempt(self, attempt: int) -> None:
-        """Attribute all further output to this attempt, which the same process continues in."""
+        """Attribute all further output to this attempt, in which the same process continues."""
         self._attempt = attempt
         for stream in self.streams.values():
             stream.begin_attempt(attempt)
@@ -153,7 +153,7 @@ class StreamOutput:
 
 
 class _ForViewers:
-    """Sends lines as they come while a person could keep up; beyond that, only the last ones from time to time."""
+    """Sends lines at once while a person could keep up with them; otherwise sends only the last ones, at intervals."""
 
     def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
         self._task = task

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 SOCKET = "warm.sock"
 LOG = "warm.log"
 PID = "warm.pid"
-"""The file with its process id, written by its starter: it cannot respond itself while it imports TensorFlow."""
+"""The file with its process id, written by the process that starts it: it cannot respond while importing TensorFlow."""
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
@@ -188,7 +188,7 @@ class WarmClient:
                 try:
                     self._on_message(json.loads(data))
                 except Exception:  # the next message may report the end of another task
-                    logger.exception("A message of the warm process could not be followed: %.200r", data)
+                    logger.exception("A message from the warm process could not be processed: %.200r", data)
         if self._pinging is not None:
             self._pinging.cancel()
         self._socket.close()

@@ -348,7 +348,7 @@ def test_an_end_is_told_whatever_the_task_has_left(cluster: dtf.Cluster, what: s
 
     run = cluster.run(spoil, what, wait=False).wait(left_s())
     assert run.status == "failed"
-    assert run.info.message.startswith("worker:0 has ended, and what it left cannot be read: ")
+    assert run.info.message.startswith("worker:0 has ended, and its outcome cannot be read: ")
     assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
 
 
