@@ -1,4 +1,4 @@
-"""Killing a cluster's processes directly, if it does not respond, or has died and left some behind."""
+"""Kills a cluster's processes directly, if it does not respond, or has died and left some behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stops clusters and runs: by request, by signal if nobody listens, or by killing processes if necessary."""
+"""Stops clusters and runs: by request, by signal if requests are impossible, or by killing processes if necessary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOK_S = 1.0
 
 
 class Stopping:
-    """Makes sure that what was asked to stop does so, whether or not it responds."""
+    """Makes sure that clusters and runs that were asked to stop do so, whether or not they respond."""
 
     def __init__(self, roster: Roster, linking: Linking, presence: Presence, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -49,7 +49,7 @@ class Stopping:
                 try:
                     self._look_after(member)
                 except Exception:
-                    logger.exception("Whether the cluster %s answers could not be seen", member.name)
+                    logger.exception("It could not be determined whether the cluster %s responds", member.name)
 
     def _look_after(self, member: Member) -> None:
         if member.look():
@@ -144,7 +144,7 @@ class Stopping:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _stop_starting(self, member: Member) -> None:
-        """Signal a cluster that does not accept requests yet; its file tells other viewers that this was requested."""
+        """Signal a cluster that does not accept requests yet; its file shows other viewers that it must stop."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.connection.state = member.info.state = ClusterState.STOPPING
@@ -153,7 +153,7 @@ class Stopping:
         self._roster.tell()
 
     def _stop_unasked(self, member: Member) -> None:
-        """Signal a cluster of an incompatible version: every version then shuts down cleanly, and its file says so."""
+        """Signal a cluster of an incompatible version: every version shuts down cleanly and records it in its file."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING

@@ -72,8 +72,8 @@ def test_a_host_of_other_versions_is_named_with_both(cluster: dtf.Cluster, tmp_p
     with guest(tmp_path, path=str(tmp_path)):
         patience.until(lambda: told(cluster), lambda: cluster.info)
         assert told(cluster) == [
-            f"Host guest has {problem}. Programs may fail or give different results there: install the same versions on "
-            "all hosts"
+            f"Host guest has {problem}. Programs may fail or give different results there: install the same versions "
+            "on all hosts"
         ]
         problems = {host.name: host.problem for host in cluster.info.hosts}
         assert problems.pop("guest") == problem
