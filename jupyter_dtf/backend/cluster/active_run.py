@@ -60,7 +60,7 @@ class Run:
         on_step: Callable[[Run], None],
     ) -> None:
         self.info = RunInfo.of(run)
-        """The summary of the run's events, without what only points contain."""
+        """The summary of the run's events, except for data that only points contain."""
         self.request = request
         self.log = RunLog()
         self.planned: list[PlannedTask] = []
@@ -464,7 +464,7 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether the run grows by restarting all tasks from a checkpoint, because none has joined an attempt."""
+        """Whether the run grows by restarting all tasks from a checkpoint: none continued from an earlier attempt."""
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:

@@ -21,7 +21,7 @@ from .open_ports import open_ports
 from .reachability import Reach
 
 _READINGS = 5
-"""The number of readings of a host's clock, of which the one with the shortest delay counts."""
+"""The number of readings of a host's clock that are kept. The one with the shortest delay counts."""
 _MOST_NAMED = 10
 
 
@@ -119,7 +119,7 @@ class ClusterChecks:
     def _sentences(self, unreached: Iterable[tuple[str, str, str]]) -> list[str]:
         told = [f"{self._place(source)} cannot reach {self._place(target)}: {why}" for source, target, why in unreached]
         more = len(told) - _MOST_NAMED
-        return [*told[:_MOST_NAMED], f"and {more} more of these"] if more > 0 else told
+        return [*told[:_MOST_NAMED], f"and {more} more"] if more > 0 else told
 
     def _place(self, address: str) -> str:
         info = self._infos.get(address)
@@ -192,7 +192,7 @@ def _address(address: str) -> str:
 
 
 def _hosts(names: Sequence[str]) -> str:
-    """Return hosts in words: ``Host a``, ``Hosts a, b``. Of many, name the first and count the others."""
+    """Return hosts in words: ``Host a``, ``Hosts a, b``. If there are many, name the first and count the rest."""
     if len(names) == 1:
         return f"Host {names[0]}"
     named = ", ".join(sorted(names)[:_MOST_NAMED])

@@ -42,12 +42,12 @@ QUIET_DASK = {
     "distributed.worker.memory.monitor-interval": "1s",
 }
 """Dask monitors itself up to a hundred times a second: with its defaults, an idle scheduler and worker take an eighth
-of a core from the tasks. These settings override the user's Dask configuration; the rest of that still applies.
+of a core from the tasks. These settings override the user's Dask configuration; the rest of it still applies.
 """
 
 
 END_RUNS_S = 12.0
-"""Longer than the controller needs to end all runs."""
+"""How long to wait for the controller to end all runs: longer than it needs."""
 CLOSE_S = 8.0
 """How long Dask may take to close. Whatever is left after that is killed."""
 
@@ -147,7 +147,7 @@ class ClusterProcess:
             self._connection.state = ClusterState.STOPPING
             self._write_connection()
             if not lost.is_set():
-                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # then runs do not end cleanly
+                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # runs then do not end cleanly
                     await asyncio.wait_for(link.request("end_runs"), END_RUNS_S)
                     await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
             self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))

@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Clean up; called by Dask when the scheduler closes."""
+        """Clean up (called by Dask when the scheduler closes)."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -272,7 +272,7 @@ class Controller(SchedulerPlugin):
             self._alone.look(is_held=self.viewers.archive_is_there)
 
     async def _abandon(self) -> None:
-        """Shut down this scheduler, whose machine is not that of the cluster process, after that process is gone."""
+        """Shut down this scheduler, which is on a different machine, after the cluster process is gone."""
         logger.warning("The cluster process is gone, so the cluster %s is shut down", self.settings.name)
         await self.end_runs()
         if self.settings.abandon is not None:
@@ -407,7 +407,7 @@ class Controller(SchedulerPlugin):
                 if self.watch.is_silent(address) and (run.id, address) not in self._told_silent:
                     self._told_silent.add((run.id, address))
                     name = self.watch.infos[address].name
-                    then = "ends the host with its tasks" if self._guest is None else "gives the host up"
+                    then = "kills the host and its tasks" if self._guest is None else "gives up the host"
                     run.note("warning", f"Host {name} does not answer", f"Stopping the run {then}")
         self.viewers.tell_cluster()
 
@@ -445,7 +445,7 @@ class Controller(SchedulerPlugin):
         """
         run = self.runs.find(run_id)
         if not run.is_active:
-            raise Conflict(f"A trial must be active to ask its search, got {run_id}, {run.info.state.value}")
+            raise Conflict(f"A trial must be active to forward a request, got {run_id}, {run.info.state.value}")
         asked = "Stop of the search requested" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
         run.note("info", asked)
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))

@@ -42,7 +42,7 @@ LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
 """The module name of the source text on the worker."""
 _MOST_DENIALS = 6
-"""How many times a worker that has not reported yet must deny having the plugin: it may still be joining."""
+"""How many times a worker without a report must deny having the plugin to be believed: it may still be joining."""
 
 
 class SentAsText:
@@ -193,7 +193,7 @@ class Guest:
         """Return a sentence that says where Dask's own dashboard is, because this cluster cannot start it."""
         port = self._scheduler.services.get("dashboard")
         where = f": http://{_host_of(self._scheduler.address)}:{port.port}/status" if port is not None else ""
-        return f"Dask's dashboard is that of the scheduler, which somebody else runs{where}"
+        return f"Dask's dashboard belongs to the scheduler, which somebody else runs{where}"
 
     # -- departure ----------------------------------------------------------------------------------------------
 

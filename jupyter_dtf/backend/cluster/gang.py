@@ -55,7 +55,7 @@ async def ask_hosts(
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """Return the uses to reserve ports for: each task's server, and connections from the run's other tasks."""
+    """Return the names of the ports to reserve: for each task's server, and for connections from other tasks."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 

@@ -13,7 +13,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks whether a checkpoint is still being written: that of the heartbeats of tasks."""
+"""The interval between checks whether a checkpoint is still being written. Heartbeats of tasks are as frequent."""
 SAVING_S = 300.0
 """How long writing a checkpoint may take beyond the grace period before it is cut off."""
 AFTER_SAVING_S = 3.0
@@ -46,7 +46,7 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
 
 
 async def _ended(run: Run, within_s: float) -> bool:
-    """Return whether no task is left, or the run is over, within that time."""
+    """Wait up to ``within_s`` seconds. Returns whether all tasks have ended or the run is over."""
     waits = [asyncio.ensure_future(event.wait()) for event in (run.tasks_ended, run.ended)]
     done, _ = await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:

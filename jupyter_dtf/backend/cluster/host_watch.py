@@ -97,7 +97,7 @@ class HostWatch:
     @property
     def warnings(self) -> list[str]:
         """Warnings about the hosts."""
-        then = "Stopping its runs, or the cluster, ends it" if self._are_ours else "Stopping its runs gives it up"
+        then = "Stopping its runs, or the cluster, kills it" if self._are_ours else "Stopping its runs removes it"
         told = [
             f"The Dask worker {_place(info)} does not answer. {then}"
             for address, info in self.infos.items()
@@ -118,7 +118,7 @@ class HostWatch:
                 before = _now()
                 await asyncio.sleep(LOOK_S)
                 late = _now() - before - LOOK_S
-                if late > LOOK_S:  # this process itself was delayed and has not received messages
+                if late > LOOK_S:  # this process itself was delayed and has not read messages
                     self._heard = {address: heard + late for address, heard in self._heard.items()}
                 self._look()
         finally:
@@ -133,12 +133,12 @@ class HostWatch:
             try:
                 self._on_change()
             except Exception:
-                logger.exception("A change in which hosts answer could not be reported")
+                logger.exception("A change in the responsiveness of hosts could not be reported")
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def ask(self, address: str, op: str, **message: Any) -> Any:
-        """Send a request to a host and wait as long as the host responds at all. Raises Unavailable if it does not."""
+        """Send a request to a host and wait for the reply while the host is responsive. Raises Unavailable."""
         call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:

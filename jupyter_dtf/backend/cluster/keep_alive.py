@@ -18,7 +18,7 @@ LOOK_S = 2.0
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """Until cancelled, imitate the traces of work by which idleness is judged, while ``is_busy()``."""
+    """Imitate the traces of work by which idleness is judged whenever ``is_busy()``, until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

@@ -30,7 +30,7 @@ results of the newest run are always kept.
 LEAST_BYTES = 64 << 10
 """The minimum size that each result counts as, so that the number of small results is bounded too."""
 MOST_HELD_BYTES = 64 << 20
-"""The maximum size of the results kept in memory if the disk takes none. Those of the newest run are always kept."""
+"""The maximum size of results kept in memory if they cannot be written. Those of the newest run are always kept."""
 PART_BYTES = 16 << 20
 """The size of the parts in which a large result is read and sent."""
 
@@ -157,7 +157,7 @@ class KeptResults:
             await self._drop(each)
 
     async def _hold_less(self, run_id: str) -> None:
-        """Drop the oldest of the results in memory, which no disk takes, until the rest fit into MOST_HELD_BYTES."""
+        """Drop the oldest results that could not be written to disk until the rest fit into MOST_HELD_BYTES."""
         held = [each for each, kept in self._by_run.items() if kept.held is not None]
         left = sum(self._by_run[each].size for each in held)
         for each in held[: held.index(run_id)]:

@@ -1,4 +1,4 @@
-"""Paused runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
+"""Pauses runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
 
 from __future__ import annotations
 

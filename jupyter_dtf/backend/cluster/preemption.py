@@ -93,7 +93,7 @@ class Preemption:
     async def _end_tasks(self, run: Run, address: str, why: str) -> None:
         """Kill a run's tasks on a host. Tasks not forked yet are cancelled; a host that does not respond is killed."""
         infos = [run.task_info(task) for task in _left(run, address)]
-        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # restarts change infos
+        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # restarts change the infos
             if not pid:
                 run.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
                 continue

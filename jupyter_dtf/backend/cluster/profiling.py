@@ -17,7 +17,7 @@ from .active_run import Run
 from .profile_state import Profile
 
 AHEAD_S = 1.5
-"""How far ahead the first step that all tasks of a training trace is: by then, all tasks have received the request."""
+"""How far ahead the first traced step of a training is: by then, all tasks have received the request."""
 MOST_LOOKED_AT = 20
 """The number of newest events with points from which the speed of a training is determined."""
 _STEP_SECONDS = "step_seconds"

@@ -298,7 +298,7 @@ def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedT
 
 
 def names_of(tasks: Sequence[str]) -> str:
-    """Return tasks in words: ``worker:0, worker:1 and worker:2``. Of many, name the first ones and count the others."""
+    """Return tasks in words: ``worker:0, worker:1 and worker:2``. If there are many, only count the last ones."""
     if len(tasks) > _MOST_NAMED:
         return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
     return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

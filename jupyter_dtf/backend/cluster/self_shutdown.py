@@ -1,4 +1,4 @@
-"""Self-shutdown of a scheduler that runs on another machine than the cluster process.
+"""Shuts down a scheduler that runs on a different machine from the cluster process, when that process is gone.
 
 On the machine of the cluster process, everything ends with that process, which also removes the directories. On another
 machine, the scheduler must notice that the cluster process is gone, close the cluster, and clean up after itself.

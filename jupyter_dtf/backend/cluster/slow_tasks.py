@@ -52,7 +52,7 @@ class SlowTasks:
                 for look in (self._report, self._raise_alarms, self._end_stall):
                     try:
                         await look(run)
-                    except Exception:  # the other checks and the other runs must go on
+                    except Exception:  # the other checks and the other runs must continue
                         logger.exception("The delays of run %s could not be checked", run.id)
 
     async def _report(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Forwards what the kind's cluster reports about hosts that are starting to the controller and to viewers."""
+"""Forwards the reports of the kind's cluster on starting hosts to the controller and to viewers."""
 
 from __future__ import annotations
 

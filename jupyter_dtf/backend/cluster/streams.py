@@ -1,4 +1,4 @@
-"""The streams of a cluster's viewers, and what is sent to them.
+"""The streams of a cluster's viewers, and the messages sent to them.
 
 Nothing is queued per viewer. Each has a position in the log of every run and gets the next events from there when it
 has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new one gets a long log in
@@ -46,7 +46,7 @@ class _Place:
 
 
 class _Description:
-    """The cluster's description, created once for all viewers, and with a limited rate.
+    """The cluster's description, created once for all viewers, and at a limited rate.
 
     Describing a thousand hosts takes as long as handling a hundred of their reports: if it were done after every
     report, it would take all of the process's time. ``on_due()`` is called when a new description is due.

@@ -1,4 +1,4 @@
-"""The placement of tasks on hosts: whether all hosts are present, what would run where, and what is prepared."""
+"""Places tasks on hosts: knows whether all hosts are present, plans what runs where, and prepares the hosts."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class TaskAssignment:
             Unavailable: While the cluster's hosts are released.
         """
         if self.rests:
-            raise Unavailable(f"{RESTING}. The next run requests them again, and has a spec in `ctx.cluster_spec`")
+            raise Unavailable(f"{RESTING}. The next run requests them again; its spec is in `ctx.cluster_spec`")
         async with self._spec_lock:
             if not self._spec:
                 await self.all_hosts()

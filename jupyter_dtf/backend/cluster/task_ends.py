@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class TaskEnds:
-    """Passes each end to its run. Methods never raise, as that would end a worker's stream and lose other ends."""
+    """Passes each end to its run. Methods never raise: that would end a worker's stream and lose other ends."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs

@@ -1,8 +1,8 @@
-"""A model's predictions for partitions of Dask collections, in whatever process Dask computes them.
+"""Computes a model's predictions for partitions of Dask collections, in whichever process Dask computes them.
 
 TensorFlow is kept out of that process: importing it would block a host's event loop, and its memory would never be
-released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions that this process
-gets. The first partition starts it; it loads the model once, and exits when it has had no work for a while.
+released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions computed in this
+process. The first partition starts it; it loads the model once, and exits when it has had no work for a while.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ ACCEPT_AGAIN_S = 1.0
 """The pause after a connection that could not be accepted."""
 
 AHEAD = 3
-"""The number of pieces fetched for a task ahead of its reading them."""
+"""How many pieces are fetched for a task before it reads them."""
 PIECE_BYTES = 16 << 20
 """The approximate maximum size of a piece."""
 _CHUNK = 1 << 20

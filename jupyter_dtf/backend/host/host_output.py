@@ -13,10 +13,10 @@ from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 MAX_LINE_BYTES = 65_536
 """Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""The burst of each stream that is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
+"""How much of each stream is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
-"""How much of a stream, its last lines, is sent after output that was too fast to send in full."""
+"""How much of the end of a stream is sent after output that was too fast to send in full."""
 TAIL_AFTER_S = 0.25
 _OVERHEAD_BYTES = 256
 """The overhead of an event besides its lines."""

@@ -1,4 +1,4 @@
-"""Reachability between hosts, tested with connections like those that tasks would make.
+"""Tests the reachability between hosts with connections like those that tasks would make.
 
 A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
 check's secret, which the hosts receive over the cluster's own connections.

@@ -20,7 +20,7 @@ LOOK_S = 0.5
 STOPPED_S = 3.0
 """How long a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""The same for a task without heartbeats and CPU usage. On a machine that swaps, a heartbeat may take long."""
+"""How long it must have sent no heartbeat and used no CPU time. On a machine that swaps, a heartbeat may take long."""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
@@ -89,7 +89,7 @@ class TaskWatch:
             return ""
         if seen.state == "D":
             return f"has been waiting for a device or a file system for {duration(for_s)} and does not answer"
-        return f"has not answered for {duration(for_s)} and uses no processor"
+        return f"has not answered for {duration(for_s)} and uses no CPU time"
 
 
 class Steps:

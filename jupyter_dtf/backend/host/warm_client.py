@@ -35,8 +35,8 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """Start the warm process that serves ``directory``, which is named by the cluster's token, unless one is running.
 
     It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. Then it removes ``directory`` and ``shared``, so that nothing is left however the other processes ended.
-    Processes left behind by an earlier warm process that was killed are ended first.
+    connected. Then it removes ``directory`` and ``shared``, so that nothing is left behind, however the other processes
+    ended. Processes left behind by an earlier warm process that was killed are ended first.
 
     Args:
         directory: The cluster's directory on this machine.
@@ -132,7 +132,7 @@ class WarmClient:
                 self._socket.send(b'{"op": "ping"}')
             await asyncio.sleep(PING_S)
             late = loop.time() - before - PING_S
-            if late > PING_S:  # this process itself was delayed and has not listened
+            if late > PING_S:  # this process itself was delayed and has not read messages
                 self._heard += late
 
     @classmethod

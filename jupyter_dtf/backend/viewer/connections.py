@@ -260,7 +260,7 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
-    """Return the contents of the file that is replaced if it belongs to the same cluster, else nothing."""
+    """Return the contents of the file that is replaced if it belongs to the same cluster, else an empty dict."""
     with contextlib.suppress(*_UNREADABLE):
         raw = _raw(path)
         if raw.get("created") == connection.created:

@@ -89,7 +89,7 @@ class Link:
     ) -> None:
         self.name = name
         self.refusal = ""
-        """Why the stream cannot be followed, if the cluster supports no protocol that this version does."""
+        """Why the stream cannot be used, if the cluster supports no protocol that this version does."""
         self._stream = stream
         self._rpc = rpc
         self._on_message = on_message
@@ -231,6 +231,6 @@ class Link:
                 before = loop.time()
                 await asyncio.sleep(PING_S)
                 late = loop.time() - before - PING_S
-                if late > PING_S:  # this process itself was delayed and has not listened
+                if late > PING_S:  # this process itself was delayed and has not read messages
                     self._heard += late
                 await self._stream.write({"op": "ping"})

@@ -76,7 +76,7 @@ class Presence:
         self.refresh()
 
     def welcome(self, connection: Connection) -> Member:
-        """Return the member for a connection file: a new one if it is new, or another cluster had that name before."""
+        """Return the member for a connection file: a new one if the file is new, or is that of another cluster."""
         member = self._roster.members.get(connection.name)
         if member is not None and member.connection.created != connection.created:
             self.gone(member)

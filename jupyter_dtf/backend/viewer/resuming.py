@@ -1,4 +1,4 @@
-"""Continuing a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
+"""Continues a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _script(request: ClusterRequest) -> str:
 
 
 def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
-    """Check a request and return the hosts that the kind promises.
+    """Check a request and return the hosts that the kind is expected to provide.
 
     Raises:
         InvalidInput: If the options are not valid for the kind.

@@ -43,7 +43,7 @@ class Stopping:
         while True:
             before = loop.time()
             await asyncio.sleep(LOOK_S)
-            if loop.time() - before > 2 * LOOK_S:  # this process itself was delayed and has not listened
+            if loop.time() - before > 2 * LOOK_S:  # this process itself was delayed and has not read messages
                 continue
             for member in list(self._roster.members.values()):
                 try:

@@ -298,8 +298,8 @@ def test_a_training_that_is_stalled_is_started_again_without_whom_it_waited_for(
     )
     run.result(left_s())
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
-    named = next(note.title for note in notes(run) if "has made no step for" in note.title)
-    assert named.endswith(f"s and uses no processor, and the others wait, on host {paths.machine_name()}")
+    named = next(note.title for note in notes(run) if "has completed no step for" in note.title)
+    assert named.endswith(f"s and uses no CPU time, and the others wait, on host {paths.machine_name()}")
 
 
 def test_a_frozen_task_ends_a_run_that_does_not_restart(cluster: dtf.Cluster) -> None:
