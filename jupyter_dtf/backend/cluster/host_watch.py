@@ -46,7 +46,7 @@ class HostWatch:
         self.leaving: dict[str, str] = {}
         """The reason for each host that is about to leave, by address."""
         self._are_ours = are_ours
-        self._ended = "ended" if are_ours else "given up"
+        self._ended = "killed" if are_ours else "given up"
         self._rpc = rpc
         self._remove = remove
         self._nanny_of = nanny_of

@@ -291,7 +291,7 @@ class WarmKeeper:
 
     def _how(self, pid: int, status: int | None, on_purpose: bool) -> str:
         if on_purpose:
-            return "did not answer and was ended"
+            return "did not answer and was killed"
         how = how_it_ended(status) if status is not None else "has ended"
         memory = self._oom.explain(pid) if "SIGKILL" in how or how == "has ended" else ""
         return f"was killed {memory}" if memory else how

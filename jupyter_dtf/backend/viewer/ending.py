@@ -31,7 +31,7 @@ def end_directly(connection: Connection) -> None:
     _kill(connection)
     if connection.token:
         if left := cluster_processes.end(connection.token, wait_s=WAIT_S):
-            logger.error("Processes of the cluster %s cannot be ended: %s", connection.name, left)
+            logger.error("Processes of the cluster %s cannot be killed: %s", connection.name, left)
         else:
             cluster_processes.remove(connection.directories)
 

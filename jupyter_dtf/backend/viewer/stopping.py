@@ -55,7 +55,7 @@ class Stopping:
         if member.look():
             self._roster.tell()
         if member.takes_too_long:
-            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was ended"))
+            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was killed"))
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -74,10 +74,10 @@ class Stopping:
             connections.forget(name)
             self._presence.refresh()
         elif member.info.state is ClusterState.STOPPING:
-            await self._end(member, f"The cluster {name} was closed at once")
+            await self._end(member, f"The cluster {name} was killed on request")
         elif member.connection.state is ClusterState.STARTING:
             if member.has_given_up:
-                await self._end(member, f"The cluster {name} was closed at once")
+                await self._end(member, f"The cluster {name} was killed on request")
             else:
                 self._stop_starting(member)
         elif member.info.incompatible:
@@ -92,7 +92,7 @@ class Stopping:
                     raise member.not_answering()
                 await link.request("close")
             except ClusterLost:
-                await self._end(member, f"The cluster {name} did not answer and was ended")
+                await self._end(member, f"The cluster {name} did not answer and was killed")
 
     async def close_cluster(self, name: str) -> str:
         """Close a cluster and wait for its end, as ``Fleet.close_cluster`` documents."""
@@ -113,7 +113,7 @@ class Stopping:
         connection = members[name].connection
         if connection.state is ClusterState.STOPPING:
             raise Unavailable(
-                f"The cluster {name} does not end: {connection.message}. Close it again to end it at once"
+                f"The cluster {name} does not end: {connection.message}. Close it again to kill it at once"
             )
         connections.forget(name)
         self._presence.refresh()
@@ -138,7 +138,7 @@ class Stopping:
         except ClusterLost:
             if not member.has_given_up:
                 raise
-            why = f"The cluster {member.name} did not answer when its run was stopped, and was ended"
+            why = f"The cluster {member.name} did not answer when its run was stopped, and was killed"
             await self._end(member, why, keep=True)
 
     # -- inside -------------------------------------------------------------------------------------------------
