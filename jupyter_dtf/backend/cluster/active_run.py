@@ -245,7 +245,7 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note on a metric is new: all tasks train in lockstep, and each reports what it has seen.
+        """Return whether a note on a metric is new: every task reports what it has seen, even if others have too.
 
         A report that arrives later than another may still concern an earlier step.
         """

@@ -65,13 +65,13 @@ class KeptResults:
         self._held = -1
 
     def close(self) -> None:
-        """Release the files, so that they are removed together with the cluster's directory."""
+        """Release the lock on the results, so that they are removed together with the cluster's directory."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
 
     def _hold(self, directory: Path) -> None:
-        """Hold the directory, even if it has been removed and created again."""
+        """Lock the directory of results, again if it has been removed and recreated."""
         if self._held < 0 or not os.path.samestat(os.fstat(self._held), directory.stat()):
             self.close()
             self._held = hold(directory)

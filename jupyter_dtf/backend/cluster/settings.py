@@ -24,7 +24,7 @@ class ControllerSettings(msgspec.Struct):
     token: str
     """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """The mark of the run directories' parent, created on the cluster process's machine, not on the scheduler's."""
+    """The mark of the run directories' parent, created by the cluster process. The scheduler may be elsewhere."""
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)
     """Defaults for tasks, from the kind's options."""
