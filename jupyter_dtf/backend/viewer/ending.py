@@ -37,7 +37,7 @@ def end_directly(connection: Connection) -> None:
 
 
 def end_rest(connection: Connection) -> None:
-    """Kill what a dead cluster process has left behind. Most of that exits by itself."""
+    """Kill what a dead cluster process has left behind. Most of that exits on its own."""
     if connection.token and not connection.is_alive:
         cluster_processes.end(connection.token, wait_s=WAIT_S)
         cluster_processes.remove(connection.directories)
