@@ -60,12 +60,12 @@ class Run:
         on_step: Callable[[Run], None],
     ) -> None:
         self.info = RunInfo.of(run)
-        """The summary of its events, without what only points show."""
+        """The summary of the run's events, except for data that only points contain."""
         self.request = request
         self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The same, plus the tasks that the others have continued without, each in its last place."""
+        """The planned tasks, plus the tasks that the others have continued without, each in its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The planned tasks by the address of their host."""
         self.first_places: list[PlannedTask] = []
@@ -75,16 +75,16 @@ class Run:
         self.ended = asyncio.Event()
         """Set when the run is in a final state."""
         self.work_done = asyncio.Event()
-        """Set when no task is working any more: those that are left only keep their servers running and may end."""
+        """Set when no task is working any more: the remaining tasks only keep their servers running and may end."""
         self.decided = asyncio.Event()
-        """Set when there is nothing more to wait for: a task has failed, or all have ended."""
+        """Set when the outcome of the attempt is decided: a task has failed, or all tasks have ended."""
         self.tasks_ended = asyncio.Event()
-        """Set when no task's process is left."""
+        """Set when the processes of all tasks have ended."""
         self.is_there = asyncio.Event()
-        """Set when the program of every task of the attempt has begun."""
+        """Set when the program of every task of the attempt has started."""
         self.ended_before: dict[str, bytes] = {}
-        """The results of tasks that should have gone over to this attempt, but succeeded in the previous one instead.
-        Only recorded if no task was lost.
+        """The results of tasks that should have joined this attempt, but succeeded in the previous one instead. They
+        are recorded only if no task was lost.
         """
         self.has_ended_before = asyncio.Event()
         """Set when ``ended_before`` has a new entry."""
@@ -92,25 +92,25 @@ class Run:
         self.first_failure: TaskInfo | None = None
         """The first task that failed in the current attempt."""
         self.attempt = 0
-        """How often tasks of the run have been restarted, all together or one alone."""
+        """How many times tasks of the run have been restarted, either all together or one alone."""
         self.unlost = 0
-        """How many of these were not due to a loss, but to a pause or to growing; they do not count as restarts."""
+        """How many of these restarts were due to a pause or to growth, not to a loss. They do not count as restarts."""
         self.continued = asyncio.Event()
-        """Set when a paused run is to continue, or has ended."""
+        """Set when a paused run should continue, or when the run has ended."""
         self.gang_attempt = 0
         """The last attempt in which all tasks were started together."""
         self.specs: dict[str, TaskSpec] = {}
-        """The specs of the gang's tasks from when all of them were started."""
+        """The specs that the gang's tasks had when all of them were last started together."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
-        """Lost tasks that are to be restarted, each on its own; they are pending."""
+        """Lost tasks that must be restarted individually. They are in the state pending."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin but for which there is no room. They are failed, and keep their last place."""
+        """Lost tasks that could rejoin if there were room. They are in the state failed and keep their last place."""
         self._cannot_rejoin: set[str] = set()
-        self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
-        self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
+        self._died: set[str] = set()  # tasks of this attempt that ended without an error in their program
+        self._told_of: dict[str, float] = {}  # the first step at which each metric was not finite
         self._recovery: Recovery | None = None
         self.profile: Profile | None = None
-        """The newest that somebody has asked for."""
+        """The most recently requested profile."""
         self.alarms = Alarms(request.notify)
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
@@ -127,7 +127,7 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether its tasks are to end on request, including for a pause."""
+        """Whether its tasks have been asked to end, including for a pause."""
         return self.info.state in (RunState.STOPPING, RunState.PAUSING)
 
     @property
@@ -141,13 +141,13 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether all work is done, by the run's own progress."""
+        """Whether all work is done, according to the run's own progress."""
         progress = self.info.progress
         return self.first_failure is None and 0 < progress.total <= progress.done
 
     @property
     def begins_again(self) -> bool:
-        """Whether its tasks are to be restarted: one was lost without an error of its program, and it may restart."""
+        """Whether its tasks should be restarted: one was lost without an error in its program, and it may restart."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
@@ -195,7 +195,7 @@ class Run:
 
         Raises:
             msgspec.MsgspecError: If it is not an event.
-            Conflict: If it is not for a task to report: how a task or a run ended is determined from its process.
+            Conflict: If tasks may not report it: how a task or a run ended is determined from its process.
         """
         if (source := source_of(data)) is not None:
             self._tell_of(self.log.append(data, source=source), data)
@@ -215,7 +215,7 @@ class Run:
                 return
             if isinstance(event, UnknownEvent) and event.type in _STATES:
                 raise Conflict(
-                    f"A task must report a state that its cluster can read, got an event that it cannot: {event.why}"
+                    f"A task must report a state that its cluster can read, got an unreadable event: {event.why}"
                 )
             if isinstance(event, Note) and event.metric:
                 if not self._is_first(event):
@@ -245,9 +245,9 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note on a metric is news: every task reports what it has seen, and all go on together.
+        """Return whether a note on a metric is new: every task reports what it has seen, even if others have too.
 
-        A report that arrives later than another may still be about an earlier step.
+        A report that arrives later than another may still concern an earlier step.
         """
         metric, step = without_form(note.metric), note.step or 0.0
         known = self._told_of.get(metric)
@@ -264,18 +264,18 @@ class Run:
         self._tell(lambda: self._publish(self, seq, data))
 
     def _tell(self, work: Callable[[], None]) -> None:
-        """Notify others. Their exceptions are logged and do not affect the run."""
+        """Call a callback of another component. Its exceptions are logged and do not affect the run."""
         try:
             work()
         except Exception:
-            logger.exception("A change of run %s could not be told", self.id)
+            logger.exception("A change of run %s could not be published", self.id)
 
     def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
         self.record(note)
 
     def alarm(self, about: str, title: str, text: str = "", task: str = "") -> None:
-        """Raise an alarm that was requested. Anything but the run's end is a warning, and is marked on the plots."""
+        """Raise a requested alarm. An alarm that is not about the run's end is a warning and is marked on the plots."""
         level, mark = ("info", "") if about == END else ("warning", about)
         note = Note(
             time=time.time(),
@@ -290,7 +290,7 @@ class Run:
         self.record(note)
 
     def _look_at_profile(self, over: str = "") -> None:
-        """Tell of a profile that is over. ``over``: why nothing more comes of it."""
+        """Record the result of the current profile once it is over. ``over``: why no more steps can be traced."""
         if self.profile is None or (said := self.profile.verdict(self.info.tasks, over)) is None:
             return
         if said.message:
@@ -309,11 +309,11 @@ class Run:
             self.record(where)  # no step followed
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
-        if state.is_final and self.alarms.wanted.end:  # before the end event: nothing is read after that
+        if state.is_final and self.alarms.wanted.end:  # before the end event: no event is read after it
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         if state.is_final or state in (RunState.RESTARTING, RunState.PAUSED):
             ended = "has ended" if state.is_final else f"is {state.value}"
-            self._look_at_profile(f"The run {ended} before the steps that somebody wanted to see")
+            self._look_at_profile(f"The run {ended}, so the requested steps could not be traced")
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
         if self.is_stopping:
@@ -329,7 +329,7 @@ class Run:
     # -- one task alone -----------------------------------------------------------------------------------------
 
     def rejoins(self, task: str) -> bool:
-        """Return whether a task that has died is to be restarted alone while the others continue."""
+        """Return whether a task that has died should be restarted alone while the others continue."""
         alone = self.request.rejoins and self.info.state is RunState.RUNNING and self.first_failure is None
         if not alone or task in self._cannot_rejoin or task not in self._died:
             return False
@@ -344,7 +344,7 @@ class Run:
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
         self.attempt += 1
-        text = f"In {was}{where}. The others go on, and it is started again: {self.attempt_words}"
+        text = f"In {was}{where}. The others continue, and it is restarted: {self.attempt_words}"
         self.note("warning", f"{task} {why}", text, task)
         pending = TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING)
         self.record(pending)
@@ -359,7 +359,7 @@ class Run:
     def go_on_without(self, task: str, why: str = "") -> None:
         """Record that there is no room for a lost task that could rejoin. The others continue."""
         self.without.add(task)
-        self.note("warning", f"There is no room for {task}", f"The others go on without it. {why}".strip(), task)
+        self.note("warning", f"There is no room for {task}", f"The others continue without it. {why}".strip(), task)
         self._has_no_room(task, self.task_info(task).attempt)
         self._look()
 
@@ -413,12 +413,12 @@ class Run:
             )
 
     def place_again(self, planned: list[PlannedTask], going_on: Collection[str] = ()) -> None:
-        """Begin a new attempt of all tasks, each in its existing process if that goes over, or else in a new one.
+        """Begin a new attempt of all tasks. Surviving tasks keep their processes; the others get new ones.
 
         Args:
             planned: The tasks and their places.
-            going_on: The tasks that go over, given only if no task was lost: if they end before they do, their results
-                count.
+            going_on: The surviving tasks, given only if no task was lost: if they end before they join the attempt,
+                their results count.
 
         Raises:
             IllegalTransition: If the run is not restarting.
@@ -443,11 +443,11 @@ class Run:
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
-        """Finish the run: all tasks that should have gone over have already succeeded, so the others are not needed."""
+        """Finish the run: all tasks that should have joined have already succeeded, so the others are not needed."""
         self.first_failure = None
         self._died.clear()
         self.results.update(self.ended_before)
-        self.to(RunState.RUNNING, "the work was done before others were back")
+        self.to(RunState.RUNNING, "the work was done before the other tasks had started")
         for task in self.planned:
             info = self.task_info(task.task)
             if not info.state.is_final:
@@ -464,7 +464,7 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether it grows by restarting all tasks from a checkpoint, as none continued from an earlier attempt."""
+        """Whether the run grows by restarting all tasks from a checkpoint: none continued from an earlier attempt."""
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
@@ -476,7 +476,7 @@ class Run:
         return self._tasks[task]
 
     def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
-        """Note that a task's process is gone. ``lost`` is the reason if the cause was another, such as a lost host."""
+        """Note that a task's process is gone. ``lost`` is the cause if it was an external one, such as a lost host."""
         info = self.task_info(result.task)
         outcome = result.outcome
         has_ended_before = result.message == ENDED_BEFORE or result.attempt == self.attempt - 1
@@ -494,12 +494,12 @@ class Run:
             self.outcomes[result.task] = outcome
             if outcome.peer_lost:
                 self._died.add(result.task)
-                self._cannot_rejoin.add(result.task)  # it is another task that was lost
+                self._cannot_rejoin.add(result.task)  # another task was lost, not this one
         else:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
-            if result.exit_code is None:  # an exit status was chosen by the program itself
+            if result.exit_code is None:  # otherwise, the program itself has chosen to exit
                 self._died.add(result.task)
         self._task_changed(
             TaskChanged(
@@ -563,7 +563,7 @@ class Run:
 
 
 def predicate(message: str) -> str:
-    """Return what to say of a failed task, to follow its name."""
+    """Return a predicate that describes how a task failed, to be placed after the task's name."""
     return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 

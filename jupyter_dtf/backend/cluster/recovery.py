@@ -36,8 +36,8 @@ class Recovery:
             self._begins = done
             return None
         again = self._done - self._begins
-        which = f"some {again} steps are" if again > 1 else "one step is"
-        title = f"Goes on after step {self._begins}" if self.where is None else self.where.title
+        which = f"about {again} steps are" if again > 1 else "one step is"
+        title = f"Continues after step {self._begins}" if self.where is None else self.where.title
         where = f"{self.where.text}. " if self.where is not None and self.where.text else ""
         cost = f"The first step ended {duration(event.time - self._time)} after {self._lost} was lost"
-        return title + (f": {which} done again" if again > 0 else ""), where + cost
+        return title + (f": {which} repeated" if again > 0 else ""), where + cost

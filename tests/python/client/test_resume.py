@@ -134,7 +134,7 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     monkeypatch.setattr(submission_files, "MOST_BYTES", 64 << 10)  # less than the data, and more than the model
     fit = cluster.fit(run.model, X, Y, batch_size=30, epochs=1)
     large = dtf.run(fit.id)
-    with pytest.raises(dtf.Conflict, match=rf"the model is kept, and not the data.*resume='{large.id}'\)"):
+    with pytest.raises(dtf.Conflict, match=rf"is kept, but not its data.*resume='{large.id}'\)"):
         large.resume()
     assert steps_in(large.export(tmp_path / "large.keras")) == 30
     assert fit.resume().info.resumed_from == fit.id  # here both are at hand

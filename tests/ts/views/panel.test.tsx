@@ -83,7 +83,7 @@ describe('Clusters', () => {
   });
 
   it('says that a cluster does not answer, and what is wrong with it', () => {
-    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, ends it';
+    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, kills it';
     const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[silent]} />);
     expect(screen.getByText('digits has not answered for 12 s. It is busy or frozen; Stop ends it.')).toBeTruthy();

@@ -412,7 +412,7 @@ def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -
     assert told() == ["worker:1 takes long", ""]
     progressed(21, 2)
     progressed(22, 2)
-    assert told()[2:] == ["Goes on after step 20: some 10 steps are done again"]
+    assert told()[2:] == ["Continues after step 20: about 10 steps are repeated"]
     run.note("warning", "worker:1 takes long", task="worker:1", mark=SLOW)
     run.note("info", "worker:1 is fast", task="worker:1", mark=FAST_AGAIN)
     assert run.info.slow == {}

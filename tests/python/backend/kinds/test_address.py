@@ -137,10 +137,10 @@ def test_the_runs_of_a_scheduler_that_is_killed_are_lost(tmp_path: Path) -> None
         foreign.start_worker("a")
         cluster = dtf.Cluster(backend="address", jobs={"worker": 1}, address=foreign.address)
         (warning,) = wait_until(cluster, lambda info: info.hosts and info.warnings).warnings
-        assert warning.startswith(f"The scheduler at {foreign.address} has no certificates: whoever reaches it")
+        assert warning.startswith(f"The scheduler at {foreign.address} has no certificates: anyone who can reach it")
         run = cluster.run(wait_for_the_stop, str(tmp_path / "begun"), wait=False)
         patience.until((tmp_path / "begun").exists, "the run")
-        with pytest.raises(Unavailable, match="Dask's dashboard is that of the scheduler, which somebody else runs"):
+        with pytest.raises(Unavailable, match="Dask's dashboard belongs to the scheduler, which somebody else runs"):
             cluster.dashboard_url  # noqa: B018
         foreign.signal("scheduler", signal.SIGKILL)
         with pytest.raises(dtf.ClusterLost, match="The scheduler at tcp://.* is gone, or cannot be reached any more"):

@@ -288,7 +288,7 @@ class TestThreeMachines:
         (host,) = info.coming
         assert host.name == bert.address
         assert host.problem.startswith(f"{bert.address} port {bert.port} ")
-        assert f"Host {bert.address} cannot be used, and is tried again: {host.problem}" in info.warnings
+        assert f"Host {bert.address} cannot be used, and is retried: {host.problem}" in info.warnings
         assert cluster.run(_machine, jobs={"worker": 3}).result() == ["ada", "ada", "cleo"]
         bert.mend()
         wait_for(cluster, lambda info: len(info.hosts) == 3)
@@ -363,11 +363,11 @@ class TestThreeMachines:
             told = {host.name: [each.text for each in host.findings if each.level != "ok"] for host in found.hosts}
             (there_and,), (back,) = told.pop(ada.address), told.pop(cleo.address)
             assert there_and.startswith(
-                f"{ada.address} at {ada.address} does not reach {cleo.address} at {cleo.address}: "
+                f"{ada.address} at {ada.address} cannot reach {cleo.address} at {cleo.address}: "
             )
             assert back.endswith(f": no answer within 3 s (from {cleo.address} on eth0)")
             assert list(told.values()) == [[]]
-            with pytest.raises(RunFailed, match="The hosts of this run do not reach each other"):
+            with pytest.raises(RunFailed, match="The hosts of this run cannot reach each other"):
                 _fit(cluster, "allreduce", {"worker": 3})
         finally:
             ada.run("ip", "route", "del", "unreachable", cleo.address)
