@@ -125,7 +125,7 @@ class Note(TaskEvent, tag="note"):
     """The condition, if the user requested to be notified of it (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
 
 
-GOES_ON = "Training goes on after step"
+GOES_ON = "Training continues after step"
 """The beginning of the title of the note in which a chief reports where its training continues; the step follows."""
 
 

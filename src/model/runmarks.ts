@@ -127,7 +127,7 @@ export class MarkStore {
     const again = this.doneAgain[this.doneAgain.length - 1];
     for (const mark of [this._lost, this._again]) {
       if (again && again.first === from) {
-        mark?.details?.push(`some ${again.last - again.first} steps are done again, from step ${from} on`);
+        mark?.details?.push(`about ${again.last - again.first} steps are repeated, from step ${from}`);
       }
       if (this._lost) {
         mark?.details?.push(`the first step ended ${formatDuration(time - this._lost.time)} after the loss`);

@@ -197,7 +197,7 @@ class Driver:
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
         given = {**ready.given, **await transfer.hand_over(self._rpc, run, hosts_of(new))}
         if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
-            not_started(run, "it was not started")
+            not_started(run, "was not started")
             return
         pids = await ask_hosts(
             self._rpc,

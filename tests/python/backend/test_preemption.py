@@ -144,7 +144,7 @@ def test_a_checkpoint_is_written_first_and_the_training_goes_on_elsewhere(
         said = rf"{task} has to leave its machine \({number.name}\), after the checkpoint of step (\d+), on host "
         found = re.match(said, lost.title)
         assert found and int(found[1]) in [each.step for each in run.checkpoints], lost
-        assert [note for note in notes(run) if note.title.startswith("Training goes on after step ")]
+        assert [note for note in notes(run) if note.title.startswith("Training continues after step ")]
     assert not [info for info in run.info.tasks if info.host == before[task][1] and info.pid == before[task][0]]
     assert_weights(run)
     until_ended(gone.pid)

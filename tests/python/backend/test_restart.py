@@ -259,10 +259,10 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
     assert lost.text.endswith("worker:0 continues; worker:1 is restarted: attempt 2 of 4")
     assert lost.time - at < NAMED_WITHIN_S
     assert (lost.level, lost.task) == ("warning", "worker:1")
-    (cost,) = [note for note in notes(run) if note.title.startswith("Training goes on after step ")]
+    (cost,) = [note for note in notes(run) if note.title.startswith("Training continues after step ")]
     assert cost.title in (
-        "Training goes on after step 3",
-        "Training goes on after step 4",
+        "Training continues after step 3",
+        "Training continues after step 4",
     )  # worker:1 may have given its part of it
     assert cost.text.endswith("s after worker:1 was lost")
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]

@@ -33,12 +33,12 @@ def test_it_is_told_with_the_first_step(begins: int, title: str) -> None:
 
 def test_the_chief_s_word_on_where_is_told_with_it() -> None:
     recovery = Recovery("worker:1", 50.0, 30)
-    said = Note(time=54.0, level="info", title="Training goes on after step 20", text="With epoch 2: /checkpoints/20")
+    said = Note(time=54.0, level="info", title="Training continues after step 20", text="With epoch 2: /checkpoints/20")
     assert not recovery.takes(Note(time=54.0, level="info", title="Equal weights"))
     assert recovery.takes(said)
     assert recovery.follows(progressed(55.0, 20)) is None
     assert recovery.follows(progressed(56.0, 21)) == (
-        "Training goes on after step 20: about 10 steps are repeated",
+        "Training continues after step 20: about 10 steps are repeated",
         "With epoch 2: /checkpoints/20. The first step ended 6 s after worker:1 was lost",
     )
 

@@ -174,7 +174,7 @@ def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strate
     for step, part in parts.items():
         assert_same(part, whole, step)
         assert part.saved == []
-        assert ("info", f"Training goes on after step {step}") in [note[:2] for note in part.notes]
+        assert ("info", f"Training continues after step {step}") in [note[:2] for note in part.notes]
 
 
 @pytest.mark.parametrize(
