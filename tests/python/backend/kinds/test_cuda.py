@@ -89,7 +89,7 @@ class TestCuda(KindContract):
             assert trials["result"].tolist() == [("GPU-2a", share // 2)]
             alone = cluster.run(surroundings, jobs={"worker": 1}, gpus_per_task=2).result()
             assert alone == [("GPU-2a,GPU-0a", 0, True, "NCCL_P2P_DISABLE")]
-            with pytest.raises(dtf.Unavailable, match="48% of each: host .* has 2 GPUs .* for 5 tasks"):
+            with pytest.raises(dtf.Unavailable, match="48% of each, but host .* has 2 GPUs .* for 5 tasks"):
                 cluster.run(surroundings, jobs={"worker": 5})
 
 
