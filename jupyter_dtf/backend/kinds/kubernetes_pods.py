@@ -1,4 +1,4 @@
-"""Pure: the state of a pod according to Kubernetes, in words."""
+"""Describes in words the state of a pod as reported by Kubernetes. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNe
 
 
 def read(pod: Mapping[str, Any], log: str = "") -> PodState:
-    """Return the state of a pod. ``log`` is the end of its container's log from before it ended or was restarted."""
+    """Return the state of a pod. ``log``: the end of the log of its container before the container ended."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         return PodState("ended", _ended(status, log))
