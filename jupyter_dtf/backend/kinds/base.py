@@ -38,7 +38,7 @@ class Kind(ABC):
     """
 
     kind: str
-    """The name of the kind (``dtf.Cluster(backend=kind)``) and of its entry point: lower-case, digits and hyphens."""
+    """The name of the kind (``dtf.Cluster(backend=kind)``) and its entry point: lower-case letters, digits, hyphens."""
     title: str
     """The title of the kind in a form, such as ``This machine``."""
     is_here: bool = False

@@ -1,6 +1,6 @@
 """Dask without HTTP ports. Its dashboard is served on a Unix socket, on request.
 
-By default, Dask's scheduler and each worker open an HTTP port, even without the dashboard, and serve anyone there,
+By default, Dask's scheduler and each worker open an HTTP port, even without the dashboard, and serve every client
 without TLS or authentication.
 """
 

@@ -63,7 +63,7 @@ class GatewayKind(Kind):
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Return the options that the gateway offers this user. Raises InvalidInput, Unavailable."""
+        """Return the options that the gateway offers this user. Raises InvalidInput or Unavailable."""
         self.expected_hosts(options)
         from . import gateway_client
 

@@ -42,7 +42,7 @@ FIELDS = [
         title="Password file",
         type="string",
         default="",
-        help="For basic authentication; only you may be able to read it.",
+        help="For basic authentication; must be readable only by you.",
     ),
     FieldInfo(
         name="tasks_per_worker",

@@ -73,7 +73,7 @@ def _ended(status: Mapping[str, Any], log: str) -> str:
 
 
 def _last(container: Mapping[str, Any], log: str) -> str:
-    """Return how the container, or the one before its restart, ended."""
+    """Describe how the container, or its predecessor before a restart, ended."""
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
     if not ended:
         return ""

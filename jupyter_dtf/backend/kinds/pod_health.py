@@ -1,4 +1,4 @@
-"""A minimal HTTP server for a scheduler in a pod. It reports the health, and the time since which nothing needs it.
+"""A minimal HTTP server for a scheduler in a pod. It reports its health and since when it has not been needed.
 
 Kubernetes requests the health. Dask's operator requests the time, and deletes a cluster that has not been needed for
 its ``idleTimeout``.

@@ -57,7 +57,9 @@ def _made(point: EntryPoint) -> Kind:
         if entry_points.is_ours(point):
             return _Unusable(point.name, f"{point.value} cannot be loaded ({error}). {entry_points.reinstall()}")
         package = point.dist.name if point.dist is not None else "its package"
-        return _Unusable(point.name, f"{package} provides it, but cannot be used: {type(error).__name__}: {error}")
+        return _Unusable(
+            point.name, f"{package} provides this kind, which cannot be loaded: {type(error).__name__}: {error}"
+        )
 
 
 def describe_kinds() -> list[KindInfo]:

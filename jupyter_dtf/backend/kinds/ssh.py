@@ -88,7 +88,7 @@ class SshKind(Kind):
                 title="Address of this machine",
                 type="string",
                 default="",
-                help="The address for the hosts, if it differs from the one that their SSH connections come from.",
+                help="The address at which hosts reach this machine, if SSH connections come from another one.",
             ),
             FieldInfo(
                 name="threads_per_host",

@@ -174,7 +174,7 @@ async def _end(connection: Any) -> None:
 
 
 def command(options: Mapping[str, Any]) -> str:
-    """Return a command for any login shell of the host. It replaces itself by Python, which then reads its program."""
+    """Return a command for any login shell of the host. It replaces itself with Python, which reads its program."""
     program = shlex.quote(options["python"] or sys.executable)
     script = [f"p={program}"]
     if options["python"]:

@@ -29,7 +29,7 @@ def check_reachable(address: str, timeout_s: float = 5.0) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
     except OSError as error:
         sys.exit(
-            f"This host cannot reach the cluster at {address} ({error}). Open the firewall for it, or set another "
+            f"This host cannot reach the cluster at {address} ({error}). Allow it through the firewall, or set another "
             "address (address) or network (interface)"
         )
 

@@ -70,7 +70,7 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """Return the bytes that each task sends. All algorithms here send as many, except for the root of a tree."""
+    """Return the bytes that each task sends, the same for all algorithms here, except at the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 

@@ -34,7 +34,7 @@ GPU_FLOPS_PER_S = 1e13
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """Return the report of a design. ``expected_hosts``: the hosts of its kind of cluster, if it has none itself."""
+    """Return the report of a design. ``expected_hosts``: the hosts of its kind of cluster, used if it draws none."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
@@ -160,7 +160,7 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """Return the design that a cluster was started from, for the record of its runs; None if it drew no hosts or tasks.
+    """Return the design that a cluster was started from, for the record of its runs; None without hosts and tasks.
 
     The options are omitted: they may contain credentials, and are not needed to see what ran where.
     """

@@ -19,7 +19,7 @@ from .forecast import Machines, forecast
 def forecasts(
     design: Design, settings: Sequence[ForecastSettings], expected_hosts: Sequence[HostDesign] = ()
 ) -> list[Forecast]:
-    """Forecast each of the settings, in order. ``expected_hosts``: those of the design's kind, if it has none itself.
+    """Forecast each of the settings, in order. ``expected_hosts``: those of the design's kind, used if it draws none.
 
     Raises InvalidInput for a design without a model or with errors, and for unknown devices and networks.
     """

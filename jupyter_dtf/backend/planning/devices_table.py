@@ -84,7 +84,7 @@ DEVICES = {
 
 
 def device(name: str, precision: str) -> DeviceFigures:
-    """Return the figures of a device that computes in this precision. Raises InvalidInput if either is unknown."""
+    """Return the figures of a device. Raises InvalidInput if the device or its speed in this precision is unknown."""
     found = DEVICES.get(name)
     if found is None:
         raise InvalidInput(f"`device` must be one of {', '.join(DEVICES)}, got {name!r:.100}", field="device")

@@ -206,9 +206,9 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
 
 
 def _alone(usual: Situation) -> Callable[[int], float]:
-    """Return the function from a number of tasks to the examples per second of one of them that trains alone.
+    """Return a function that gives the examples per second of a single task, whatever the number of tasks.
 
-    Its step has the examples per device that are set or, if the global batch size is set, the whole batch.
+    A step of the single task has the examples per device that are set or, with a global batch size, the whole batch.
     """
     return lambda tasks: step_of(usual, 1).examples_per_s
 

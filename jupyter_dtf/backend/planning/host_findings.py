@@ -34,7 +34,7 @@ def _of_one(space: FreeSpace) -> Finding:
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
-    """Return findings about the GPUs that exist, which ``there`` names.
+    """Return findings about the existing GPUs, whose names are in ``there``.
 
     ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package that installed TensorFlow.
     """
@@ -45,7 +45,7 @@ def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> lis
     if missing := asked[len(there) :]:
         what = f"GPU{'s' * (len(missing) > 1)} {', '.join(missing)}"
         text = f"{what} {'were' if len(missing) > 1 else 'was'} requested (CUDA_VISIBLE_DEVICES={visible}), but "
-        text += f"{'are' if len(missing) > 1 else 'is'} not there: nvidia-smi on the host lists the existing GPUs"
+        text += f"{'are' if len(missing) > 1 else 'is'} missing: nvidia-smi on the host lists the existing GPUs"
         found.append(Finding(about="GPUs", text=text, level=ERROR))
     if there and distribution == _CPU_ONLY:
         text = "The installed TensorFlow computes only on CPUs (tensorflow-cpu), but the host has GPUs. "
@@ -72,7 +72,10 @@ def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: boo
 
 
 def of_clock(ahead_s: float, within_s: float) -> Finding:
-    """Return a finding about a host's clock: its offset from the cluster's (positive: ahead) within ``within_s``."""
+    """Return a finding about the offset of a host's clock from the cluster's, known to within ``within_s``.
+
+    A positive offset means that the host's clock is ahead.
+    """
     apart = abs(ahead_s) - within_s
     if apart <= CLOCK_S:
         return Finding(about="clock", text=f"within {seconds_(max(abs(ahead_s), within_s))} of the cluster's")

@@ -310,7 +310,7 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
         tasks[task.host] += 1
     crowded = [host for host in wanted if wanted[host] > host.threads]
     return "; ".join(
-        f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} of host {host.name}"
+        f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} threads of host {host.name}"
         for host in crowded
     )
 

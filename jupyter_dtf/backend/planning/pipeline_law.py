@@ -1,4 +1,4 @@
-"""Simulates pipelines of equal devices, with and without replicas, with the most even stages possible. Pure.
+"""Simulates pipelines of equal devices, with and without replicas, whose stages are as even as possible. Pure.
 
 ``place_layers.place`` finds better placements, but takes longer. A step is simulated by ``schedule.play``, as in a
 prediction.
@@ -21,8 +21,8 @@ from .schedule import UPDATE, Segment, play
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""The most passes of microbatches that are simulated one by one. Beyond that, a step is the first microbatch through
-all stages, plus the slowest stage for each further one."""
+"""The most passes of microbatches that are simulated one by one. Beyond that, the time of a step is the time of all
+stages for the first microbatch, plus that of the slowest stage for each further one."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Staged:
 
     @property
     def placement(self) -> Placement:
-        """The stages on the first tasks."""
+        """The placement of the stages on the first tasks."""
         kind = "GPU" if self._work.overlaps else "CPU"
         return Placement(
             devices={

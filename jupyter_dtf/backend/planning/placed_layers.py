@@ -89,7 +89,7 @@ class Spread:
         return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self, copying_s: float = 0.0) -> list[Segment]:
-        """Merge the parts of one device to which the longest paths have equally many transfers.
+        """Merge the parts of a device into segments if the longest paths to them have the same number of transfers.
 
         ``copying_s``: CPU seconds per byte that is sent to or received from another device.
         """

@@ -15,7 +15,7 @@ _EFFORT = 50_000
 """The number of layers, edges and passes examined while a placement is improved: less than a second's work."""
 _MOST_TRIED = 800
 _WORTH = 1 - 1e-3
-"""A placement is changed only if that shortens the step by more than this factor."""
+"""A placement is changed only if this shortens the step to less than this fraction."""
 
 Where = Mapping[str, str]
 """The device of each layer that is not split."""

@@ -170,7 +170,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
 
 
 def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
-    """Map the devices that the first replica uses to their counterparts, for each replica; report missing ones.
+    """Map the devices of the first replica to their counterparts in each replica, and report missing counterparts.
 
     The counterpart of a task in replica k is k times (tasks / replicas) ranks further; a chief has rank 0.
     """

@@ -143,7 +143,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
     else:
         found = servers_law.asynchronous(compute, size, tasks, settings.servers, link, update_s=work.update_s)
         rate = updates = found.steps_per_s * tasks
-        staleness = float(tasks - 1)  # variables return in response to a gradient: one round of all others
+        staleness = float(tasks - 1)  # in the round between two gradients of a task
     step = 1 / found.steps_per_s
     return Step(
         examples=examples * tasks * (1 - found.dropped),
@@ -222,7 +222,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
 
 
 def _with_input(step: Step, examples_per_s: float, per_task: float) -> Step:
-    """Return the step with its input, which is read ahead: the task waits only as long as reading exceeds the step."""
+    """Add the input to a step. It is read ahead: the task waits only for reading that takes longer than the step."""
     wait = per_task / examples_per_s - step.step_s if examples_per_s else 0.0
     if wait <= 0 or not step.examples_per_s:
         return step

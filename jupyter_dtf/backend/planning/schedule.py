@@ -30,7 +30,7 @@ class Segment:
     forward_s: float = 0.0
     backward_s: float = 0.0
     inputs_s: float = 0.0
-    """The part of ``backward_s`` after which the derivatives of its inputs are ready."""
+    """Seconds of the backward pass until the derivatives of its inputs are ready."""
     sends: dict[int, float] = field(default_factory=dict)
     """Bytes per microbatch sent forward, by receiving segment; the backward pass sends as many in reverse."""
 

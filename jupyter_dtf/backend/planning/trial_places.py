@@ -39,7 +39,7 @@ def take(
     threads_per_task: int = 0,
     shares: int = 1,
 ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-    """Take places as ``Free.take`` does, from ``places`` of which some are already ``taken``."""
+    """Take free ``places`` as ``Free.take`` does. ``taken`` are the places that are not free."""
     return Free(places, taken).take(tasks, each, threads_per_task=threads_per_task, shares=shares)
 
 

@@ -27,7 +27,7 @@ class BestValues:
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
         """Update after an epoch. ``events``: all events so far, including ``newest``.
 
-        Of an epoch that was repeated, the last values count.
+        If an epoch was repeated, its last values count.
         """
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}

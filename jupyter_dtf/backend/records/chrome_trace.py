@@ -91,7 +91,7 @@ class _Places:
 
 
 def longest(data: TraceData, most: int) -> TraceData:
-    """Return the trace with only its ``most`` longest operations, in the same order."""
+    """Return the trace with only its longest operations, at most ``most``, in the same order."""
     if len(data.ops) <= most:
         return data
     kept = set(sorted(range(len(data.ops)), key=lambda index: -data.ops[index].duration_us)[:most])

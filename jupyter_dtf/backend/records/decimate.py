@@ -62,7 +62,7 @@ def _join(full: Ints, tail: Ints) -> Ints:
 
 
 def _tail(values: Floats, start: int, bucket: int) -> Ints:
-    """Return the indices to keep from ``start``: of fewer than ``bucket`` points, in decreasing powers of two."""
+    """Return the indices to keep of the points from ``start``, fewer than ``bucket``, in buckets of decreasing size."""
     parts: list[Ints] = [np.empty(0, np.int64)]
     while start < values.size:
         while bucket > values.size - start:

@@ -11,7 +11,7 @@ from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, Repo
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
-"""The most that is kept in memory per run: a viewer may have a dozen runs, and the run's log has everything."""
+"""The most bytes kept in memory per run: a viewer may have a dozen runs, and the run's log has everything."""
 MOST_OF_ONE = 400
 """The most items per name of a task: as many as a plot has columns."""
 _BYTES = 400
@@ -59,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """Begin a later attempt at this step."""
+        """Begin a later attempt, whose first step is ``step``."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -71,9 +71,9 @@ class _Kept:
 class KeptMedia:
     """The kept items by kind, name and task.
 
-    If there is too much, every second item of the largest series is dropped, but never the newest. If there are so
+    Above ``MOST_BYTES``, every second item of the largest series is dropped, but never the newest. If there are so
     many names that each has at most two items, the older ones are dropped, then whole names, least recently reported
-    first. Items of a later attempt replace all from its first step on, as with points.
+    first. Items of a later attempt replace all items from its first step on, as points do.
     """
 
     def __init__(self) -> None:

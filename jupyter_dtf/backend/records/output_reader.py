@@ -74,7 +74,7 @@ class OutputReader:
     """The output that a run has written so far. A context manager, because it keeps files open."""
 
     def __init__(self, run_dir: Path, task: str = "") -> None:
-        """``task``: read only the output of this task. Empty if there are no output files. Raises Unavailable."""
+        """``task``: read only this task. Without output files, the reader is empty. Raises Unavailable."""
         directory = run_dir / DIRECTORY
         self.found = bool(run_dir.name) and directory.is_dir()
         """Whether there are output files."""
@@ -153,8 +153,8 @@ class OutputReader:
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
         """Return lines of one stream from number ``first`` (negative: from the end), at most ``count``.
 
-        The reader must be of one task. Returns None if the stream is empty. There are fewer lines at the end of a page
-        of ``PAGE_BYTES``, and there are later ones instead if lines could not be saved.
+        The reader must be of one task. Returns None if the stream is empty. Fewer lines are returned at the end of a
+        page of ``PAGE_BYTES``; if lines could not be saved, later lines may be returned in their place.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
         if source is None or not len(source.index):

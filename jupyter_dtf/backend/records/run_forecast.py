@@ -33,7 +33,7 @@ _SAID = {
     "checkpoint": "Taking checkpoints is slow",
     "step": "A step is longer than forecast",
 }
-_SAID_OF_ALL = "Computing, with reading the input and updating, is slower than forecast"
+_SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
 """The fewest steps of a task that are meaningful."""
 _SLOWER = 0.1
@@ -93,7 +93,7 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
     leads = min(by_part or parts, key=lambda task: by_part.get(task, 0.0), default=None)
     leading = parts.get(leads or "")
     quarters = [np.quantile(values, (0.25, 0.75)) for values in steps.values()]
-    spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # of a normal distribution
+    spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # for a normal distribution
     return Measured(
         steps=max(values.size for values in steps.values()),
         step_s=step,
@@ -197,7 +197,7 @@ def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
     knows_input, exchange = found.input_s is not None, found.exchange_s
     among = "includes the update" if knows_input else "includes input and update"
     if exchange is None:
-        text = "not measured within one machine" if not knows_input else "not measured: TensorFlow does it"
+        text = "not measured within one machine" if not knows_input else "not measured: TensorFlow performs it"
     elif found.waiting_s is None:
         text = "includes waiting for others" if found.within_machines else ""
     else:

@@ -14,7 +14,7 @@ from .output_tail import EmptiedEvents, OutputTail, Source, log_source
 
 
 class RunLog(Sequence[bytes]):
-    """The events by their numbers.
+    """The events of a run, by number.
 
     Only the tail of the output is kept (``OutputTail``): older events have no lines here; the lines are in files. The
     same holds for histograms and pictures (``MediaTail``): older ones are ``NOT_KEPT`` here, and are in the store.

@@ -200,7 +200,7 @@ class RunRecord:
             self.lost[task] = self.lost.get(task, 0) + event.first - expected
         try:
             points = decode_points(event)
-        except msgspec.MsgspecError:  # a damaged batch costs its points, not the run
+        except msgspec.MsgspecError:  # a damaged batch loses only its points
             self.lost[task] = self.lost.get(task, 0) + max(end - max(expected, event.first), 0)
             self._next_point[task, attempt] = max(end, expected)
             return

@@ -22,7 +22,7 @@ _KEPT = 50
 """A viewer that is at most this many versions behind is sent only the changes; others are sent everything."""
 
 _MOST_POINTS = 40_000
-"""The approximate most points of all tasks' lines of a metric. (With 512 tasks, a plot shows mean and range.)"""
+"""The approximate limit for the points of all tasks' lines of a metric: with 512 tasks, a plot shows mean and range."""
 
 _Line = tuple[str, str, int | None]
 """Metric, task, and the attempt if a later one replaced it."""

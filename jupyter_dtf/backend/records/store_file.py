@@ -102,7 +102,9 @@ def _number(text: str | None, otherwise: int) -> int:
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
-    """Open the file, creating it or migrating it to this version's schema if necessary; read-only if it states so.
+    """Open the file, creating it or migrating it to this version's schema if necessary.
+
+    It is opened read-only if it states that this version may not write to it.
 
     Raises Unavailable for a file that only newer versions can read, which is not changed, sqlite3.DatabaseError for a
     damaged file or one of another program, and sqlite3.OperationalError if the file cannot be used now.

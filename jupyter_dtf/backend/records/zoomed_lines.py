@@ -1,4 +1,4 @@
-"""Returns part of a run's lines for a zoomed plot, decimated to as many points as a whole line would have."""
+"""Extracts part of a run's lines for a zoomed plot, decimated to as many points as a whole line would have."""
 
 from __future__ import annotations
 

@@ -58,8 +58,10 @@ class TestKindsThatCannotBeUsed:
         assert kinds["local"].available
         assert kinds["nannies"].available
         assert not kinds["moved"].available
-        assert "dask-nannies provides it, but cannot be used: AttributeError: " in kinds["moved"].missing
-        with pytest.raises(Unavailable, match="A cluster of kind moved cannot start here: dask-nannies provides it"):
+        assert "dask-nannies provides this kind, which cannot be loaded: AttributeError: " in kinds["moved"].missing
+        with pytest.raises(
+            Unavailable, match="A cluster of kind moved cannot start here: dask-nannies provides this kind"
+        ):
             registry.find_kind("moved")
 
     def test_a_kind_under_another_name(self) -> None:

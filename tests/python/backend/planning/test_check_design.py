@@ -233,7 +233,7 @@ def test_warnings() -> None:
     assert re.fullmatch(r"worker:2 has no layer: .*", found[-1][2])
     crowded = Design(cluster=ClusterDesign(jobs={"worker": 3}, hosts=[HostDesign(name="a", cpus=2)]))
     assert problems(crowded) == [
-        ("warning", "cluster.jobs", "3 tasks with 3 threads share the 2 of host a"),
+        ("warning", "cluster.jobs", "3 tasks with 3 threads share the 2 threads of host a"),
     ]
 
 

@@ -27,8 +27,8 @@ def test_a_disk_with_little_room(path: str, free: int, level: str) -> None:
         ("", ["A100"], "A100"),
         ("-1", [], "none, and none was requested"),
         ("0,1", ["A100", "A100"], "A100, A100"),
-        ("0,1", ["A100"], "GPU 1 was requested (CUDA_VISIBLE_DEVICES=0,1), but is not there"),
-        ("0, 1", [], "GPUs 0, 1 were requested (CUDA_VISIBLE_DEVICES=0, 1), but are not there"),
+        ("0,1", ["A100"], "GPU 1 was requested (CUDA_VISIBLE_DEVICES=0,1), but is missing"),
+        ("0, 1", [], "GPUs 0, 1 were requested (CUDA_VISIBLE_DEVICES=0, 1), but are missing"),
     ],
 )
 def test_a_gpu_that_was_asked_for_and_is_not_there(visible: str | None, there: list[str], said: str) -> None:

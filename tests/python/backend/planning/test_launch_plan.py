@@ -62,7 +62,7 @@ def test_a_hosts_threads_are_divided_among_its_tasks() -> None:
 
 def test_more_threads_than_cores_is_said() -> None:
     assert crowding(plan({"worker": 4}, [ONE])) == ""
-    assert crowding(plan({"worker": 3}, [FAR])) == "3 tasks with 3 threads share the 2 of host c"
+    assert crowding(plan({"worker": 3}, [FAR])) == "3 tasks with 3 threads share the 2 threads of host c"
 
 
 def test_no_host_is_refused() -> None:

@@ -104,7 +104,7 @@ def test_a_forecast_from_elsewhere_is_laid_over() -> None:
     found = efficiency(record(TWO, {"worker:0": 0.1, "worker:1": 0.1}), ahead)
     assert [finding.partition(":")[0] for finding in found.findings[:2]] == [
         "A step is longer than forecast",
-        "Computing, with reading the input and updating, is slower than forecast",
+        "Computing, including input and update, is slower than forecast",
     ]
     with pytest.raises(InvalidInput, match="`tasks` must be one of 2, got 3"):
         efficiency(record({f"worker:{number}": 0.1 for number in range(3)}), ahead)
@@ -164,7 +164,7 @@ def test_parts_without_an_exchange_leave_it_out() -> None:
     found = {gap.part: gap for gap in efficiency(with_parts(told, strategy="mirrored")).gaps}
     assert found["input"].measured_s == pytest.approx(0.04)
     assert found["exchange"].measured_s is None and found["compute"].measured_s is None
-    assert found["exchange"].text == "not measured: TensorFlow does it"
+    assert found["exchange"].text == "not measured: TensorFlow performs it"
     assert "checkpoint" not in found
 
 
