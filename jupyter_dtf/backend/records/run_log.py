@@ -1,4 +1,4 @@
-"""Every event of a run in memory, encoded; of output and media, only what fits. Pure."""
+"""Keeps all events of a run in memory, encoded, with a limit on output and media. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .output_tail import EmptiedEvents, OutputTail, Source, log_source
 
 
 class RunLog(Sequence[bytes]):
-    """The events by their numbers.
+    """The events of a run, by number.
 
-    Of output, only the tail is kept (``OutputTail``): older events are here without their lines, which are in files.
-    The same holds for histograms and pictures (``MediaTail``): older ones, here ``NOT_KEPT``, are in the store.
+    Only the tail of the output is kept (``OutputTail``): older events have no lines here; the lines are in files. The
+    same holds for histograms and pictures (``MediaTail``): older ones are ``NOT_KEPT`` here, and are in the store.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class RunLog(Sequence[bytes]):
         return self._events[seq]
 
     def append(self, data: bytes, *, source: Source | None = None, is_media: bool = False) -> int:
-        """Add an event and return its number. ``source`` is where it is from if it is output (``source_of``)."""
+        """Add an event and return its number. ``source`` is the source of an event with output (``source_of``)."""
         seq = len(self._events)
         self._events.append(data)
         if source is not None:
@@ -49,18 +49,18 @@ class RunLog(Sequence[bytes]):
         return seq
 
     def taken(self, end: int) -> None:
-        """Note that the archive has all events below ``end``: media that the store has need not be kept here."""
+        """Note that the archive has all events below ``end``: their media need not be kept here."""
         self._taken = max(self._taken, end)
         self._empty_media()
 
     def end(self) -> None:
-        """Keep less from now on: the run has ended."""
+        """Keep less from now on, because the run has ended."""
         self._empty(self._output.shrink(output_tail.ENDED_BYTES))
         self._media.most_bytes = media_tail.ENDED_BYTES
         self._empty_media()
 
     def lines_printed(self) -> dict[str, dict[str, int]]:
-        """Return the number of lines printed so far as ``{task: {stream: lines}}``, as far as is known here."""
+        """Return the number of lines printed so far as ``{task: {stream: lines}}``, as far as the log knows."""
         found: dict[str, dict[str, int]] = {}
         for data in reversed(self._events):
             if (source := source_of(data)) is not None and source[1] not in found.setdefault(source[0], {}):

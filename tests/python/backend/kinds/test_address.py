@@ -189,7 +189,7 @@ def test_something_else_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address_cluster, "CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         there = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(Unavailable, match=f"What is at {there} does not answer as a Dask scheduler does"):
+        with pytest.raises(Unavailable, match=f"The server at {there} does not respond like a Dask scheduler"):
             connect(there, [])
 
 
@@ -239,11 +239,11 @@ def test_a_scheduler_of_other_versions() -> None:
         ({"address": "tcp://a:123456"}, "address", "got 'tcp://a:123456'"),
         ({"address": "tcp://a"}, "address", "got 'tcp://a'"),
         ({"address": "tls://a:1", "ca_file": __file__}, "cert_file", "must be given with the others, got ''"),
-        ({"address": "tcp://a:1", "ca_file": __file__}, "ca_file", "is for an address that begins with tls://"),
+        ({"address": "tcp://a:1", "ca_file": __file__}, "ca_file", "requires an address that begins with tls://"),
         (
             {"address": "tls://a:1", "ca_file": "/no/ca", "cert_file": __file__, "key_file": __file__},
             "ca_file",
-            "must be one that can be read, got '/no/ca'",
+            "must be a readable file, got '/no/ca'",
         ),
     ],
 )

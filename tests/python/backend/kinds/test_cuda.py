@@ -89,7 +89,7 @@ class TestCuda(KindContract):
             assert trials["result"].tolist() == [("GPU-2a", share // 2)]
             alone = cluster.run(surroundings, jobs={"worker": 1}, gpus_per_task=2).result()
             assert alone == [("GPU-2a,GPU-0a", 0, True, "NCCL_P2P_DISABLE")]
-            with pytest.raises(dtf.Unavailable, match="48% of each: host .* has 2 GPUs .* for 5 tasks"):
+            with pytest.raises(dtf.Unavailable, match="48% of each, but host .* has 2 GPUs .* for 5 tasks"):
                 cluster.run(surroundings, jobs={"worker": 5})
 
 
@@ -112,7 +112,7 @@ def test_a_machine_without_a_gpu_is_told_at_the_field(monkeypatch: pytest.Monkey
             "gpus",
             r"must be some of 0 \(GPU-0a\), 1 \(GPU-1a\), 2 \(GPU-2a\), each at most once, got '7'",
         ),
-        ({"gpus": "1,GPU-1a"}, "gpus", "each at most once, got 'GPU-1a', which is there twice"),
+        ({"gpus": "1,GPU-1a"}, "gpus", "each at most once, got 'GPU-1a', which is listed twice"),
         ({"gpus": "GPU-"}, "gpus", "got 'GPU-'"),
         ({"gpu_memory_bytes": 17 << 30}, "gpu_memory_bytes", "16.0 GiB for GPU 0, got 17.0 GiB per task"),
         ({"gpu_memory_bytes": 9 << 30, "tasks_per_gpu": 2}, "gpu_memory_bytes", "of 2 tasks must fit into"),

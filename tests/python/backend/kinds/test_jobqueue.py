@@ -171,7 +171,7 @@ class TestTheScript:
             ("slurm", {"account": "a b"}, "`account` must be one word"),
             ("slurm", {"walltime": "soon"}, "`walltime` must be written as hours:minutes:seconds, got 'soon'"),
             ("slurm", {"directives": "a\nrm -r ~"}, "`directives` must be one line"),
-            ("htcondor", {"directives": "a"}, "A directive is written as name = value, got 'a'"),
+            ("htcondor", {"directives": "a"}, "A directive must be written as name = value, got 'a'"),
             ("sge", {"parallel_environment": ""}, "`parallel_environment` must be one word"),
         ],
     )
@@ -183,7 +183,7 @@ class TestTheScript:
         assert problem.message.startswith(message)
 
     def test_an_interface_that_is_not_here(self) -> None:
-        with pytest.raises((InvalidInput, dtf.errors.DtfError), match="The network interface must be one of this"):
+        with pytest.raises((InvalidInput, dtf.errors.DtfError), match="The network interface must exist on this"):
             dtf.Cluster(backend="slurm", interface="nope0").wait_ready()
 
 

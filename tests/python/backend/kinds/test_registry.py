@@ -59,8 +59,10 @@ class TestKindsThatCannotBeUsed:
         assert kinds["local"].available
         assert kinds["nannies"].available
         assert not kinds["moved"].available
-        assert "dask-nannies offers it and cannot be used: AttributeError: " in kinds["moved"].missing
-        with pytest.raises(Unavailable, match="A cluster of kind moved cannot start here: dask-nannies offers it"):
+        assert "dask-nannies provides this kind, which cannot be loaded: AttributeError: " in kinds["moved"].missing
+        with pytest.raises(
+            Unavailable, match="A cluster of kind moved cannot start here: dask-nannies provides this kind"
+        ):
             registry.find_kind("moved")
 
     def test_a_kind_under_another_name(self) -> None:
@@ -91,7 +93,7 @@ def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyP
     gone = EntryPoint("local", "jupyter_dtf.backend.gone:LocalKind", registry.GROUP)
     distribution = entry_points.points(registry.GROUP)["local"].dist
     monkeypatch.setitem(entry_points.points(registry.GROUP), "local", gone._for(distribution))  # type: ignore[attr-defined]
-    with pytest.raises(Unavailable, match=r"gone:LocalKind is not there .* Reinstall the package: pip install"):
+    with pytest.raises(Unavailable, match=r"gone:LocalKind cannot be loaded .* Reinstall the package: pip install"):
         registry.find_kind("local")
     monkeypatch.setattr(entry_points, "entry_points", lambda group: [])
     entry_points.points.cache_clear()
