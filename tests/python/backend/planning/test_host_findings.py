@@ -34,7 +34,7 @@ def test_a_disk_with_little_room(path: str, free: int, level: str) -> None:
 def test_a_gpu_that_was_asked_for_and_is_not_there(visible: str | None, there: list[str], said: str) -> None:
     (found,) = host_findings.of_gpus(visible, there, "tensorflow")
     assert found.text.startswith(said)
-    assert found.level == (ERROR if "not there" in said else OK)
+    assert found.level == (ERROR if "missing" in said else OK)
 
 
 def test_a_tensorflow_that_knows_no_gpus_beside_one() -> None:
