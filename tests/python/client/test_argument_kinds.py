@@ -51,7 +51,7 @@ def a_run() -> Any:
 def test_the_arguments_of_a_script_are_a_list_of_texts(given: Any, tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("")
-    with pytest.raises(InvalidInput, match=r"`arguments` must be a list of texts, such as \['--epochs', '3'\], got"):
+    with pytest.raises(InvalidInput, match=r"`arguments` must be a list of strings, such as \['--epochs', '3'\], got"):
         read(path, given)
     assert read(path, ("--epochs", "3")).arguments == ["--epochs", "3"]
 
