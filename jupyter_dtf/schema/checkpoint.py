@@ -45,7 +45,7 @@ class Checkpoint(Struct):
     keep: int = 3
     """The number of newest checkpoints to keep."""
     best: str | None = None
-    """A metric reported at the end of an epoch, such as ``val_loss``: the checkpoint with its best value is also kept."""
+    """A metric at the end of an epoch, such as ``val_loss``: the checkpoint with its best value is kept as well."""
     directory: str | None = None
     """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), below which a
     directory for the run is created. None: the run's own directory.

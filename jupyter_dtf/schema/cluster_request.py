@@ -53,7 +53,7 @@ class ClusterRequest(Struct):
     keep: bool = False
     """Whether to keep the cluster running until it is stopped, with or without clients."""
     grace_s: float = GRACE_S
-    """Without ``keep``: the cluster ends this many seconds after its last client has disconnected, but not during a run."""
+    """Without ``keep``: end this many seconds after the last client has disconnected, but never during a run."""
 
     def __post_init__(self) -> None:
         if self.name:
