@@ -58,30 +58,40 @@ class HostFigure(NamedTuple):
 
 HOST_FIGURES = {
     "cpu": HostFigure("CPU", "this cluster", "cores", "Cores in use by the host and its tasks"),
-    "machine_cpu": HostFigure("CPU", "whole machine", "cores", "Cores in use on the machine, by whomever"),
+    "machine_cpu": HostFigure("CPU", "whole machine", "cores", "Cores in use on the machine by all programs"),
     "memory_bytes": HostFigure("Memory", "this cluster", "bytes", "Memory of the host and its tasks"),
-    "machine_memory_bytes": HostFigure("Memory", "whole machine", "bytes", "Memory in use on the machine, by whomever"),
+    "machine_memory_bytes": HostFigure(
+        "Memory", "whole machine", "bytes", "Memory in use on the machine by all programs"
+    ),
     "received_bytes_per_second": HostFigure(
-        "Network", "received", "bytes_per_second", "What the machine receives over its network"
+        "Network", "received", "bytes_per_second", "Bytes that the machine receives over its network"
     ),
-    "sent_bytes_per_second": HostFigure("Network", "sent", "bytes_per_second", "What the machine sends over it"),
+    "sent_bytes_per_second": HostFigure(
+        "Network", "sent", "bytes_per_second", "Bytes that the machine sends over its network"
+    ),
     "gpu#_utilization": HostFigure(
-        "GPU utilization", "GPU #", "fraction", "How busy the host's GPU of that number is, 0 to 1"
+        "GPU utilization", "GPU #", "fraction", "Utilization of the host's GPU with this number, 0 to 1"
     ),
-    "gpu#_memory_bytes": HostFigure("GPU memory", "GPU #", "bytes", "Memory in use on it, by whomever"),
-    "gpu#_power_watts": HostFigure("GPU power", "GPU #", "W", "What it draws, with its memory"),
-    "gpu#_temperature_celsius": HostFigure("GPU temperature", "GPU #", "°C", "How hot its chip is"),
+    "gpu#_memory_bytes": HostFigure("GPU memory", "GPU #", "bytes", "Memory in use on the GPU by all programs"),
+    "gpu#_power_watts": HostFigure("GPU power", "GPU #", "W", "Power drawn by the GPU, including its memory"),
+    "gpu#_temperature_celsius": HostFigure("GPU temperature", "GPU #", "°C", "Temperature of the GPU's chip"),
     "gpu#_pcie_received_bytes_per_second": HostFigure(
-        "GPU PCIe", "GPU # received", "bytes_per_second", "What it receives over PCIe, from memory and other GPUs"
+        "GPU PCIe",
+        "GPU # received",
+        "bytes_per_second",
+        "Bytes that the GPU receives over PCIe, from memory and other GPUs",
     ),
     "gpu#_pcie_sent_bytes_per_second": HostFigure(
-        "GPU PCIe", "GPU # sent", "bytes_per_second", "What it sends over PCIe"
+        "GPU PCIe", "GPU # sent", "bytes_per_second", "Bytes that the GPU sends over PCIe"
     ),
     "gpu#_nvlink_received_bytes_per_second": HostFigure(
-        "GPU NVLink", "GPU # received", "bytes_per_second", "What it receives over all its NVLinks, from other GPUs"
+        "GPU NVLink",
+        "GPU # received",
+        "bytes_per_second",
+        "Bytes that the GPU receives over all its NVLinks, from other GPUs",
     ),
     "gpu#_nvlink_sent_bytes_per_second": HostFigure(
-        "GPU NVLink", "GPU # sent", "bytes_per_second", "What it sends over them"
+        "GPU NVLink", "GPU # sent", "bytes_per_second", "Bytes that the GPU sends over all its NVLinks"
     ),
 }
 """The metrics recorded for each host's machine (``backend/machine/figures.py``), in the order of their plots."""
