@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--name", default="", help="the name of the run (default: the name of the script)")
     run.add_argument(
-        "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what runs where in these steps"
+        "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where in these steps"
     )
     run.add_argument(
         "--restarts",
