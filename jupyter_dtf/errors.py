@@ -90,7 +90,7 @@ class Unavailable(DtfError):
     """A required resource (a cluster, a package or a device) is not available.
 
     Attributes:
-        task: The task that requires the resource, such as ``"worker:1"``; empty if this concerns no single task.
+        task: The task that requires the resource, such as ``"worker:1"``; empty if no single task requires it.
     """
 
     def __init__(self, message: str, *, task: str = "") -> None:

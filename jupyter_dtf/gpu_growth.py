@@ -1,4 +1,4 @@
-"""Makes TensorFlow allocate GPU memory only as needed in a program that uses this package, for the sake of tasks.
+"""Makes TensorFlow allocate GPU memory only as needed in a program that uses this package, to leave memory for tasks.
 
 Otherwise, TensorFlow allocates all memory of all GPUs as soon as a notebook creates its first variable, and tasks of a
 cluster on the same machine, which start later, get none (observed with TensorFlow 2.21 on an H200). The memory of a

@@ -61,7 +61,7 @@ def serve(
     try:
         import tensorflow as tf
     except ImportError as error:
-        raise Unavailable(f"A TensorFlow server needs TensorFlow: {error}") from None
+        raise Unavailable(f"A TensorFlow server requires TensorFlow: {error}") from None
     ports = ClosedPorts(
         warn=lambda title, text: print(f"{title}. {text}", file=sys.stderr, flush=True),
         on_refused=lambda who: print(f"A connection was refused ({who})", file=sys.stderr, flush=True),

@@ -42,7 +42,7 @@ def watch(run: Run, stream: TextIO | None = None) -> None:
 
 
 class View:
-    """A view of a run on a terminal, each drawing of which replaces the previous one."""
+    """A view of a run on a terminal, where each drawing replaces the previous one."""
 
     def __init__(self, run: Run, stream: TextIO) -> None:
         self._run = run

@@ -22,7 +22,7 @@ class ClustersHandler(Handler):
     async def get(self) -> list[ClusterInfo]:
         return (await self.services.fleet()).clusters()
 
-    @operation("Start a cluster; responds immediately, with state starting", status=201, errors=(409, 503))
+    @operation("Start a cluster; respond immediately, with the state starting", status=201, errors=(409, 503))
     async def post(self, *, body: ClusterRequest) -> ClusterInfo:
         request = await self.services.complete(body)
         return await (await self.services.fleet()).start_cluster(request)
@@ -55,7 +55,7 @@ class ClusterHandler(Handler):
 
 
 class MachinesHandler(Handler):
-    @operation("Get the load of a cluster's machines over time, a series for each host and metric", errors=(404, 503))
+    @operation("Get the load of a cluster's machines over time, as a series per host and metric", errors=(404, 503))
     async def get(
         self,
         name: str,

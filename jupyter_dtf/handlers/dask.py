@@ -60,7 +60,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
     def max_message_size(self) -> int:
         return MAX_MESSAGE_BYTES
 
-    @described("Pages, files and the WebSocket of Dask's dashboard, if it is on", answer=HTML, errors=(404, 502, 503))
+    @described("Get a page, file or WebSocket of Dask's dashboard, once it is on", answer=HTML, errors=(404, 502, 503))
     @ws_authenticated
     async def get(self, name: str, path: str) -> None:
         services: Services = self.settings[SETTING]

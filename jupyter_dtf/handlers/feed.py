@@ -1,8 +1,8 @@
 """The messages sent to one browser: the complete state once, then changes. Independent of sockets.
 
-Messages are not queued. The feed records what has changed, and how far each subscription has been sent. When the client
-has accepted a message, the next one is created from the state at that time, so a slow client receives fewer, more
-recent messages.
+Messages are not queued. The feed records what has changed, and how much of each subscription has been sent. When the
+client has accepted a message, the next one is created from the state at that time, so a slow client receives fewer,
+more recent messages.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 5000
 
 
 class RunsHandler(Handler):
-    @operation("List all runs, live and past, newest first")
+    @operation("List all runs, active and past, newest first")
     async def get(self) -> list[RunInfo]:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.runs)
@@ -70,7 +70,7 @@ class ContinueHandler(Handler):
 
 
 class RunProfileHandler(Handler):
-    @operation("Trace the next steps of a running run on all its tasks", status=202, errors=(404, 409, 503))
+    @operation("Trace the next steps of an active run on all its tasks", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str, *, body: RunProfileRequest) -> None:
         await (await self.services.fleet()).profile_run(run_id, body.steps)
 

@@ -28,7 +28,7 @@ class ClusterState(str, enum.Enum):
 
 
 class ClusterPatch(Struct):
-    """A change to a running cluster: new counts of tasks per job."""
+    """A change to a running cluster: the new number of tasks of each job."""
 
     jobs: dict[str, int]
 
@@ -59,13 +59,13 @@ class RunProfileRequest(Struct):
 
 
 class ExampleRequest(Struct):
-    """The folder to copy an example to, as a path of the server's contents manager."""
+    """The folder into which to copy an example, as a path of the server's contents manager."""
 
     folder: str = ""
 
 
 class ExampleCopy(PeerStruct):
-    """The copy of an example, under a name that was free."""
+    """The path of the copy of an example, under an unused name."""
 
     path: str
 

@@ -61,7 +61,7 @@ class Input(Struct):
 
 
 class Refusal(Struct):
-    """A reason why ``dtf.Pipeline`` would not train the model, as it was compiled when it was described."""
+    """A reason why ``dtf.Pipeline`` would not train the model as it was compiled at the time of its description."""
 
     field: str
     """The field of a design that is the cause, such as ``run.replicas``, or ``model`` if this applies to any design."""

@@ -27,7 +27,7 @@ class NetworkFigures(PeerStruct):
     bytes_per_s: float = 0.0
     """The nominal bandwidth."""
     efficiency: dict[str, float] = {}
-    """The fraction of it that collectives reach, by transport: ``tcp``, ``rdma``, or ``local`` within a machine."""
+    """The fraction of that which collectives reach, by transport: ``tcp``, ``rdma``, or ``local`` within a machine."""
     latency_s: dict[str, float] = {}
     """The latency of a small message, by transport."""
     is_local: bool = False

@@ -170,7 +170,7 @@ _LESS, _MORE = re.compile(LESS), re.compile(MORE)
 
 
 def direction(metric: str) -> int:
-    """Return 1 if larger values of a metric are better, -1 if smaller ones are, 0 if its name does not tell."""
+    """Return 1 if larger values of a metric are better, -1 if smaller ones are, 0 if its name indicates neither."""
     if is_load(metric) or metric in SPEED:
         return 0
     return -1 if _LESS.search(metric) else 1 if _MORE.search(metric) else 0
@@ -191,7 +191,7 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """Return ``loss`` for ``epoch_loss``, because they share their problems. ``val_loss`` is a different metric."""
+    """Return ``loss`` for ``epoch_loss``: a problem of one is one of the other. ``val_loss`` is a different metric."""
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 

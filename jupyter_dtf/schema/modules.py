@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Module:
-    """A module or a package. ``files`` are by their paths, with slashes, below the directory it is imported from."""
+    """A module or a package. ``files`` maps paths below its import directory, with slashes, to contents."""
 
     name: str
     files: dict[str, bytes]

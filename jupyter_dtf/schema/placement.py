@@ -220,7 +220,7 @@ def _prediction_text(what: Prediction) -> str:
 
 
 def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:
-    """Return a row for each device: digits for forward passes, letters for backward passes, ``=`` for updates."""
+    """Return a row for each device: a microbatch's last digit forward, its letter backward, ``=`` for the update."""
     end = max((slot.start_s + slot.duration_s for slot in slots), default=0.0)
     rows: dict[str, list[str]] = {slot.device: ["."] * width for slot in slots}
     marks: Mapping[str, str] = {"forward": "0123456789", "backward": "abcdefghij", "update": "=" * 10}

@@ -31,14 +31,14 @@ def is_whole(text: str) -> bool:
 def check_line(text: Any, field: str) -> None:
     """Raise InvalidInput unless ``text`` is a string of one line without control characters."""
     if not isinstance(text, str) or any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text):
-        raise InvalidInput(f"`{field}` must be a text without control characters, got {text!r:.200}", field=field)
+        raise InvalidInput(f"`{field}` must be a string without control characters, got {text!r:.200}", field=field)
 
 
 def check_word(text: Any, field: str) -> None:
     """Raise InvalidInput unless ``text`` is a string that can be passed to the operating system."""
     if not isinstance(text, str) or "\0" in text or not is_whole(text):
         raise InvalidInput(
-            f"`{field}` must be a text without NUL characters or lone surrogates, got {text!r:.200}", field=field
+            f"`{field}` must be a string without NUL characters or lone surrogates, got {text!r:.200}", field=field
         )
 
 

@@ -46,7 +46,7 @@ class RunPatch(Struct):
         if self.note is not None:
             if not isinstance(self.note, str) or not is_whole(self.note):
                 raise InvalidInput(
-                    f"`note` must be a text without lone surrogates, got {self.note!r:.200}", field="note"
+                    f"`note` must be a string without lone surrogates, got {self.note!r:.200}", field="note"
                 )
             _check_length(self.note, MOST_OF_A_NOTE, "note")
 
@@ -70,7 +70,7 @@ def checked_tags(tags: Iterable[str]) -> list[str]:
     for tag in tags:
         check_line(tag, "tags")
         if not tag.strip():
-            raise InvalidInput(f"A tag must be a nonempty text, got {tag!r}", field="tags")
+            raise InvalidInput(f"A tag must be a nonempty string, got {tag!r}", field="tags")
         _check_length(tag, MOST_OF_A_TAG, "tags")
         found[tag.strip()] = None
     if len(found) > MOST_TAGS:

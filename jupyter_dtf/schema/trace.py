@@ -43,7 +43,7 @@ class Transfer(PeerStruct):
     target: str
     bytes: int
     start_us: float
-    """The time from which the receiver had requested the tensor and the sender had it ready."""
+    """The time at which the receiver had requested the tensor and the sender had it ready, whichever was later."""
     duration_us: float
 
 

@@ -24,7 +24,7 @@ _initialized = False
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
     """Connect to the other tasks of the run. Must be called before TensorFlow has run anything.
 
-    Outside of a run, there is only one task. This also adds the names of Keras 2 that Horovod's programs use to Keras
+    Outside of a run, there is only one task. This also restores names of Keras 2 that Horovod's programs use
     (``keras2``).
 
     Args:

@@ -45,10 +45,10 @@ def allreduce(
         average: The older form of ``op``: True for an average, False for a sum.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average`` (default), ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
-        prescale_factor: Multiplied with the tensor before the reduction.
-        postscale_factor: Multiplied with the result.
+        prescale_factor: The factor by which the tensor is multiplied before the reduction.
+        postscale_factor: The factor by which the result is multiplied.
         name: Must be the same on all tasks.
         process_set: The tasks that take part; None for all.
         ignore_name_scope: Accepted but not needed.
@@ -200,19 +200,19 @@ def reducescatter(
     """Reduce a tensor over the tasks, and return this task's part of the result.
 
     Args:
-        tensor: A tensor of shape (rows, ...), the same on all tasks.
+        tensor: A tensor of shape (rows, ...), with the same shape and dtype on all tasks.
         device_dense: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average``, ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
         name: Must be the same on all tasks.
         process_set: The tasks that take part; None for all.
         ignore_name_scope: Accepted but not needed.
-        prescale_factor: Multiplied with the tensor before the reduction.
-        postscale_factor: Multiplied with the result.
+        prescale_factor: The factor by which the tensor is multiplied before the reduction.
+        postscale_factor: The factor by which the result is multiplied.
 
     Returns:
-        The part of the result for this task's rank, split along the first dimension. The first tasks get the
-        remainder of an uneven split.
+        The part of the result for this task's rank, split along the first dimension. The first tasks get the remainder
+        of an uneven split.
     """
     how = Reduction(_op(op, None, [tensor]), prescale_factor, postscale_factor, "reducescatter", name)
     return _scattered([tensor], how, compression, process_set)[0]
@@ -270,7 +270,7 @@ def barrier(process_set: Any = None) -> None:
 
 @as_horovods
 def join(device: int = -1) -> Any:
-    """Call ``basics.join``. In a TensorFlow 1 graph, return an op that does."""
+    """Call ``basics.join``. In a TensorFlow 1 graph, return an op that calls it."""
     if tf.executing_eagerly():
         return tf.constant(basics.join(device))
     last = tf.numpy_function(lambda: basics.join(device), [], tf.int64)

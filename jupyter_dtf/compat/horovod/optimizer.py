@@ -35,8 +35,9 @@ def DistributedOptimizer(
 ) -> Any:
     """Make an optimizer apply the gradients of all tasks.
 
-    A Keras 3 optimizer's ``apply`` then first reduces the gradients over the tasks. Its class, configuration and state
-    do not change, so a model saved with it can be loaded anywhere. As in Horovod, ``iterations`` counts every call.
+    With a Keras 3 optimizer, ``apply`` then first reduces the gradients over the tasks. The optimizer's class,
+    configuration and state do not change, so a model saved with it can be loaded anywhere. As in Horovod,
+    ``iterations`` counts every call.
 
     Args:
         optimizer: A Keras 3 optimizer, or one of ``tf.compat.v1.train``.
@@ -44,7 +45,7 @@ def DistributedOptimizer(
         use_locking: Accepted but not needed.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         backward_passes_per_step: The number of calls whose gradients are added up before they are reduced and applied.
         op: ``hvd.Average`` or ``hvd.Sum``.

@@ -20,7 +20,7 @@ class DistributedGradientTape:
         gradtape: The tape to wrap.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         op: ``hvd.Average`` or ``hvd.Sum``.
         gradient_predivide_factor: As in ``DistributedOptimizer``.

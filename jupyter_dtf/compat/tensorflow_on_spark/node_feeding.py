@@ -38,7 +38,7 @@ class Gone(FeedError):
 
 
 class Place:
-    """The location of a run's nodes on whichever of its machines this is used. Picklable."""
+    """The location of a run's nodes on the machine on which it is used. Picklable."""
 
     def __init__(self, token: str, run_id: str) -> None:
         self.token = token

@@ -334,7 +334,7 @@ def run(
     eval_node: bool = False,
     release_port: bool = True,
 ) -> TFCluster:
-    """Start ``map_fun(tf_args, ctx)`` on several nodes, each of which is a task of one run, and wait for their start.
+    """Start ``map_fun(tf_args, ctx)`` on several nodes, each a task of one run, and wait until all have started.
 
     Args:
         sc: A ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.

@@ -185,7 +185,7 @@ def test_stopping_a_search_that_has_ended_does_nothing() -> None:
         (lambda: API.connect(["x"]), r"`name` must be the name of a cluster, got \['x'\]"),
         (lambda: API.RunWidget(None), "`run` must be a run, .*, got None"),
         (lambda: API.ClusterWidget("hunt"), "`cluster` must be a cluster, .*, got 'hunt'"),
-        (lambda: setattr(a_run(), "note", 3), "`note` must be a text .*, got 3"),
+        (lambda: setattr(a_run(), "note", 3), "`note` must be a string .*, got 3"),
         (lambda: setattr(a_run(), "tags", "abc"), "`tags` must be a list of strings, .*, got 'abc'"),
         (lambda: a_run().wait("1"), "`timeout_s` must be a number of seconds, or None, got '1'"),
         (lambda: a_run().result("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
