@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...schema.events import GOES_ON, Note, Progressed
+from ...schema.events import CONTINUES, Note, Progressed
 from ...schema.sizes import duration
 
 
@@ -22,7 +22,7 @@ class Recovery:
 
     def takes(self, note: Note) -> bool:
         """Keep a note if it says where the training continues. Returns whether it does."""
-        if not note.title.startswith(GOES_ON):
+        if not note.title.startswith(CONTINUES):
             return False
         self.where = note
         return True

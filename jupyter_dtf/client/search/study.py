@@ -132,7 +132,7 @@ def open_study(
     """Create a study, or load the one with this name from the storage. Raises InvalidInput if its directions differ."""
     package = optuna()
     if name is not None and not isinstance(name, str):
-        raise InvalidInput(f"`study_name` must be a text, got {name!r:.200}", field="study_name")
+        raise InvalidInput(f"`study_name` must be a string, got {name!r:.200}", field="study_name")
     if storage is not None and not isinstance(storage, (str, package.storages.BaseStorage)):
         raise InvalidInput(f"{_STORAGE}, got {storage!r:.200}", field="storage")
     if storage is not None and not name:

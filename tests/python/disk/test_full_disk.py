@@ -65,7 +65,7 @@ run = cluster.run(program, 50_000)
 until(told)
 (warning,) = told()
 assert data in warning and "No space left on device" in warning, warning
-assert "Free some room" in warning and "free" in warning, warning
+assert "Free some space" in warning and "free" in warning, warning
 second = cluster.run(program, 10)
 def notes(run):
     return [e.title for _, e in session().hub.events(run.id) if isinstance(e, Note)]
@@ -147,7 +147,7 @@ assert not dtf.clusters()
     assert "Close it again to kill it at once" in said
     assert "1 run (" in said
     assert "would be lost" in said
-    assert "Free some room" in said
+    assert "Free some space" in said
 
 
 @pytest.mark.parametrize("variable", ["JUPYTER_DTF_DATA_DIR", "JUPYTER_RUNTIME_DIR"])

@@ -129,7 +129,7 @@ def test_a_layer_larger_than_the_machine(suffix: str, tmp_path: Path) -> None:
     (layer,) = describe_file(path).layers
     assert (layer.parameters, layer.parameter_bytes) == (3 << 40, 12 << 40)
     assert layer.flops == 2 * 3 * (1 << 40)
-    with pytest.raises(InvalidInput, match="measured, a model must have at most"):
+    with pytest.raises(InvalidInput, match="A model to measure must have at most"):
         load(path)
     hostile.WRITERS[suffix](path, {**hostile.DENSE, "config": {"units": 1 << 60}})
     refused(path, "must be from 0 to 9007199254740992, got ")

@@ -23,7 +23,7 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest, StoredVariable
-from ....schema.events import GOES_ON
+from ....schema.events import CONTINUES
 from .. import time_accounts
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
@@ -157,7 +157,7 @@ class Resuming(keras.callbacks.Callback):
                 where += f", after {begin.info.step_in_epoch} of its steps"
             found = f"with the state of {begin.of}. No step is lost" if begin.of else begin.info.path
             joint = ", " if begin.of else ": "
-            self._ctx.note("info", f"{GOES_ON} {begin.info.step}", f"From {where}{joint}{found}")
+            self._ctx.note("info", f"{CONTINUES} {begin.info.step}", f"From {where}{joint}{found}")
 
 
 class Saving(keras.callbacks.Callback):

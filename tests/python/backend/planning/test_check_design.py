@@ -109,7 +109,11 @@ def test_any_design_is_reported(design: Design) -> None:
             "The host of worker:1 must be one of the design's hosts (node-a, node-b), got",
         ),
         ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
-        ("cluster.tasks[0].memory_bytes", 25 * GIB, "A memory cap must be <= 25769803776, what GPU:1 of node-a has"),
+        (
+            "cluster.tasks[0].memory_bytes",
+            25 * GIB,
+            "A memory cap must be <= 25769803776, the memory of GPU:1 of node-a",
+        ),
         ("cluster.hosts[1].name", "node-a", "Host names must be unique, got 'node-a' twice"),
         ("model.graph.layers[1].id", "encoder/dense", "`id` must be unique and not empty, got 'encoder/dense'"),
         ("model.graph.layers[1].flops", -1, "`flops` must be from 0 to"),
