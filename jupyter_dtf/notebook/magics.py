@@ -307,13 +307,13 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     reading.add_runs_arguments(runs)
     runs.set_defaults(do=magics.runs)
 
-    compare = commands.add_parser("compare", help="compare runs side by side, showing what differs")
+    compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
     compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
     compare.set_defaults(do=magics.compare, completes="runs")
 
     resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
-    resume.add_argument("run", help="its id, a part of it, or its name")
+    resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
         "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
     )
@@ -325,20 +325,20 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     pause = commands.add_parser(
         "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
     )
-    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.add_argument("run", help="the run's id, part of its id, or its name")
     pause.set_defaults(do=magics.pause, completes="run")
 
     continue_ = commands.add_parser("continue", help="continue a paused training")
-    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.add_argument("run", help="the run's id, part of its id, or its name")
     continue_.set_defaults(do=magics.continue_, completes="run")
 
     logs = commands.add_parser("logs", help="print the output of a run's tasks")
-    logs.add_argument("run", help="its id, a part of it, or its name")
+    logs.add_argument("run", help="the run's id, part of its id, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
     logs.set_defaults(do=magics.logs, completes="run")
 
     show = commands.add_parser("show", help="show a run's dashboard")
-    show.add_argument("run", help="its id, a part of it, or its name")
+    show.add_argument("run", help="the run's id, part of its id, or its name")
     show.set_defaults(do=magics.show, completes="run")
     return parser, dict(commands.choices)
 
