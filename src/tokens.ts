@@ -24,7 +24,7 @@ export type INotebookClusters = NotebookClusters;
 
 export const INotebookClusters = new Token<INotebookClusters>(
   'jupyter_dtf:INotebookClusters',
-  "Which cluster is a notebook's."
+  'The clusters of the open notebooks.'
 );
 
 /** The ids of the commands in JupyterLab. */

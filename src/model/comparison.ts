@@ -1,4 +1,4 @@
-/** Compares what a run did with what a design has drawn. Pure. */
+/** Compares the placement of a run with that of a design. Pure. */
 
 import type { Design, LayerPlace, RunInfo } from '../api/schema';
 import { placesOf } from './layerplacement';

@@ -199,8 +199,8 @@ export class DesignModel implements IDisposable {
   }
 
   /**
-   * Take over a design of an older version as converted by the server, and reject what only the server can find to be
-   * invalid.
+   * Adopt a design of an older version as converted by the server, and reject a design whose errors only the server can
+   * detect.
    */
   private _judge(report: DesignReport): void {
     const problem = report.problems.find(({ line }) => line > 0);

@@ -92,7 +92,7 @@ function shortest(a: readonly string[], b: readonly string[]): [number, number][
   return [];
 }
 
-/** Follow the path that was found back from its end: the lines that it passes without an edit. */
+/** Trace the shortest path back from its end, and return the pairs of lines that it passes without an edit. */
 function back(a: readonly string[], b: readonly string[], trail: readonly Int32Array[]): [number, number][] {
   const found: [number, number][] = [];
   let [i, j] = [a.length, b.length];

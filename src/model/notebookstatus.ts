@@ -1,4 +1,4 @@
-/** What the status line of a notebook's cluster shows. Pure. */
+/** The contents of the status line of a notebook's cluster. Pure. */
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
 import { fractionDone, isFinal, objectiveText } from './runstate';

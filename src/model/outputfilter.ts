@@ -53,7 +53,7 @@ export function cutAt(text: string, find: string): string[] {
   }
   const [lower, wanted] = [text.toLowerCase(), find.toLowerCase()];
   if (lower.length !== text.length) {
-    return [text]; // lower case has another length: the positions would not match
+    return [text]; // lower-casing changed the length: the positions would not match
   }
   const parts: string[] = [];
   let from = 0;

@@ -81,7 +81,7 @@ function inGroup(run: RunInfo, group: string): GroupedRun {
   return made;
 }
 
-/** 1 if more of a metric is better, -1 if less is, 0 if its name does not tell; same rules as `schema/metrics.py`. */
+/** 1 if more of a metric is better, -1 if less is, 0 if its name does not say; same rules as `schema/metrics.py`. */
 export function direction(metric: string): number {
   if (SPEED_METRICS.includes(metric)) {
     return 0;

@@ -90,7 +90,7 @@ export class MarkStore {
       this.marks.push(lost);
       this._lost ??= lost;
     } else if (state === 'running' && attempt > this._attempt) {
-      this._attempt = attempt; // the first of its gang
+      this._attempt = attempt; // the first running task of this attempt
       this._again = { task: '', time, label: `attempt ${attempt + 1}`, details: [] };
       if (this._lost) {
         this._again.details!.push(
@@ -122,7 +122,7 @@ export class MarkStore {
     this._done = done;
   }
 
-  /** The first step of a later attempt has ended. */
+  /** Add the cost of a loss to its marks, once the first step of a later attempt has ended. */
   private _tellCost(from: number, time: number): void {
     const again = this.doneAgain[this.doneAgain.length - 1];
     for (const mark of [this._lost, this._again]) {

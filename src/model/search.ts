@@ -246,7 +246,7 @@ export function parameterText(value: unknown, format: (value: number) => string)
   return typeof value === 'number' ? format(value) : typeof value === 'string' ? value : literal(value);
 }
 
-/** The steps and values that a trial has reported of its representative metric, as far as its summary has them. */
+/** The steps and values that a trial has reported of its representative metric, as far as its summary contains them. */
 export function curveOf({ run }: Trial): readonly (readonly [number, number])[] {
   const { sparkline, sparkline_steps: steps } = run;
   const [first, last] = [steps[0] ?? 0, steps[1] ?? sparkline.length - 1];

@@ -179,7 +179,7 @@ export class MetricFigure {
     return pictureOf(this._view, this._theme.ground);
   }
 
-  /** The same as an SVG. */
+  /** The plot without its legend as an SVG. */
   drawing(): Promise<Blob | null> {
     return drawingOf(this._view, this._theme.ground);
   }

@@ -501,7 +501,7 @@ export class PlotGrid implements IDisposable {
   private _bokeh: BokehApi | null = null;
   private _theme: PlotTheme;
   private _xAxis: ShownAxis;
-  /** What moves or replaces all lines. */
+  /** The scale, origin and revision of the x axis: when they change, all lines are moved or replaced. */
   private _axis = '';
   private readonly _hidden = new Set<string>();
   private readonly _redraw = new RedrawPace(() => this._schedule());

@@ -37,7 +37,7 @@ const FILE_TYPE = 'dtf-design';
 /** The designer: `.dtf` documents, and the commands for them. */
 export const designer: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:designer',
-  description: 'Opens .dtf files: a cluster and a model placed on it, drawn.',
+  description: 'Opens .dtf files: drawings of a cluster and a model placed on it.',
   autoStart: true,
   requires: [IDtf],
   optional: [

@@ -71,7 +71,7 @@ export function placementServices(
   };
 }
 
-/** Save a design. False if the file does not contain the drawing afterwards; the user has been told why. */
+/** Save a design. False if the file does not contain the drawing afterwards; the user has been shown why. */
 async function save({ context, design }: OpenDesign, trans: TranslationBundle): Promise<boolean> {
   if (!design.readOnly) {
     return context.save().then(

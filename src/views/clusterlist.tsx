@@ -21,7 +21,7 @@ export interface ClusterActions {
 }
 
 const DRAG_THRESHOLD_PX = 5;
-// More of them are summarized.
+// Longer lists are summarized.
 const MOST_COMING = 16;
 const MOST_REMARKS = 8;
 

@@ -67,7 +67,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   React.useEffect(() => {
     const slot = () => count();
     compared.forEach(run => run.model.metricsChanged.connect(slot));
-    count(); // reported between rendering and connecting
+    count(); // metrics may have been added between rendering and connecting
     return () => compared.forEach(run => run.model.metricsChanged.disconnect(slot));
   }, [compared]);
   if (error) {

@@ -6,8 +6,8 @@ import { MANY } from '../model/spread';
 import { ownOf, STEP_PART_NAMES, type StepPart, type TaskStep } from '../model/stepparts';
 
 /**
- * The parts of each task's training steps, one bar for each task. If there are many tasks, those that need the most
- * time for themselves. `slow` says why the others wait for a task. Renders nothing if no task has reported.
+ * The parts of each task's training steps, one bar for each task. If there are many tasks, only those whose own work
+ * takes longest are shown. `slow` says why the others wait for a task. Renders nothing if no task has reported.
  */
 export function StepParts(props: {
   steps: readonly TaskStep[];

@@ -59,7 +59,7 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
   protected abstract idOf(data: IRenderMime.IMimeModel['data']): string;
   /** Create the live view. */
   protected abstract live(id: string): Widget;
-  /** Whether the server knows it. */
+  /** Whether the server knows the subject with this id. */
   protected abstract isKnown(id: string): boolean;
   /** The alternative text of the image. */
   protected abstract pictureText(id: string): string;

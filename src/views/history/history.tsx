@@ -224,7 +224,7 @@ function Compared(props: {
     setModels(ids.flatMap(id => found.current(id) ?? []));
   }, [ids]);
   const heads = { ids, titles, colours, now, trans };
-  // For a moment they are the previous ones.
+  // Until the effect has run, these are the previous models.
   const isReady = models.length === ids.length && models.every((one, index) => one.id === ids[index]);
   return (
     <Tabs

@@ -8,7 +8,7 @@ import { SearchViewProps, shown, trialText } from './searchviewshared';
 
 const WIDTH = 300;
 const HEIGHT = 190;
-// A weaker association says nothing about a direction.
+// A weaker association does not indicate a direction.
 const FAINT = 0.1;
 const BOX = { left: 52, right: 12, top: 8, bottom: 24 };
 

@@ -64,7 +64,7 @@ function Graph(props: GraphProps): React.ReactElement {
   const actions = useActions(props, host);
   const nodes = React.useMemo(
     () => (layout ? flowNodes(props, state.shownOpen, layout, base, actions) : []),
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- of the props only these are drawn
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only these of the props are drawn
     [tree, layout, props.looks, selected, current, base, actions, trans]
   );
   const inputs = React.useMemo(

@@ -158,7 +158,7 @@ function Card(props: { choice: DeviceChoice; strip: DeviceStripProps; focusable:
   );
 }
 
-/** Many devices as one card, which unfolds. */
+/** A range of devices as one card, which can be unfolded. */
 function RangeCard(props: {
   range: DeviceRange;
   open: boolean;
