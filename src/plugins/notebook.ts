@@ -81,7 +81,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
       label: args => (args['command'] === CommandIDs.newCluster ? trans.__('New Cluster…') : start(args['template'])),
       caption: trans.__("Start a cluster and make it the notebook's"),
       describedBy: describe({
-        command: trans.__('The command that starts it; two local workers without'),
+        command: trans.__('The command that starts it; two local workers if omitted'),
         template: trans.__('The name of the template to start')
       }),
       isEnabled: () => dtf.server.health === 'ok',

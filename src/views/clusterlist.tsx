@@ -199,7 +199,7 @@ export function ClusterRow(props: {
         ) : cluster.incompatible ? null : (
           <SmallButton
             label={trans.__('Connect the notebook to %1', name)}
-            hint={trans.__("Make it the notebook's cluster; without an open notebook, a new one is made")}
+            hint={trans.__("Make it the notebook's cluster; if no notebook is open, a new one is created")}
             disabled={!usable}
             onClick={() => actions.connect(name)}
           >
@@ -292,7 +292,7 @@ export function Clusters(props: {
           <IconButton icon={refreshIcon} label={trans.__('Refresh')} onClick={props.onRefresh} />
           <IconButton
             icon={ellipsesIcon}
-            label={trans.__('More to start and to open')}
+            label={trans.__('More actions')}
             menu
             onClick={event => props.onMore(event.currentTarget)}
           />

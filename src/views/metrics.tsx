@@ -133,7 +133,7 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
         ? trans.__('It reported no metric before it ended.')
         : isFinal(state)
           ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
-          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so by itself.')}
+          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so automatically.')}
     </p>
   );
 }

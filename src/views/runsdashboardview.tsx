@@ -171,7 +171,7 @@ function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.React
               </>
             ) : runs.isReady ? (
               <span className="jp-dtf-faint" title={id}>
-                {trans.__('%1 is not there any more', shown)}
+                {trans.__('%1 no longer exists', shown)}
               </span>
             ) : (
               <span className="jp-dtf-faint">{shown}</span>

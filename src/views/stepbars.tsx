@@ -64,7 +64,7 @@ export function StepParts(props: {
       </ul>
       {shown.length < steps.length && (
         <p className="jp-dtf-faint">
-          {trans.__('%1 of %2 tasks: those that need most for themselves.', shown.length, steps.length)}
+          {trans.__('%1 of %2 tasks: those whose own work takes longest.', shown.length, steps.length)}
         </p>
       )}
       {hidden && (

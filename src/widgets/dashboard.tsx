@@ -37,7 +37,7 @@ function Finder(props: { options: DashboardOptions; compact: boolean }): React.R
   if (!model) {
     return (
       <p className="jp-dtf-faint jp-dtf-none" role="status">
-        {dtf.runs.isReady ? trans.__('There is no run %1 any more.', run) : trans.__('Looking for the run…')}
+        {dtf.runs.isReady ? trans.__('The run %1 no longer exists.', run) : trans.__('Looking for the run…')}
       </p>
     );
   }

@@ -196,7 +196,7 @@ function LiveRunCard(props: { run: string; options: OutputOptions }): React.Reac
   useSignals(dtf.runs.changed);
   const info = dtf.runs.get(run);
   if (!info) {
-    return <p className="jp-dtf-faint">{trans.__('There is no run %1 any more.', run)}</p>;
+    return <p className="jp-dtf-faint">{trans.__('The run %1 no longer exists.', run)}</p>;
   }
   return <RunCard run={info} trans={trans} onOpen={() => options.openRun(run)} onStop={() => options.stop(run)} />;
 }

@@ -86,7 +86,7 @@ export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
       className="jp-dtf-devices"
       role="listbox"
       aria-orientation="horizontal"
-      aria-label={choosing ? trans.__('Choose a device for what is selected') : trans.__('Devices')}
+      aria-label={choosing ? trans.__('Choose a device for the selection') : trans.__('Devices')}
       onKeyDown={onKeyDown}
     >
       {items.map((item, index) =>
@@ -192,7 +192,7 @@ function RangeCard(props: {
       {memory && (
         <div className="jp-dtf-device-line">
           <Bar fraction={fraction} label={trans.__('Memory of %1, on average', name)} />
-          <span className="jp-dtf-number" title={trans.__('The mean, and the least and the most of one device')}>
+          <span className="jp-dtf-number" title={trans.__('The mean, and the minimum and maximum of a single device')}>
             {formatBytes(memory.mean)} ({formatBytes(memory.low.value)} – {formatBytes(memory.high.value)})
           </span>
         </div>

@@ -29,7 +29,7 @@ export function Forecast(props: {
       <p>
         {prediction
           ? words(prediction, trans).join(' · ')
-          : trans.__('A step can be predicted when layers are on devices and the numbers are right.')}
+          : trans.__('A step can be predicted once layers are placed on devices and all numbers are valid.')}
       </p>
       {told && <p>{told}</p>}
       {children}

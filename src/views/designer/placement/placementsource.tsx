@@ -70,7 +70,7 @@ export function SourcePicker(props: {
       )}
       {variables?.length === 0 && (
         <p className="jp-dtf-faint">
-          {trans.__('No running kernel has a Keras model. Run the cells of a notebook that make one, and look again.')}
+          {trans.__('No running kernel has a Keras model. Run the notebook cells that create one, then check again.')}
         </p>
       )}
       <ul>
@@ -103,7 +103,7 @@ export function SourcePicker(props: {
           list={list}
           value={path}
           placeholder="model.keras"
-          aria-label={trans.__('Path of a .keras file or a SavedModel, from the folder that the server shows')}
+          aria-label={trans.__('Path of a .keras file or a SavedModel, relative to the folder that the server shows')}
           onChange={event => setPath(event.target.value)}
         />
         <datalist id={list}>
