@@ -50,7 +50,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
       <CommitField
         label={trans.__('Name')}
         text={cluster.name}
-        placeholder={trans.__('as the file')}
+        placeholder={trans.__('name of the file')}
         disabled={readOnly}
         problem={said('name')}
         read={typed => ({ value: typed.trim() })}

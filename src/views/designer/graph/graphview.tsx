@@ -125,7 +125,7 @@ function Graph(props: GraphProps): React.ReactElement {
         <MiniMap
           pannable
           zoomable
-          ariaLabel={trans.__('The whole graph, small')}
+          ariaLabel={trans.__('Overview of the whole graph')}
           style={{ width: 150, height: 100 }}
           nodeColor={node => miniColour(node as GraphNode)}
         />
