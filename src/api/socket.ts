@@ -39,8 +39,8 @@ export function backoff(attempt: number, random: () => number = Math.random): nu
 }
 
 /**
- * The single WebSocket to the server. It reconnects by itself and resumes each subscribed run where it stopped, so that
- * a lost connection leaves no gaps and repeats nothing.
+ * The single WebSocket to the server. It reconnects automatically and resumes each subscribed run where it stopped, so
+ * that a lost connection leaves no gaps and repeats nothing.
  */
 export class EventSocket implements IDisposable {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
@@ -136,7 +136,7 @@ export class EventSocket implements IDisposable {
       this._foreign = !understood(message);
     }
     if (this._foreign) {
-      return; // its messages may mean something else to this page; the panel tells the user what to do
+      return; // its messages may have another meaning here; the panel shows the user what to do
     }
     // A server that accepts a connection and drops it at once has not recovered: only a message resets the attempts.
     this._attempt = 0;

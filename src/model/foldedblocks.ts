@@ -31,7 +31,7 @@ export function withFolds(drawing: Drawing, tree: LayerTree, open: ReadonlySet<s
   return { ...others, ...(folded.length > 0 && { folded }), ...(unfolded.length > 0 && { unfolded }) };
 }
 
-/** The ids in a value from a file. The file may contain anything here: whatever is not a list of strings is ignored. */
+/** The strings in a list from a file. The file may contain anything here; all other values are ignored. */
 function idsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(id => typeof id === 'string') : [];
 }

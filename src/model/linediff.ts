@@ -136,7 +136,7 @@ export function withSameLeftOut(rows: readonly DiffRow[], around = AROUND): (Dif
   return found;
 }
 
-/** Where a replaced line begins to differ, and the length of the common suffix. */
+/** The changed part of a replaced line: where it begins to differ, and the length of the common suffix. */
 export function changedPart(text: string, other: string): [start: number, end: number] {
   const most = Math.min(text.length, other.length);
   let start = 0;

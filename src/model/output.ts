@@ -113,7 +113,7 @@ function shortened(text: string): string {
   return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)} …` : text;
 }
 
-/** How many of the oldest lines have to be dropped. */
+/** The number of oldest lines that must be dropped to stay within the limits. */
 function excess(lines: readonly OutputLine[]): number {
   let characters = 0;
   for (let index = lines.length - 1; index >= 0; index--) {

@@ -6,7 +6,7 @@ import { Cell, rowOf } from './runtable';
 
 /** Runs with the same value in a column, in their original order. */
 export interface RunGroup {
-  /** Identifies the group, whatever the order. */
+  /** Identifies the group, regardless of the order of groups. */
   key: string;
   /** Their common value; for `created`, the start of the day; undefined if they have none. */
   value: Cell | undefined;

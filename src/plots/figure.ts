@@ -273,7 +273,7 @@ export class MetricFigure {
     }
     if (changed) {
       if (this._hidden.size > 0) {
-        this._showOrHide(); // what was just drawn for the first time
+        this._showOrHide(); // lines that were just drawn for the first time
       }
       this.fit();
       this.showValues(null);

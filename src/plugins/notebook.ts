@@ -162,7 +162,7 @@ function codeOf(notebook: Notebook, end = notebook.widgets.length): string[] {
 }
 
 /**
- * The source of the code cells up to the active one: what will have run before a cell below it, if all run in order.
+ * The source of the code cells up to the active one: the code that runs before a cell below it if all run in order.
  */
 export function codeAbove(notebook: Notebook): string[] {
   return codeOf(notebook, notebook.activeCellIndex + 1);

@@ -121,7 +121,7 @@ function countsOf(texts: readonly string[]): [string, number][] {
   return [...counts];
 }
 
-/** The stop button, or what replaces it if there is nothing left to stop. */
+/** The button that stops a cluster, or dismisses one that is lost or has failed. */
 export function StopButton(props: {
   cluster: ClusterInfo;
   trans: TranslationBundle;

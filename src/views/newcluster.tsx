@@ -7,7 +7,7 @@ import { OptionField, optionText, optionValue } from './optionfield';
 
 const PREVIEW_DELAY_MS = 250;
 
-/** What the form requires. All functions reject with an error whose message, and field if it has one, are shown. */
+/** The form's actions. All functions reject with an error whose message, and field if it has one, are shown. */
 export interface NewClusterActions {
   preview(request: ClusterRequest): Promise<Preview>;
   start(request: ClusterRequest): Promise<void>;

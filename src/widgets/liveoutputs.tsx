@@ -55,7 +55,7 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** The id of what is shown. */
+  /** The id of the subject, such as a run. */
   protected abstract idOf(data: IRenderMime.IMimeModel['data']): string;
   /** Create the live view. */
   protected abstract live(id: string): Widget;

@@ -3,7 +3,7 @@ import React from 'react';
 
 import { changedPart, DiffRow, NumberedLine, sideBySide, withSameLeftOut } from '../../model/linediff';
 
-/** A piece of code in two runs, line by line. Null: a run has no such piece. */
+/** A piece of code in two runs, line by line. Null if a run does not have the piece. */
 export function CodeDiff(props: {
   name: string;
   left: string | null;

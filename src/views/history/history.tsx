@@ -24,7 +24,7 @@ const MOST_COMPARED = 24;
 /** Columns that differ for every run. */
 const OWN: ReadonlySet<string> = new Set(['id', 'name', 'message', 'seconds']);
 
-/** The stored choices of what to show. */
+/** The user's stored choices for the table of runs and its comparison. */
 export interface HistoryChoices {
   columns: string[];
   sorting: Sorting;

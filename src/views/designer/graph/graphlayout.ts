@@ -112,7 +112,7 @@ function level(
   return { places, routes: routes.filter(({ points }) => points.length > NEAR_POINTS) };
 }
 
-/** Break a long and thin layout into columns, to be read one after the other; null if it is neither. */
+/** Break a long, thin layout into columns that are read one after the other; null for any other layout. */
 function columns(places: readonly Place[]): Place[] | null {
   const width = Math.max(...places.map(place => place.x + place.width));
   const height = Math.max(...places.map(place => place.y + place.height));

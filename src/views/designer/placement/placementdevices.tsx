@@ -26,7 +26,7 @@ export interface DeviceStripProps {
 /** A card of the strip: a device, or a range of them. */
 type Item = { choice: DeviceChoice } | { range: DeviceRange };
 
-/** The devices, as drop targets for layers, with what each will hold. Many devices are folded into ranges. */
+/** The devices as drop targets for layers, with the load of each. Many devices are folded into ranges. */
 export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
   const { devices, loads, counts, choosing, onLeave, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);
