@@ -44,7 +44,7 @@ export function compare(ran: readonly LayerPlace[], design: Design): Comparison 
   };
 }
 
-/** A layer with no planned place runs where its input is: that does not count as elsewhere. */
+/** A layer without a planned place runs where its input is, which does not count as elsewhere. */
 function ranElsewhere({ planned, actual }: LayerPlace): boolean {
   return planned.length > 0 && (planned.length !== actual.length || planned.some(device => !actual.includes(device)));
 }

@@ -36,7 +36,7 @@ export class KernelModels {
           const list = (await this._ask(session, 'models()', timed)) as Omit<KernelVariable, 'path'>[];
           return list.map(variable => ({ ...variable, path: session.path }));
         } catch {
-          return []; // not a Python kernel, without this package, or busy
+          return []; // the kernel is not a Python kernel, does not have this package, or is busy
         }
       })
     );

@@ -5,7 +5,7 @@ import type { OutputLine } from './output';
 /** The severity of a line. */
 export type Level = 'info' | 'warning' | 'error';
 
-// Python's logging, absl's and TensorFlow's own (`E0000 00:00:…`), and the last line of a traceback.
+// The formats of Python's logging, absl and TensorFlow (`E0000 00:00:…`), and the last line of a traceback.
 const ERROR = /\b(?:ERROR|CRITICAL|FATAL)\b|^[EF]\d{4} \d\d:|^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)/;
 const WARNING = /\bWARN(?:ING)?\b|^W\d{4} \d\d:|\b\w*Warning:/;
 const TRACEBACK = 'Traceback (most recent call last):';

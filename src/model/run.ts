@@ -68,7 +68,7 @@ export class RunModel {
     return this._seriesChanged;
   }
 
-  /** Emitted when metrics were added, whichever message mentioned them first, or when the x axis has changed. */
+  /** Emitted when any message has added metrics, or when the x axis has changed. */
   get metricsChanged(): ISignal<this, void> {
     return this._metricsChanged;
   }

@@ -13,7 +13,7 @@ export function canStop(state: RunState): boolean {
   return STOPPABLE.includes(state);
 }
 
-/** Whether a run can write a checkpoint, end its tasks, and wait. */
+/** Whether a run can be paused: write a checkpoint, end its tasks, and wait. */
 export function canPause(run: RunInfo): boolean {
   return run.goes_on && run.state === 'running';
 }

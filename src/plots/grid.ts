@@ -188,7 +188,7 @@ export class PlotGrid implements IDisposable {
     return source.tasks.filter(task => known.size === 0 || known.has(task));
   }
 
-  /** Search results are always visible. */
+  /** Whether a heading is open. While plots are filtered, all headings are, so that matching plots are visible. */
   private _isOpen(key: string): boolean {
     return this._options.filter !== '' || (this._parts.choices.isOpen(key) ?? this._open.has(key));
   }

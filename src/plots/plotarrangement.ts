@@ -133,7 +133,7 @@ function nested(families: readonly Family[]): Family[] {
   return result;
 }
 
-/** The common names of those items of which many have names that differ only in their numbers. */
+/** The common name of each item that is one of many whose names differ only in their numbers. */
 function alike<T>(items: readonly T[], name: (item: T) => string): Map<T, string> {
   const stems = new Map<string, T[]>();
   for (const item of items) {

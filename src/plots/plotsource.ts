@@ -6,7 +6,7 @@ import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './plotarrangement';
 import type { Plot } from './metricplots';
 
-/** A point in time to mark on a plot. One without a task is a problem. `label` may have several lines. */
+/** A point in time to mark on a plot. A mark without a task indicates a problem. `label` may have several lines. */
 export interface SourceMark {
   x: number | null;
   label: string;

@@ -11,8 +11,8 @@ const VALUES_MS = 1000;
 export type Redraw = 'lines' | 'values' | 'nothing';
 
 /**
- * Decides when new points are worth a redraw. The longer a run, the less is seen of a point: of 100,000 points, ten new
- * ones move a line by a fifteenth of a pixel, and drawing them ten times a second would keep a processor busy.
+ * Decides when new points are worth a redraw. The longer a run, the less visible a single point: after 100,000 points,
+ * ten new ones move a line by a fifteenth of a pixel, and drawing them ten times a second would keep a processor busy.
  */
 export class RedrawPace implements IDisposable {
   /** `again` is called when it is time for an update that was deferred. */
@@ -22,7 +22,7 @@ export class RedrawPace implements IDisposable {
     return this._disposed;
   }
 
-  /** Something other than points has changed: the lines are due. */
+  /** Call when something other than points has changed, so that the lines are redrawn. */
   need(): void {
     this._needed = true;
   }

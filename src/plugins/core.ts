@@ -31,7 +31,7 @@ export const core: JupyterFrontEndPlugin<IDtf> = {
         dtf.clusters.refresh().catch(reason => console.warn('jupyter_dtf: could not fetch the templates:', reason));
       }
     });
-    // JupyterLab's own start comes first.
+    // Connect only after JupyterLab itself has started.
     void app.started.then(() => socket.connect());
     return dtf;
   }

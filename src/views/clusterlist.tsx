@@ -16,7 +16,7 @@ export interface ClusterActions {
   scale(name: string): void;
   stop(name: string): void;
   menu(name: string, at: HTMLElement): void;
-  /** The user has begun to drag the row. */
+  /** Called when the user begins to drag the row. */
   drag(name: string, at: { clientX: number; clientY: number }): void;
 }
 

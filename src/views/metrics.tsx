@@ -26,7 +26,7 @@ export function Metrics(props: {
 }): React.ReactElement {
   const { model, preferences, choices, trans } = props;
   useSignals(model.infoChanged, model.storyChanged, model.metricsChanged, choices.changed);
-  // Until the user makes a choice here, the preferences apply, which may be loaded only after this is shown.
+  // Until the user makes a choice here, the preferences apply. They may be loaded after this is shown.
   const [chosen, setChosen] = React.useState<{ tasks?: TaskMode; smoothing?: number; log?: boolean }>({});
   const choose = (change: typeof chosen) => setChosen(before => ({ ...before, ...change }));
   const tasks = chosen.tasks ?? preferences.tasks;

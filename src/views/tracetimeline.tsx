@@ -13,7 +13,7 @@ const MOST_ROWS = 12;
 /** A run's trace: `undefined` while loading, null if there is none. */
 export type KnownTrace = TraceData | null | undefined;
 
-/** The user's means of tracing steps now, and the state of the request. */
+/** Profiling on request: the latest profile, a function that requests one, and why the last request was refused. */
 export interface Profiling {
   /** The latest profile that was requested; null if there is none. */
   profile: RunProfile | null;

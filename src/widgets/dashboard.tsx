@@ -9,7 +9,7 @@ import type { DashboardOptions } from './tabs/dashboardtab';
 import { DASHBOARD_TABS } from './tabs/dashboardtabs';
 import { RunMetrics } from './tabs/metricstab';
 
-/** A run's dashboard: everything that is known of it. With `compact`, only its header and metrics. */
+/** A run's dashboard: everything that is known about it. With `compact`, only its header and metrics. */
 export class RunDashboard extends ReactWidget {
   constructor(
     private readonly _options: DashboardOptions,

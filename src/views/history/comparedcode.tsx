@@ -10,7 +10,7 @@ import { CodeDiff } from './codediff';
 import { ComparedHeads, Differences } from './differencestable';
 import { useSubmitted } from './usesubmitted';
 
-/** What runs were made from: versions and commits of all of them, and the code of two of them side by side. */
+/** The origin of runs: versions and commits of all of them, and the code of two of them side by side. */
 export function ComparedCode(
   props: ComparedHeads & {
     models: readonly RunModel[];

@@ -7,7 +7,7 @@ import type { HostDevice } from '../../../model/clusterdesign';
 import type { ChipHandlers } from './clusterchip';
 
 /**
- * Placing tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
+ * Place tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
  * unplaces.
  */
 export function useKeyboardPlacement(options: {

@@ -48,7 +48,7 @@ const COLUMN_GAP = 60;
 const NEAR_POINTS = 3;
 /** Levels up to this height stay in one column, px. */
 const HIGH = 700;
-/** Screens are wider than they are high. */
+/** Preferred ratio of width to height, since screens are wider than they are high. */
 const WIDER = 1.3;
 
 /** Lay out a box and its contents. `onBox` is called after each box with the number of boxes done. */

@@ -19,7 +19,7 @@ export function sourceText(source: ModelSource, trans: TranslationBundle): strin
   }
 }
 
-/** Read a model from its source; `chosen`: the user chose it just now, rather than reading it again. */
+/** Read a model from its source; `chosen`: the user has just chosen it, rather than reading it again. */
 export async function readModel(
   source: ModelSource,
   services: PlacementServices,
