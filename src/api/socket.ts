@@ -25,7 +25,7 @@ const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 30_000;
 
 /**
- * Whether this page and the server have a protocol version in common. A server that names none is older than the check.
+ * Whether this page and the server have a protocol version in common. A server that reports none predates this check.
  */
 export function understood(server: Partial<Pick<HelloMessage, 'protocol' | 'oldest'>>): boolean {
   const { protocol = 0, oldest = 0 } = server;

@@ -144,7 +144,7 @@ function gathered(id: string, trials: Trial[]): Search {
   };
 }
 
-/** 1 if larger is worse. */
+/** 1 if larger is worse, otherwise -1. */
 export function signOf(objective: Objective | undefined): number {
   return objective?.direction === 'maximize' ? -1 : 1;
 }

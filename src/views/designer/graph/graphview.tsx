@@ -38,7 +38,7 @@ const MAX_ZOOM = 2;
 export interface GraphProps extends KeyTarget {
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
-  /** Called when a node is pressed to be dragged: with the selection if the node is part of it, or else with the node. */
+  /** Called when a node is pressed to be dragged: with the selection if it contains the node, or else the node. */
   onDrag: (nodes: ReadonlySet<string>, event: React.PointerEvent<HTMLElement>) => void;
   /** Bring this node into view; a new object for each request. */
   goTo: { node: string } | null;
