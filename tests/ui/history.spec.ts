@@ -211,7 +211,7 @@ test('a run that is gone is named, and a file that is none is left alone', async
   writeFileSync(path.join(ROOT, 'broken.dtfplots'), '{"plots": 3}');
   await execute(page, 'docmanager:open', { path: 'kept.dtfplots' });
   const view = page.locator('.jp-dtf-runs-dashboard:visible');
-  await expect(view.getByText('digits of May is not there any more')).toBeVisible();
+  await expect(view.getByText('digits of May no longer exists')).toBeVisible();
   await expect(view.getByText('None of these runs has reported f1.')).toBeVisible();
   await expect(view.locator('.bk-Figure')).toHaveCount(1);
   await expect(view.getByRole('button', { name: 'Undo' })).toHaveCount(0);

@@ -36,7 +36,7 @@ describe('Clusters', () => {
     expect(props.onStartTwo).toHaveBeenCalledOnce();
     fireEvent.click(screen.getByRole('button', { name: 'Open the example' }));
     expect(props.onExample).toHaveBeenCalledOnce();
-    fireEvent.click(screen.getByRole('button', { name: 'More to start and to open' }));
+    fireEvent.click(screen.getByRole('button', { name: 'More actions' }));
     expect(props.onMore).toHaveBeenCalledOnce();
   });
 
