@@ -21,7 +21,7 @@ from ...schema.machines import GpuInfo
 from ...schema.sizes import bytes_
 from ..machine import paths
 from ..machine.gpus import read_gpus
-from ..planning.gpu_assignment import SHARED
+from ..planning.gpu_assignment import SHARED, share_of
 from ..planning.task_defaults import TaskDefaults
 from .local import LocalKind
 
@@ -125,7 +125,9 @@ class CudaKind(LocalKind):
     def task_defaults(self, options: Mapping[str, Any]) -> TaskDefaults:
         memory: int | float | None = options["gpu_memory_bytes"] or None
         if memory is None and options["tasks_per_gpu"] > 1:
-            memory = SHARED / options["tasks_per_gpu"]
+            tasks = options["tasks_per_gpu"]
+            sizes = [gpu.memory_bytes for gpu in _chosen(options) if gpu.memory_bytes]
+            memory = min((share_of(size, tasks) / size for size in sizes), default=SHARED / tasks)
         switched_off = {variable: "1" for name, variable in _SWITCHES.items() if not options[name]}
         return TaskDefaults(gpu_memory=memory, gpu_growth=options["growth"], gpu_needed=True, environment=switched_off)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
 from ...schema.run import MOST_SHARES
-from .gpu_assignment import SHARED, GpuAssignment
+from .gpu_assignment import GpuAssignment, share_of
 from .launch_plan import PlannedTask, ranked
 
 _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
@@ -161,13 +161,13 @@ def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
     memory = 0
     if place.gpus.gpus:
         sizes = [gpu.memory_bytes for gpu in place.host.gpus if gpu.id in place.gpus.gpus]
-        whole = place.gpus.memory_bytes or int(min(sizes, default=0) * SHARED)
-        if not whole:
+        capped = place.gpus.memory_bytes
+        memory = capped // shares if capped else share_of(min(sizes, default=0), shares)
+        if not memory:
             raise Unavailable(
                 f"A share of a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
                 "(pip install nvidia-ml-py)"
             )
-        memory = whole // shares
     gpus = replace(place.gpus, memory_bytes=memory)
     return replace(place, threads=max(1, place.threads // shares), gpus=gpus, share=shares)
 

@@ -292,7 +292,7 @@ def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_featur
 
 
 def _records(part: str) -> Iterator[bytes]:
-    # In TensorFlow 2.21, tf.compat.v1.python_io has the same function, but warns that it is deprecated.
+    # TensorFlow 2.21: tf.compat.v1.python_io has the same function, but warns that it is deprecated.
     from tensorflow.python.lib.io import tf_record
 
     system, root = part_files.opened(part)

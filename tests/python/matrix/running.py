@@ -20,7 +20,7 @@ import numpy as np
 
 from jupyter_dtf.errors import InvalidInput
 
-from ..backend.task.gang import FakeContext, Gang, optimize_graphs
+from ..backend.task.gang import FakeContext, Gang, divide_cpu, optimize_graphs
 from ..patience import LIMIT_S
 from .rows import Outcome, Trial, slug
 
@@ -49,7 +49,7 @@ def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[st
     def train(trial: Trial, ctx: FakeContext) -> Any:
         optimize_graphs(fewest and trial.kind == "models")
         if replicas:
-            _divide_cpu(replicas)
+            divide_cpu(replicas)
         return _distributed(trial, ctx, strategy, tasks, as_usual=fewest)
 
     found = _run(trials, tasks, servers, train)
@@ -194,15 +194,6 @@ def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, a
         return None
     job.finish(pickle.loads(cloudpickle.dumps(result)))
     return job.model
-
-
-def _divide_cpu(count: int) -> None:
-    """Replicas stand on devices of one process: a model that was made before the tasks were connected is of no use."""
-    import tensorflow as tf
-
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    if tf.config.get_logical_device_configuration(cpu) is None:
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
 def _strategy(name: str, model: Any, tasks: int) -> Any:

@@ -139,13 +139,16 @@ class Reducer(ABC):
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
         """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
-        sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
+        data = [_as_bytes(a) for a in arrays]
+        # Whole words, because TensorFlow's collectives do not support bytes and would send each as a word of its own.
+        blank = np.zeros(-sum(map(len, data)) % 8, np.uint8)
+        sent = np.concatenate([*data, blank]).view(np.int64)
         with eager_mode():
-            (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+            (words,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        received = np.asarray(words).view(np.uint8)
         ends = np.cumsum([a.nbytes for a in arrays])
         return [
-            np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)
-            for end, a in zip(ends, arrays, strict=True)
+            received[end - a.nbytes : end].view(a.dtype).reshape(a.shape) for end, a in zip(ends, arrays, strict=True)
         ]
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:

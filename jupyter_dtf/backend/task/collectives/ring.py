@@ -24,6 +24,8 @@ _SENT_AS = {
     tf.int16: tf.int32,
 }
 """The dtypes to which tensors of unsupported dtypes are converted."""
+_SENT_BY_GPU_AS = {tf.int32: tf.int64, tf.bfloat16: tf.float32}
+"""The same for dtypes that TensorFlow 2.21's collectives refuse only on GPUs."""
 
 
 class CollectiveReducer(Reducer):
@@ -35,13 +37,14 @@ class CollectiveReducer(Reducer):
         self._device = self._strategy.extended.worker_devices[0]
         self._group_key = _key(key)
         self._hint = _communication_hint()
+        self._on_gpu = "/device:GPU:" in self._device
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         for tensor in tensors:
             check_op(op, tensor.dtype)
         groups: dict[tf.DType, list[int]] = {}
         for index, tensor in enumerate(tensors):
-            groups.setdefault(_SENT_AS.get(tensor.dtype, tensor.dtype), []).append(index)
+            groups.setdefault(self._sent_as(tensor.dtype), []).append(index)
         results: list[Any] = [None] * len(tensors)
         # The key depends on all tensors and dtypes: a call must not match a different one that sends similar data.
         key = _instance_key(f"{name} {op} {[t.dtype.name for t in tensors]}", tensors)
@@ -56,6 +59,10 @@ class CollectiveReducer(Reducer):
             for index, total in zip(indices, reduced, strict=True):
                 results[index] = tf.ensure_shape(tf.cast(total, tensors[index].dtype), tensors[index].shape)
         return results
+
+    def _sent_as(self, dtype: tf.DType) -> tf.DType:
+        sent = _SENT_AS.get(dtype, dtype)
+        return _SENT_BY_GPU_AS.get(sent, sent) if self._on_gpu else sent
 
     def _reduce(self, tensor: tf.Tensor, op: str, key: Any) -> tf.Tensor:
         with tf.device(self._device):

@@ -15,6 +15,8 @@ import tensorflow as tf
 # TensorFlow 2.21: an iterator passed to a tf.function is recreated there by its type, which is not public.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
+from .. import determinism
+
 
 class _Spent:
     """The seconds waited in this process; those waited in compiled functions are in a variable."""
@@ -95,7 +97,12 @@ def _timed(draw: Callable[[], Any]) -> Any:
 
 
 def timed(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches."""
+    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches.
+
+    It is not measured if TensorFlow's operations must be deterministic, because reading a clock is then an error.
+    """
+    if determinism.is_enabled():
+        return run
     _spent.make()
 
     def train_function(iterator: Any) -> Any:

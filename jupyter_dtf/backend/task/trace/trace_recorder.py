@@ -150,7 +150,7 @@ class StepRecorder:
         devices = {plain(device.name, self.task) for device in tf.config.list_logical_devices()}
         own = [device for device in devices if device.startswith(f"{self.task}/")]
         other = own[0] if len(own) == 1 else self.task
-        data = rows(space, self._windows, _devices(metadata, self.task), other)
+        data = rows(space, self._windows, _devices(metadata, self.task), other, f"{self.task}/device:GPU:")
         data.warnings = _warnings(metadata, self.task)
         self.add(data)
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_dtf.backend.planning.gpu_assignment import NO_GPU, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
+from jupyter_dtf.backend.planning.gpu_assignment import (
+    CONTEXT_BYTES,
+    NO_GPU,
+    Gpu,
+    GpuAssignment,
+    GpuRequest,
+    HostedTask,
+    assign_gpus,
+    share_of,
+)
 from jupyter_dtf.errors import Unavailable
 
 GIB = 1 << 30
@@ -140,6 +149,19 @@ def test_gpus_of_unknown_size_are_whole_or_refused() -> None:
         assigned(hosted_tasks(2, unknown), memory=GIB)
     with pytest.raises(Unavailable, match="NVML"):
         assigned(hosted_tasks(1, unknown), memory=0.5)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "tasks", "together"),
+    [
+        (141 * GIB, 2, int(141 * GIB * 0.95)),
+        (24 * GIB, 2, 24 * GIB - 2 * CONTEXT_BYTES),
+        (4 * GIB, 8, 2 * GIB),  # they need more for their contexts than there is
+        (0, 2, 0),
+    ],
+)
+def test_tasks_that_share_a_gpu_leave_room_for_their_contexts(memory_bytes: int, tasks: int, together: int) -> None:
+    assert share_of(memory_bytes, tasks) == together // tasks
 
 
 def test_memory_that_does_not_grow_is_said_of_tasks_that_have_a_gpu() -> None:
