@@ -351,7 +351,7 @@ class Context:
     def _tell_traced(self) -> None:
         if self.is_chief:
             first, last = self._spec.trace_steps
-            steps = f"Step {first} is" if first == last else f"Steps {first} to {last} are"
+            steps = f"Step {first} was" if first == last else f"Steps {first} to {last} were"
             self.note("info", f"{steps} traced", "The timeline, run.timeline() and run.placement() show what ran where")
 
     def traced(self, step: int) -> AbstractContextManager[None]:

@@ -297,7 +297,7 @@ def test_what_cannot_be_is_refused(sc: Any) -> None:
         ((2, 2), InvalidInput, "at least one worker or master"),
         ((0, 0), InvalidInput, "`num_executors` must be an integer >= 1"),
         ((2, 0, False, 7), InvalidInput, "`input_mode` must be one of InputMode"),
-        ((2, 1, False, SPARK, None, True), InvalidInput, "`driver_ps_nodes` goes with"),
+        ((2, 1, False, SPARK, None, True), InvalidInput, "`driver_ps_nodes` must be False unless"),
         ((2, 0, False, SPARK, None, False, "boss"), InvalidInput, "`master_node` must be chief or master"),
     ]
     for arguments, error, words in refused:
@@ -319,7 +319,7 @@ def test_parallel_instances(sc: Any, tmp_path: Path) -> None:
         Path(args, f"{ctx.worker_num}-of-{ctx.num_workers}").touch()
 
     TFParallel.run(sc, program, str(tmp_path), 2)
-    with pytest.raises(Unavailable, match="got 3: the cluster .* has 2 tasks"):
+    with pytest.raises(Unavailable, match="got 3, but the cluster .* has 2 tasks"):
         TFParallel.run(sc, program, str(tmp_path), 3)
     TFParallel.run(sc, program, str(tmp_path), 3, use_barrier=False)
     names = ["0-of-2", "0-of-3", "1-of-2", "1-of-3", "2-of-3"]
