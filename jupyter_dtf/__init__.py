@@ -1,8 +1,8 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
 
-Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If it is imported
-before TensorFlow, it keeps TensorFlow's start-up messages about its build out of the output (``tensorflow_chatter``),
-but never its errors, and has it leave memory on GPUs for the tasks of a cluster (``gpu_growth``).
+Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If this package is
+imported before TensorFlow, it hides TensorFlow's startup messages about its build (``tensorflow_chatter``), but never
+errors, and makes TensorFlow leave GPU memory for the tasks of a cluster (``gpu_growth``).
 """
 
 from __future__ import annotations

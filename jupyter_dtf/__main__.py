@@ -1,4 +1,4 @@
-"""``python -m jupyter_dtf``: the command line, as ``jupyter dtf``."""
+"""``python -m jupyter_dtf``: the same command line as ``jupyter dtf``."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""``jupyter dtf``: clusters and runs from a shell.
+"""``jupyter dtf``: controls clusters and runs from a shell.
 
-Exit status: 0 for success; 1 for a failure, with one line on standard error that says why; 2 for an invalid command
-line; 130 after an interrupt.
+The exit status is 0 for success; 1 for a failure, with one line on standard error that states the reason; 2 for an
+invalid command line; 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = parser.parse_args(argv)
         status: int = arguments.do(arguments)
-        if sys.stdout is not None:  # None if it was closed before Python started
+        if sys.stdout is not None:  # None if standard output was closed before Python started
             sys.stdout.flush()
         return status
     except InvalidInput as error:
@@ -94,9 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     list_.add_argument("--json", action="store_true", help="as JSON")
     list_.set_defaults(do=_list)
 
-    scale = commands.add_parser("scale", help="change the numbers of tasks for future runs")
+    scale = commands.add_parser("scale", help="change the number of tasks of each job for future runs")
     scale.add_argument("name", help="the cluster")
-    scale.add_argument("jobs", metavar="JOB=N,...", help="the tasks of each job, as worker=4,ps=1")
+    scale.add_argument("jobs", metavar="JOB=N,...", help="the number of tasks of each job, such as worker=4,ps=1")
     scale.set_defaults(do=_scale)
 
     stop = commands.add_parser("stop", help="end clusters and their runs, and remove lost ones from the list")
@@ -117,8 +117,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     tasks = run.add_mutually_exclusive_group()
     tasks.add_argument("-n", type=int, metavar="N", help="the number of workers (default: 2, or the cluster's tasks)")
-    tasks.add_argument("--jobs", default="", metavar="JOB=N,...", help="the tasks, such as worker=2,ps=1")
-    run.add_argument("--name", default="", help="the name of the run (default: that of the script)")
+    tasks.add_argument(
+        "--jobs", default="", metavar="JOB=N,...", help="the number of tasks of each job, such as worker=2,ps=1"
+    )
+    run.add_argument("--name", default="", help="the name of the run (default: the name of the script)")
     run.add_argument(
         "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where in these steps"
     )
@@ -141,45 +143,48 @@ def _parser() -> argparse.ArgumentParser:
     forecast_commands.add_to(commands)
 
     resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
-    resume.add_argument("run", help="its id, a part of it, or its name")
+    resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
-        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
+        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the run's previous cluster)"
     )
     resume.add_argument(
-        "--step", type=int, metavar="N", help="continue from the checkpoint of this step (default: the newest)"
+        "--step",
+        type=int,
+        metavar="N",
+        help="continue from the checkpoint of this step (default: the newest checkpoint)",
     )
     resume.set_defaults(do=_resume)
 
     pause = commands.add_parser(
         "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
     )
-    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.add_argument("run", help="the run's id, part of its id, or its name")
     pause.set_defaults(do=_pause)
 
     continue_ = commands.add_parser("continue", help="continue a paused training")
-    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.add_argument("run", help="the run's id, part of its id, or its name")
     continue_.set_defaults(do=_continue)
 
-    profile = commands.add_parser("profile", help="trace the next steps of a running run, on all its tasks")
-    profile.add_argument("run", help="its id, a part of it, or its name")
+    profile = commands.add_parser("profile", help="trace the next steps of an active run, on all its tasks")
+    profile.add_argument("run", help="the run's id, part of its id, or its name")
     profile.add_argument(
-        "--steps", type=int, default=PROFILE_STEPS, metavar="N", help=f"how many (default: {PROFILE_STEPS})"
+        "--steps", type=int, default=PROFILE_STEPS, metavar="N", help=f"the number of steps (default: {PROFILE_STEPS})"
     )
     profile.add_argument(
-        "--timeout", type=float, default=60.0, metavar="S", help="wait at most S seconds for it (default: 60)"
+        "--timeout", type=float, default=60.0, metavar="S", help="wait at most S seconds for the trace (default: 60)"
     )
     profile.add_argument(
         "-o",
         "--output",
         default="",
         metavar="FILE",
-        help="also save it in Chrome's trace format, as ui.perfetto.dev opens",
+        help="also save the trace in Chrome's trace format, which ui.perfetto.dev can open",
     )
     profile.set_defaults(do=_profile)
 
     logs = commands.add_parser("logs", help="print the output of a run's tasks")
-    logs.add_argument("run", help="its id, a part of it, or its name")
-    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
+    logs.add_argument("run", help="the run's id, part of its id, or its name")
+    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1 (default: all tasks)")
     logs.add_argument("-f", "--follow", action="store_true", help="keep printing until the run has ended")
     logs.set_defaults(do=_logs)
 
@@ -200,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOSTS",
         help="machines that may connect in addition to those in SPEC, as HOST,HOST",
     )
-    server.add_argument("--verbose", action="store_true", help="show what TensorFlow logs, and the server's definition")
+    server.add_argument("--verbose", action="store_true", help="show TensorFlow's log and the server's definition")
     server.set_defaults(do=_server)
 
     demo = commands.add_parser("demo", help="train a small network on two workers on this machine")
@@ -220,7 +225,7 @@ def _start(arguments: argparse.Namespace) -> int:
     grace_s = 0.0 if arguments.foreground else arguments.grace
     request = reading.cluster_request(arguments, keep=grace_s is None, grace_s=grace_s)
     view = session()
-    # Installed before the name is printed, because whoever reads it may end this process immediately.
+    # Installed before the name is printed, because the reader of the name may end this process immediately.
     with _terminated() if arguments.foreground else contextlib.nullcontext():
         name = view.start_cluster(request)
         try:
@@ -236,7 +241,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _terminated() -> Any:
-    """Let SIGTERM and SIGHUP end a cluster in the foreground like Ctrl-C."""
+    """Make SIGTERM and SIGHUP end a cluster in the foreground, as Ctrl-C does."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -286,7 +291,7 @@ def _stop(arguments: argparse.Namespace) -> int:
     from .client.session import session
 
     if bool(arguments.names) == arguments.all:
-        raise InvalidInput("stop must be given names of clusters, or --all")
+        raise InvalidInput("`stop` must be given either the names of clusters or --all")
     states = {info.name: info.state for info in session().do(lambda fleet: fleet.clusters())}
     known = list(states)
     missing = [name for name in arguments.names if name not in known]
@@ -306,7 +311,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     name = arguments.cluster
     if arguments.network and not name:
         raise InvalidInput(
-            "--network must be given with the name of a cluster, whose hosts it measures", field="cluster"
+            "--network must be given together with the name of a cluster, whose hosts it measures", field="cluster"
         )
     if name:
         from .client.session import session
@@ -375,7 +380,7 @@ def _continue(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    from .client.run import check_task
+    from .client.run_words import check_task
     from .client.session import session
     from .client.task_output import LogLines
     from .commands import arguments as reading

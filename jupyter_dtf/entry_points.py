@@ -1,12 +1,13 @@
-"""The entry points of installed packages, including this one: found by group and name, and imported by the caller.
+"""Finds entry points of installed packages, including this one, by group and name. The caller imports them.
 
-They let a package use code above it, or outside of the project, without importing it by a string.
+With entry points, a package can use code of a higher layer, or from outside the project, without importing it by name.
 
-* ``jupyter_dtf.kinds``: classes, ``backend.kinds.base.Kind``, named as the kind; for ``backend.kinds.registry``.
-* ``jupyter_dtf.subprocess_jobs``: modules that are run as processes (``schema.subprocess_job``), for
+* ``jupyter_dtf.kinds``: subclasses of ``backend.kinds.base.Kind``, named after the kind; used by
+  ``backend.kinds.registry``.
+* ``jupyter_dtf.subprocess_jobs``: modules that are run as processes (``schema.subprocess_job``); used by
   ``backend.machine.subprocess_runner``.
-* ``jupyter_dtf.compat``: functions that make the modules of another library importable, and import nothing else;
-  named as the library; for ``backend.task.script_program``.
+* ``jupyter_dtf.compat``: functions that make the modules of another library importable, and import nothing else; named
+  after the library; used by ``backend.task.script_program``.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ PACKAGE = "jupyter-dtf"
 
 @functools.cache
 def points(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by name, cached at the first call.
+    """Return the entry points of a group by name. The result is cached.
 
-    Of two with the same name, this package's own wins, or else the first on Python's path.
+    If several have the same name, this package's own takes precedence, or else the first on Python's path.
     """
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
@@ -33,18 +34,18 @@ def points(group: str) -> dict[str, EntryPoint]:
 
 
 def point(group: str, name: str) -> EntryPoint:
-    """An entry point of this package. Raises Unavailable, with what to do, if it is not installed."""
+    """Return an entry point of this package. Raises Unavailable, which states what to do, if it is not installed."""
     found = points(group).get(name)
     if found is None:
-        raise Unavailable(f"This installation of {PACKAGE} has no {name!r} in {group}. {reinstall()}")
+        raise Unavailable(f"This installation of {PACKAGE} has no entry point {name!r} in {group}. {reinstall()}")
     return found
 
 
 def is_ours(point: EntryPoint) -> bool:
-    """Whether it belongs to this package."""
+    """Return whether an entry point belongs to this package."""
     return point.dist is not None and point.dist.name.lower().replace("_", "-") == PACKAGE
 
 
 def reinstall() -> str:
-    """What to do if the entry points do not match the source: those of a checkout are from its last installation."""
-    return f"Reinstall the package: pip install {PACKAGE}, or pip install -e . in a checkout (make does it)"
+    """Return advice for entry points that do not match the source: a checkout has those of its last installation."""
+    return f"Reinstall the package: pip install {PACKAGE}, or pip install -e . in a checkout (make does this)"

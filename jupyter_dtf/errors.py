@@ -5,11 +5,11 @@
     DtfError
      ├── InvalidInput (ValueError)     a value is invalid; names the field, the rule and the value       400
      ├── NotFound (LookupError)        there is no cluster, run or template with that name               404
-     ├── Conflict                      a valid request that the current state does not allow             409
+     ├── Conflict                      the current state does not allow a valid request                  409
      │    └── IllegalTransition        a state machine has no such transition
-     ├── Unavailable                   a cluster, package or device that is needed is missing            503
-     │    ├── ClusterLost              the cluster has stopped answering
-     │    └── GangIncomplete           not all tasks of a run can start, so none does
+     ├── Unavailable                   a required cluster, package or device is missing                  503
+     │    ├── ClusterLost              the cluster no longer responds
+     │    └── GangIncomplete           not all tasks of a run can start, so none is started
      └── RunError
           ├── RunFailed                user code or a process failed; carries the task's traceback
           ├── ModelDiffers             the trained model computes different outputs here than in its task
@@ -30,15 +30,15 @@ class DtfError(Exception):
     """Base class of all exceptions that this package raises deliberately."""
 
     ag_pass_through = True
-    """Tells TensorFlow's AutoGraph to re-raise this exception unchanged from a ``tf.function``."""
+    """Makes TensorFlow's AutoGraph re-raise this exception unchanged from a ``tf.function``."""
 
     def _render_traceback_(self) -> list[str]:
-        """The traceback that IPython shows: the caller's own lines and the message, without this package's frames."""
+        """Return the traceback for IPython: the caller's own lines and the message, without this package's frames."""
         return [*_callers_lines(self.__traceback__), f"{type(self).__name__}: {self}"]
 
 
 def _callers_lines(trace: TracebackType | None) -> list[str]:
-    """The frames of the caller (notebook cell and functions) that led into this package, formatted."""
+    """Format the frames of the caller (notebook cell and functions) that led into this package."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     theirs = tuple(
@@ -62,10 +62,11 @@ _HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 class InvalidInput(DtfError, ValueError):
-    """A value is invalid. The message states the rule and the value received.
+    """A value is invalid. The message states the rule and the received value.
 
     Attributes:
-        field: The dotted path of the invalid value (``"restart.max_restarts"``); empty if it is the input as a whole.
+        field: The dotted path of the invalid value, such as ``"restart.max_restarts"``; empty if the whole input is
+            invalid.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
@@ -82,14 +83,14 @@ class Conflict(DtfError):
 
 
 class IllegalTransition(Conflict):
-    """A state machine was asked for a transition that it does not have."""
+    """A transition was requested that a state machine does not have."""
 
 
 class Unavailable(DtfError):
-    """Something that is needed (a cluster, a package, a device) is not available.
+    """A required resource (a cluster, a package or a device) is not available.
 
     Attributes:
-        task: The task that needs it (``"worker:1"``); empty if no single task does.
+        task: The task that requires the resource, such as ``"worker:1"``; empty if no single task requires it.
     """
 
     def __init__(self, message: str, *, task: str = "") -> None:
@@ -98,11 +99,11 @@ class Unavailable(DtfError):
 
 
 class ClusterLost(Unavailable):
-    """The cluster has stopped answering."""
+    """The cluster no longer responds."""
 
 
 class GangIncomplete(Unavailable):
-    """Not all tasks of a run can start, so none does. The message names those that cannot."""
+    """Not all tasks of a run can start, so none is started. The message names those that cannot start."""
 
 
 class RunError(DtfError):
@@ -117,7 +118,7 @@ class RunError(DtfError):
         self.run_id = run_id
 
     def _render_traceback_(self) -> list[str]:
-        """The traceback that IPython shows: what happened in the task, not the frames that waited for it."""
+        """Return the traceback for IPython: the message with the task's traceback, without the frames that waited."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -126,7 +127,7 @@ class RunFailed(RunError):
 
     Attributes:
         run_id: The id of the run.
-        task: The task that failed first (``"worker:1"``).
+        task: The task that failed first, such as ``"worker:1"``.
         traceback: The formatted traceback of that task; empty if its process died without one.
     """
 
@@ -140,7 +141,7 @@ class RunFailed(RunError):
 class ModelDiffers(RunError):
     """The trained model computes different outputs here than in the task that trained it.
 
-    The model does hold the trained weights; something else that it computes with has not travelled.
+    The model has the trained weights, but something else that affects its computation was not transferred.
     """
 
 

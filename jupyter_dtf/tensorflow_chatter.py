@@ -1,9 +1,10 @@
 """Keeps TensorFlow's informational messages on standard error out of notebooks, terminals and logs.
 
-TensorFlow's C++ logs at INFO and WARNING how it was built and what this machine lacks. ``TF_CPP_MIN_LOG_LEVEL`` sets
-how much of it is shown (0: all, 1: no INFO, 2: no WARNING either); importing jupyter_dtf sets it to 2 if it is not set.
-The setting has no effect yet while TensorFlow is being imported, so its output then goes through a filter in a separate
-process, which does not lose the output of an import that crashes. Errors are never filtered.
+TensorFlow's C++ code logs at the levels INFO and WARNING how it was built and what this machine lacks. The variable
+``TF_CPP_MIN_LOG_LEVEL`` sets how much of this is shown (0: all, 1: no INFO, 2: no WARNING either); importing
+jupyter_dtf sets it to 2 if it is not set. The setting is not yet effective while TensorFlow is being imported. During
+the import, output therefore goes through a filter in a separate process, which does not lose the output of an import
+that crashes. Errors are never filtered.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _set_here = False
 
 
 def hush() -> None:
-    """Have TensorFlow show errors only, unless it was already imported or the log level was set."""
+    """Make TensorFlow show only errors, unless it was already imported or the user has set the log level."""
     global _set_here
     if _MODULE in sys.modules:
         return
@@ -40,7 +41,7 @@ def hush() -> None:
 
 
 def speak() -> None:
-    """Undo ``hush``: TensorFlow logs everything, unless the user has set the log level."""
+    """Undo ``hush``, so that TensorFlow logs everything unless the user has set the log level."""
     global _set_here
     if _set_here:
         del os.environ[VARIABLE]
@@ -49,12 +50,12 @@ def speak() -> None:
 
 
 def unhook() -> None:
-    """Do not filter the import of TensorFlow: this process's standard error goes to a log."""
+    """Stop filtering the import of TensorFlow, in a process whose standard error goes to a log."""
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
 
 
 def pattern() -> str:
-    """An extended regular expression for the lines that are filtered at the current level; empty: none."""
+    """Return an extended regular expression for the lines that are filtered out at the current level; empty: none."""
     level = os.environ.get(VARIABLE, "")
     kept_out = {"1": "I", "2": "IW", "3": "IW"}.get(level, "")
     if not kept_out:
@@ -70,7 +71,7 @@ def pattern() -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow like the other finders, once, and filters its import."""
+    """Finds TensorFlow by means of the other finders, once, and filters its import."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -93,7 +94,7 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader  # what is asked of it later has nothing to do with this
+        module.__loader__ = self._loader  # later requests to the loader are unrelated to the filter
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         with filtered():
@@ -102,13 +103,13 @@ class _Loader(importlib.abc.Loader):
 
 @contextlib.contextmanager
 def filtered() -> Iterator[None]:
-    """A context in which this process's standard error goes through the filter, if it can be started."""
+    """Send this process's standard error through the filter within the context, if the filter can be started."""
     grep, lines = shutil.which("grep"), pattern()
     try:
         if grep is None or not lines:
             raise OSError
         kept = os.dup(2)
-    except OSError:  # it is closed, or there is nothing to keep out
+    except OSError:  # standard error is closed, or there is nothing to filter
         yield
         return
     command = [grep, "--line-buffered", "-v", "-E", lines]
@@ -118,7 +119,7 @@ def filtered() -> Iterator[None]:
             stdin=subprocess.PIPE,
             stdout=kept,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # an interrupt is not its own
+            start_new_session=True,  # so that it is not interrupted
             env={**os.environ, "LC_ALL": "C"},
         )
     except OSError:
@@ -137,5 +138,5 @@ def filtered() -> Iterator[None]:
             sys.stderr.flush()
         os.dup2(kept, 2)
         os.close(kept)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # something that was started meanwhile holds its end
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process started in the meantime has the pipe open
             process.wait(5)

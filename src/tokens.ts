@@ -9,7 +9,7 @@ import type { ServerModel } from './model/server';
 
 /** What the plugins of this extension share: one connection, and the models that it keeps up to date. */
 export interface IDtf {
-  /** The REST API, for whatever no model stores. */
+  /** The REST API, for data that no model stores. */
   readonly api: RestApi;
   readonly server: ServerModel;
   readonly clusters: ClustersModel;
@@ -24,7 +24,7 @@ export type INotebookClusters = NotebookClusters;
 
 export const INotebookClusters = new Token<INotebookClusters>(
   'jupyter_dtf:INotebookClusters',
-  "Which cluster is a notebook's."
+  'The clusters of the open notebooks.'
 );
 
 /** The ids of the commands in JupyterLab. */

@@ -1,1 +1,1 @@
-"""Everything behind the Python API and the server: a room for each process, and two for what is pure."""
+"""Everything behind the Python API and the server: a package for each kind of process, and shared packages."""

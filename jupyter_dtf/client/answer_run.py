@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AnswerRun(Run):
-    """A prediction or evaluation: ``result()`` is what ``model.predict`` or ``model.evaluate`` would return."""
+    """A prediction or evaluation: ``result()`` returns what ``model.predict`` or ``model.evaluate`` would return."""
 
     def __init__(self, run_id: str, prepared: PreparedAnswer | None = None) -> None:
         super().__init__(run_id)

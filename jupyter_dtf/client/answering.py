@@ -48,11 +48,11 @@ class Answering(ClusterHandle):
 
         For a Dask collection the result is a lazy Dask collection with the same partitions, computed by processes of
         the Dask workers that hold them: an array for arrays, a bag for bags, and a dataframe with the same index for
-        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments do not apply to these.
+        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments apply to neither.
 
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
-            x: What ``fit`` takes, of shape ``[examples, ...]``. Labels in it are ignored.
+            x: Data in any form that ``fit`` takes, of shape ``[examples, ...]``. Labels in it are ignored.
             batch_size: Examples in each batch, which is computed by one task; 32 by default.
             verbose: Ignored; the run shows its own progress.
             steps: The number of batches to predict. By default one pass over the data.
@@ -64,14 +64,14 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the predictions. False returns the run immediately; its ``result()`` is the predictions.
+            wait: Wait for the predictions. False returns the run immediately; its ``result()`` returns the predictions.
 
         Returns:
             What ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the examples,
             in the structure of the model's outputs.
 
         Raises:
-            InvalidInput: If an argument is invalid; before anything starts.
+            InvalidInput: If an argument is invalid. Raised before anything starts.
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
 
@@ -115,12 +115,12 @@ class Answering(ClusterHandle):
 
         The tasks share the batches, as in ``predict``, and add up the states of their metrics. If these cannot be added
         (a metric that keeps a maximum, a ``test_step`` that returns its own values), the first task evaluates alone,
-        and a note of the run says so.
+        and the run gets a note about this.
 
         Args:
             model: A compiled Keras model, or a function that returns one.
-            x: What ``fit`` takes, of shape ``[examples, ...]``. Each task reads the partitions of Dask collections as
-                in a training.
+            x: Data in any form that ``fit`` takes, of shape ``[examples, ...]``. Each task reads the partitions of Dask
+                collections as in a training.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
             batch_size: Examples in each batch, which is computed by one task; 32 by default.
             verbose: Ignored; the run shows its own progress.
@@ -135,13 +135,13 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the result. False returns the run immediately; its ``result()`` is the evaluation.
+            wait: Wait for the result. False returns the run immediately; its ``result()`` returns the evaluation.
 
         Returns:
-            The loss, a list of the loss and the metrics in their order, or with ``return_dict`` a dict by name.
+            The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict by name.
 
         Raises:
-            InvalidInput: If an argument is invalid; before anything starts.
+            InvalidInput: If an argument is invalid. Raised before anything starts.
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
 

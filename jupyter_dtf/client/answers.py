@@ -42,7 +42,7 @@ class PreparedAnswer:
         return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:
-        """Update the state of the model that was passed, as predicting in this process would have."""
+        """Update the state of the model that was passed, as a prediction in this process would have updated it."""
         if self._model is None or not changed:
             return
         states = states_of(self._model)
@@ -73,7 +73,8 @@ def prepare(
     else:
         data = data_of(x, y, sample_weight, "x")
     if getattr(data, "continues", False):
-        # A training is sent such data, which only this process can read, bit by bit; predicting needs whole batches.
+        # Only this process can read such data. A training receives it piece by piece, but predicting needs whole
+        # batches.
         if steps is None and getattr(data, "batches", None) == -1:
             raise InvalidInput(
                 f"`steps` must be given for a dataset that is infinite, got None for {x!r:.200}",
@@ -109,14 +110,14 @@ def refuse_callbacks(callbacks: Any) -> None:
     """Raise InvalidInput if there are any callbacks."""
     if callbacks:
         raise InvalidInput(
-            "`callbacks` must be None, because each task computes other batches and no process sees all of them, got "
-            f"{callbacks!r:.200}",
+            "`callbacks` must be None, because each task computes different batches and no process sees all of them, "
+            f"got {callbacks!r:.200}",
             field="callbacks",
         )
 
 
 def _parameters(job: AnswerJob) -> dict[str, Any]:
-    """The settings of the run that the dashboard shows."""
+    """Return the settings of the run that the dashboard shows."""
     if isinstance(job.data, Arrays):
         return {"batch_size": job.batch_size or 32, "examples": length_of(job.data)}
     if isinstance(job.data, BatchSource) and job.data.examples is not None:
@@ -125,15 +126,16 @@ def _parameters(job: AnswerJob) -> dict[str, Any]:
 
 
 def evaluation(found: Evaluated) -> Any:
-    """What ``evaluate`` returns."""
+    """Return the result of ``evaluate``."""
     return found.logs if found.return_dict else found.values
 
 
 def predictions(parts: Sequence[Part]) -> Any:
-    """What ``predict`` returns: the tasks' predictions, by rank, assembled in the order of the examples.
+    """Return the result of ``predict``: the tasks' predictions, given by rank, in the order of the examples.
 
-    NumPy arrays in the structure of the model's outputs; as in Keras, a ``tf.RaggedTensor`` if batches differ in a
-    dimension other than the first. Raises InvalidInput if there was no batch.
+    The result consists of NumPy arrays in the structure of the model's outputs. As in Keras, an array is a
+    ``tf.RaggedTensor`` if batches differ in a dimension other than the first. Raises InvalidInput if there was no
+    batch.
     """
     answered = [part for part in parts if part.structure is not None]
     if not answered:
@@ -161,7 +163,7 @@ def _concatenated(arrays: list[Any]) -> Any:
         return np.concatenate(arrays) if arrays[0].ndim else np.stack(arrays)
     import tensorflow as tf
 
-    # Keras 3.15: how predict joins batches, ragged ones included, is not public.
+    # Keras 3.15: the function that joins the batches of predict, including ragged ones, is not public.
     from keras.src.backend.tensorflow.trainer import potentially_ragged_concat
 
     return potentially_ragged_concat([tf.convert_to_tensor(array) for array in arrays])

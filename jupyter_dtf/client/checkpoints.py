@@ -1,4 +1,4 @@
-"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that tasks are given."""
+"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that is passed to tasks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RULE = "`resume` must be a run, its id, or the path of a checkpoint"
 
 
 def path_of(resume: Any, step: int | None = None) -> str:
-    """The path of the checkpoint of ``step``, or of the directory of all of them, whose newest complete one is read.
+    """Return the path of the checkpoint of ``step``, or of the directory of all checkpoints.
 
-    Raises NotFound and InvalidInput.
+    In a directory, the newest complete checkpoint is read. Raises NotFound and InvalidInput.
     """
     if isinstance(resume, CheckpointInfo):
         return resume.path
@@ -46,7 +46,7 @@ def path_of(resume: Any, step: int | None = None) -> str:
 
 
 def newest_of(run: Run) -> str:
-    """The path of a run's newest checkpoint, or of the directory of all of them. Raises NotFound.
+    """Return the path of a run's newest checkpoint, or of the directory of all its checkpoints. Raises NotFound.
 
     The files are more recent than the events if the cluster died after writing a checkpoint.
     """
@@ -57,7 +57,7 @@ def newest_of(run: Run) -> str:
 
 
 def run_of(resume: Any) -> str:
-    """The id of the run whose checkpoint it is; empty if unknown."""
+    """Return the id of the run that the checkpoint belongs to; empty if unknown."""
     if isinstance(resume, Run):
         return resume.id
     path = Path(path_of(resume))

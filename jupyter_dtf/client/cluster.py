@@ -1,4 +1,4 @@
-"""``Cluster``: the public handle of a cluster, started here or found by name, and the ways to run things on it."""
+"""``Cluster``: the public handle of a cluster, started here or found by name, with methods that run programs on it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Cluster(Searching, Answering):
     ``dtf.connect(name)`` for a cluster that is already running, and ``dtf.cluster()`` for the one that this notebook
     shares with its toolbar, the side panel and ``%dtf`` (a ``with`` block leaves that one running).
 
-    The cluster ends with its ``with`` block, with ``close()``, with this process, or ``grace_s`` seconds after its last
-    client has disconnected, but never during a run.
+    The cluster ends with its ``with`` block, with ``close()``, or with this process. It also ends ``grace_s`` seconds
+    after its last client has disconnected, but never during a run.
 
     Args:
         jobs: The number of tasks of each job, ``{"chief": 1, "worker": 2, "ps": 1}``, or a number of workers. By
@@ -63,9 +63,9 @@ class Cluster(Searching, Answering):
         backend: The kind of cluster: ``"local"``, ``"cuda"``, ``"ssh"``, ``"slurm"``, ``"kubernetes"`` and others;
             ``jupyter dtf start --help`` lists those available here.
         design: A ``.dtf`` file drawn in the designer, or a ``dtf.Design``. It replaces ``jobs``, ``backend`` and the
-            backend's options, and says where each task runs.
+            backend's options, and assigns each task to a host.
         keep: Keep the cluster running until it is stopped explicitly.
-        grace_s: Seconds that the cluster outlives its last client.
+        grace_s: Seconds that the cluster keeps running after its last client has disconnected.
         **options: Options of the backend, such as ``hosts`` and ``threads_per_host`` of ``"local"``.
 
     Raises:
@@ -96,7 +96,7 @@ class Cluster(Searching, Answering):
         if design is not None:
             if jobs is not None or backend != DEFAULT_KIND or options:
                 raise InvalidInput(
-                    "`design` must be given without jobs, backend and options, which it contains, got both",
+                    "`design` must not be combined with jobs, backend or options, which it contains, got both",
                     field="design",
                 )
             drawn = design if isinstance(design, Design) else Design.open(check_path(design, "design"))
@@ -117,7 +117,7 @@ class Cluster(Searching, Answering):
         """Start the cluster that a request describes.
 
         Args:
-            request: The validated request, as the panel, the magics and the command line make it.
+            request: The validated request, as the panel, the magics and the command line create it.
 
         Returns:
             The new cluster, which may still be starting.
@@ -135,13 +135,13 @@ class Cluster(Searching, Answering):
             self._session = session()
             self._name = self._session.start_cluster(request)
         except Conflict as error:
-            raise Conflict(f"{error}. `dtf.connect({request.name!r})` joins it") from None
+            raise Conflict(f"{error}. `dtf.connect({request.name!r})` connects to it") from None
         if not request.keep:
             self.end_with_process()
 
     @classmethod
     def connect(cls, name: str) -> Cluster:
-        """Connect to a running cluster by name. It keeps running when this process ends.
+        """Connect to a running cluster by name. The cluster keeps running when this process ends.
 
         Args:
             name: The name of the cluster.
@@ -151,8 +151,8 @@ class Cluster(Searching, Answering):
 
         Raises:
             NotFound: If there is no cluster with this name.
-            Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
-            ClusterLost: If it has died or does not answer.
+            Unavailable: If the cluster failed to start, or runs an incompatible version of jupyter_dtf.
+            ClusterLost: If the cluster has died or does not answer.
         """
         self = cls._held(check_text(name, "name", "the name of a cluster"))
         self._session.do(lambda fleet: fleet.cluster(name))
@@ -227,10 +227,11 @@ class Cluster(Searching, Answering):
             gpus_per_task: GPUs of each task. None divides a machine's GPUs among its tasks.
             gpu_memory: The most that a task may allocate on each of its GPUs, in bytes (int) or as a fraction of the
                 GPU's memory (float), so that several tasks can share a GPU. None: no limit.
-            stop_grace_s: Seconds that the program has to end by itself after it was asked to stop.
+            stop_grace_s: Seconds that the program has to end on its own after a stop request before it is killed.
             environment: Environment variables of the tasks.
-            trace_steps: ``(first, last)``, counted from 1: record what ran where in the steps that the program marks
-                with ``ctx.traced(step)``, or in those calls of ``Session.run``. See ``run.timeline()``.
+            trace_steps: ``(first, last)``, counted from 1: record which operations ran on which device in the steps
+                that the program marks with ``ctx.traced(step)``, or in the calls of ``Session.run`` with these numbers.
+                See ``run.timeline()``.
             restart: What happens when a task dies or freezes. By default the run ends. With ``dtf.Restart()`` all
                 tasks start again from the beginning of ``main_fun``, which finds its saved files in
                 ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
@@ -384,11 +385,11 @@ class Cluster(Searching, Answering):
         """Train a Keras model on every task: ``model.fit`` over the cluster, with the same arguments.
 
         After the run, ``model`` holds the trained weights. ``run.model`` is the trained model in every case, and
-        ``run.history`` is what Keras's ``History`` would be. A stopped run keeps what the model has learnt so far.
+        ``run.history`` is the equivalent of Keras's ``History``. A stopped run keeps what the model has learned so far.
 
         Args:
             model: A compiled Keras model, or a function without arguments that returns one.
-            x: What ``keras.Model.fit`` takes (arrays of shape ``[examples, ...]`` in memory or in files, a
+            x: Anything that ``keras.Model.fit`` takes (arrays of shape ``[examples, ...]`` in memory or in files, a
                 ``tf.data.Dataset``, a ``keras.utils.PyDataset``, a generator), Dask collections, a ``dtf.Feed``, or a
                 function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
@@ -412,19 +413,19 @@ class Cluster(Searching, Answering):
             scale_lr: Multiply the learning rate by the number of tasks that share a step.
             warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Needs
                 ``scale_lr=True``.
-            check: Compare the first step with that of a single process, and the trained model's outputs here with
-                those in its task.
+            check: Compare the first step with that of a single process, and the trained model's outputs in this process
+                with those in the task that trained it.
             resume: The run, run id, checkpoint or checkpoint path to continue from, up to ``epochs``.
             name: The name of the run. By default that of the model, with a number if it is taken.
             jobs: See ``run``.
             threads_per_task: See ``run``.
             gpus_per_task: See ``run``.
             gpu_memory: See ``run``.
-            trace_steps: ``(first, last)``, counted from 1 over all epochs: record what ran where in these steps, for
-                ``run.timeline()`` and ``run.placement()``.
+            trace_steps: ``(first, last)``, counted from 1 over all epochs: record which operations ran on which device
+                in these steps, for ``run.timeline()`` and ``run.placement()``.
             restart: What happens when a task dies or freezes. By default (``dtf.Restart()``) only the lost task starts
-                again if the others can continue without it, and otherwise all of them from the newest checkpoint, up
-                to 3 times. With ``False`` the run ends. An error in the program itself always ends it.
+                again if the others can continue without it; otherwise all tasks start again from the newest checkpoint,
+                up to 3 times. With ``False`` the run ends. An error in the program itself always ends it.
             checkpoint: When checkpoints are written, such as ``dtf.Checkpoint(every_steps=100)``. By default after
                 every epoch that is long enough not to be slowed down by it. ``False``: never.
             notify: See ``run``.
@@ -435,10 +436,10 @@ class Cluster(Searching, Answering):
             The run.
 
         Raises:
-            InvalidInput: If an argument is invalid; before anything starts.
-            Unavailable: If a device or a job that is needed does not exist; before anything starts.
+            InvalidInput: If an argument is invalid. Raised before anything starts.
+            Unavailable: If a device or a job that is needed does not exist. Raised before anything starts.
             RunFailed: With the traceback of the task that failed first.
-            ModelDiffers: If the trained model computes different outputs here than in its task.
+            ModelDiffers: If the trained model's outputs in this process differ from those in the task that trained it.
 
         Example:
             >>> run = cluster.fit(model, x, y, batch_size=256, epochs=5, validation_split=0.1)

@@ -81,7 +81,7 @@ class ClusterHandle:
     def devices(self) -> list[str]:
         """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first.
 
-        GPUs are included once the hosts are there. A run with another ``gpus_per_task`` has other devices.
+        GPUs are included once the hosts have connected. A run with a different ``gpus_per_task`` has different devices.
         """
         info = self.info
         gpus = {location.task: len(location.gpus) for location in info.tasks}
@@ -100,7 +100,9 @@ class ClusterHandle:
         return Runs([info for info in known if info.cluster == self._name and info.created >= created])
 
     def machines(self, after: float = 0.0) -> pd.DataFrame:
-        """The recorded load of the hosts' machines: every 2 seconds of the last hour, and each minute's mean before.
+        """Return the recorded load of the hosts' machines during the last day.
+
+        Values from the last hour are 2 seconds apart. Older values are means per minute.
 
         Args:
             after: Return only values recorded after this time, in seconds since 1970.
@@ -108,8 +110,8 @@ class ClusterHandle:
         Returns:
             A DataFrame with the columns ``host``, ``metric``, ``time`` (seconds since 1970) and ``value``. The metrics
             include those of the host and its tasks (``cpu`` in cores, ``memory_bytes``), of the whole machine
-            (``machine_cpu``, ``machine_memory_bytes``, ``received_bytes_per_second``, ``sent_bytes_per_second``) and
-            of each GPU (``gpu0_utilization``, from 0 to 1, and ``gpu0_memory_bytes``). A day is kept.
+            (``machine_cpu``, ``machine_memory_bytes``, ``received_bytes_per_second``, ``sent_bytes_per_second``) and of
+            each GPU (``gpu0_utilization``, from 0 to 1, and ``gpu0_memory_bytes``).
 
         Raises:
             InvalidInput: If ``after`` is not a number.
@@ -129,7 +131,7 @@ class ClusterHandle:
 
     @property
     def dashboard_url(self) -> str:
-        """The URL of Dask's own dashboard, below the Jupyter server. First use turns the dashboard on.
+        """The URL of Dask's own dashboard, below the Jupyter server. The first access turns the dashboard on.
 
         Raises:
             Unavailable: If no Jupyter server is running; the dashboard has no port of its own.
@@ -140,7 +142,7 @@ class ClusterHandle:
 
     @property
     def client(self) -> Client:
-        """A ``distributed.Client`` connected to the cluster's Dask scheduler. It is closed with the cluster.
+        """A ``distributed.Client`` connected to the cluster's Dask scheduler. Closing the cluster closes the client.
 
         It is not Dask's default client: use ``cluster.client.persist(array)`` or ``with cluster.client.as_current():``.
         """
@@ -157,8 +159,8 @@ class ClusterHandle:
             This cluster.
 
         Raises:
-            Unavailable: If the cluster could not start; the message says why.
-            TimeoutError: If it is not ready after ``timeout_s`` seconds.
+            Unavailable: If the cluster could not start; the message gives the reason.
+            TimeoutError: If the cluster is not ready after ``timeout_s`` seconds.
         """
         limit_s = check_seconds(timeout_s, "timeout_s")
         try:
@@ -216,16 +218,17 @@ class ClusterHandle:
         return self
 
     def close(self, timeout_s: float | None = 30.0) -> None:
-        """End the cluster and its runs, and wait until none of its processes is left.
+        """End the cluster and its runs, and wait until all of its processes have ended.
 
         Does nothing if the cluster is already gone. If it does not answer, its processes are killed; if it has died, it
-        is no longer listed as lost. A warning says where its runs were saved if not in the usual directory.
+        is no longer listed as lost. If its runs could not be saved in the usual directory, a warning gives the
+        directory that was used instead.
 
         Args:
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Raises:
-            Unavailable: If its runs cannot be saved anywhere (a second call closes the cluster nevertheless), or it has
+            Unavailable: If its runs cannot be saved anywhere (a second call closes the cluster anyway), or if it has
                 not ended after ``timeout_s`` seconds.
         """
         limit_s = check_seconds(timeout_s, "timeout_s")
@@ -252,14 +255,14 @@ class ClusterHandle:
         return ""
 
     def end_with_process(self) -> None:
-        """End the cluster when this process ends. This notebook's own cluster survives a kernel restart."""
+        """End the cluster when this process ends. A kernel restart does not end the notebook's own cluster."""
         atexit.register(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
         if display_hooks.here().returns(self._name):
             return
         with contextlib.suppress(DtfError, TimeoutError):
-            if self.status != ClusterState.LOST.value:  # a lost cluster stays listed until somebody has seen that
+            if self.status != ClusterState.LOST.value:  # a lost cluster stays listed until a user closes it
                 self._end()
 
     # -- internal ------------------------------------------------------------------------------------------------
@@ -276,7 +279,7 @@ class ClusterHandle:
             return self._name
 
     def _run_name(self, name: str) -> str:
-        """``name``, with a number appended if a live or past run already has that name."""
+        """Return ``name``, with a number appended if a live or past run already has that name."""
         return run_names.numbered(name, self._taken_names())
 
     def _taken_names(self) -> list[str]:

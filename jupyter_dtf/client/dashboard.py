@@ -10,9 +10,10 @@ from ..schema.api import dashboard_path
 
 
 def dashboard_url(cluster: str) -> str:
-    """The URL of a cluster's dashboard. Behind JupyterHub, which may not know its public address, only the path.
+    """Return the URL of a cluster's dashboard.
 
-    Raises Unavailable if no Jupyter server is running.
+    Behind a JupyterHub that does not know its public address, only the path is returned. Raises Unavailable if no
+    Jupyter server is running.
     """
     path = dashboard_path(cluster)
     if prefix := os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):

@@ -1,4 +1,4 @@
-"""``cluster.predict`` of Dask collections: a collection of the answers, lazy, with the same partitions."""
+"""``cluster.predict`` for Dask collections: the predictions are a lazy collection with the same partitions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .keras_settings import keras_settings
 
 
 def is_collection(x: Any) -> bool:
-    """Whether ``x`` is a Dask collection, or a dict, list or tuple with one in it. Imports no Dask."""
+    """Return whether ``x`` is a Dask collection, or a dict, list or tuple with one in it. Does not import Dask."""
     return any(hasattr(type(leaf), "__dask_graph__") for leaf in _leaves(x))
 
 
 def examples_of(x: Any) -> Any:
-    """The collections in a ``dtf.Feed``, whose partitions are read in order; other data unchanged.
+    """Return the collections in a ``dtf.Feed``, whose partitions are read in order. Return other data unchanged.
 
-    Raises InvalidInput for ``retries``, because the caller computes the lazy result.
+    Raises InvalidInput if the feed has ``retries``, because the caller computes the lazy result.
     """
     if not isinstance(x, Feed):
         return x
@@ -37,10 +37,10 @@ def examples_of(x: Any) -> Any:
 
 
 def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> Any:
-    """The answers to ``x``: a Dask array or bag for one, for dataframes a dataframe with the same index.
+    """Return the predictions for ``x``: a Dask array or bag, or for dataframes, a dataframe with the same index.
 
-    For a model of several outputs arrays in their structure, a bag of tuples, or columns that are called as the outputs
-    are. Nothing is computed but the shapes. Raises InvalidInput.
+    For a model with several outputs, these are arrays in the structure of the outputs, a bag of tuples, or columns
+    named after the outputs. Only their shapes are computed. Raises InvalidInput.
     """
     import keras
 
@@ -52,8 +52,8 @@ def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> An
         )
     if not isinstance(model, keras.Model) or type(model).predict_step is not keras.Model.predict_step:
         raise InvalidInput(
-            "`model` must be a keras.Model without a predict_step of its own: what the answers are like is to be known "
-            f"before they are computed, got {model!r:.200}",
+            "`model` must be a keras.Model that does not override predict_step, because the shapes and dtypes of the "
+            f"predictions must be known before they are computed, got {model!r:.200}",
             field="model",
         )
     kind, parts, lengths, example = _divided(model, x)
@@ -77,7 +77,7 @@ def _answered_parts(model: Any, parts: list[Any], batch_size: int | None, like: 
     packed = keras_io.pack(model, compiled=False)
     data = payload.pack((packed, keras_settings()))
     digest = hashlib.sha256(data).hexdigest()
-    sent = delayed((digest, data), name=f"model-{digest}", traverse=False)  # once, whatever the number of partitions
+    sent = delayed((digest, data), name=f"model-{digest}", traverse=False)  # once for all partitions
     settled: Like = [(tuple(max(n, 0) for n in shape), dtype) for shape, dtype in like]
     return [delayed(answered, pure=False)(sent, number, part, batch_size, settled) for number, part in enumerate(parts)]
 
@@ -103,8 +103,8 @@ def _as_frame(model: Any, lazy: list[Any], parts: list[Any], x: Any, like: Like)
     for name, (shape, dtype) in zip(_output_names(model, len(like)), like, strict=True):
         if any(n < 0 for n in shape):
             raise InvalidInput(
-                f"The columns of the answers must be known: every output must be of a fixed shape, got {shape} for "
-                f"{name or 'the output'} (-1: not known). Predict from a Dask array instead",
+                f"The columns of the predictions must be known, so every output must have a fixed shape, got {shape} "
+                f"for {name or 'the output'} (-1: unknown). Predict from a Dask array instead",
                 field="model",
             )
         width = math.prod(shape)
@@ -125,8 +125,9 @@ def _output_names(model: Any, count: int) -> list[str]:
 
 
 def _divided(model: Any, x: Any) -> tuple[str, list[Any], list[float], Any]:
-    """What sort of collection it is, its partitions as delayed objects, how many examples each has (NaN: not known),
-    and what stands for some examples in Keras. Raises InvalidInput.
+    """Return the kind of a collection, its partitions, their numbers of examples, and symbolic Keras inputs.
+
+    The partitions are delayed objects. Unknown numbers of examples are NaN. Raises InvalidInput.
     """
     import keras
     from dask import delayed
@@ -144,7 +145,7 @@ def _divided(model: Any, x: Any) -> tuple[str, list[Any], list[float], Any]:
         raise InvalidInput(f"`x` must be a single Dask bag, of examples, got {x!r:.200}", field="x")
     if kind == "array":
         if any(not leaf.ndim for leaf in leaves):
-            raise InvalidInput(f"`x` must have a first dimension, the examples, got {x!r:.200}", field="x")
+            raise InvalidInput(f"`x` must have at least one dimension, the examples, got {x!r:.200}", field="x")
         chunks = leaves[0].chunks[0]
         whole = [leaf.rechunk(dict.fromkeys(range(1, leaf.ndim), -1)) if leaf.ndim > 1 else leaf for leaf in leaves]
         known = not any(math.isnan(n) for leaf in leaves for n in leaf.chunks[0])
@@ -156,8 +157,8 @@ def _divided(model: Any, x: Any) -> tuple[str, list[Any], list[float], Any]:
         inputs = getattr(model, "inputs", None)
         if not inputs or len(inputs) != 1:
             raise InvalidInput(
-                "`model` must have one input of a known shape to answer a Dask bag, whose examples are of any, got "
-                f"{model!r:.200}. Make a Dask array of the examples",
+                "`model` must have one input of known shape for a Dask bag, whose examples may have any shape, got "
+                f"{model!r:.200}. Convert the bag to a Dask array instead",
                 field="model",
             )
         divided = [list(x.to_delayed())]
@@ -169,7 +170,7 @@ def _divided(model: Any, x: Any) -> tuple[str, list[Any], list[float], Any]:
         examples = [_of_frame(leaf._meta) for leaf in leaves]
     if len({len(parts) for parts in divided}) != 1:
         raise InvalidInput(
-            f"The collections of x must have equally many partitions, got {[len(parts) for parts in divided]}",
+            f"The collections in x must have equal numbers of partitions, got {[len(parts) for parts in divided]}",
             field="x",
         )
     parts = [delayed(_replaced(x, iter(of_number))) for of_number in zip(*divided, strict=True)]
@@ -183,7 +184,7 @@ def _of_frame(meta: Any) -> tuple[tuple[int, ...], str]:
 
 
 def _floats(dtype: str) -> str:
-    """As Keras takes arrays of this type."""
+    """Return the dtype to which Keras converts arrays of this dtype."""
     import keras
 
     return str(keras.config.floatx()) if dtype == "float64" else dtype
@@ -193,7 +194,7 @@ def _kind(value: Any) -> str:
     from dask.delayed import Delayed
 
     if not hasattr(type(value), "__dask_graph__") or isinstance(value, Delayed):
-        return ""  # a delayed object has any attribute
+        return ""  # a delayed object has every attribute
     if hasattr(value, "chunks") and hasattr(value, "dtype"):
         return "array"
     if hasattr(value, "divisions"):

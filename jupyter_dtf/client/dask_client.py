@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def client_of(name: str) -> Client:
-    """The client of a ready cluster's scheduler; one per process.
+    """Return this process's only client of a ready cluster's scheduler.
 
     It is not the default client: use ``with client.as_current():`` or ``client.compute(...)``.
     """
@@ -36,7 +36,7 @@ def client_of(name: str) -> Client:
 
 
 def forget(name: str) -> None:
-    """Close the clients of a cluster that ends."""
+    """Close the clients of a cluster that is ending."""
     with _lock:
         for key in [key for key in _clients if key[0] == name]:
             with contextlib.suppress(Exception):  # its scheduler may be gone

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 
 class Surroundings(Protocol):
-    """Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``."""
+    """An implementation of the hooks.
+
+    Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``.
+    """
 
     def show(self, run: Any) -> None:
         """Show a run."""
@@ -20,43 +23,46 @@ class Surroundings(Protocol):
         """Show a search (``client.search.search.Search``)."""
 
     def follow_search(self, search: Any) -> None:
-        """Show a search that the caller waits for, until it has ended."""
+        """Show a search that the caller is waiting for, until it has ended."""
 
     def followed(self, run: Any) -> AbstractContextManager[Callable[[str], None]]:
-        """A context manager that shows a run that the caller waits for; yields a function that prints a line."""
+        """Return a context manager that shows a run while the caller waits for it.
+
+        It yields a function that prints a line.
+        """
 
     def sending_shown(self, run: Any) -> AbstractContextManager[object]:
-        """A context manager that shows how much of a run's data has been sent."""
+        """Return a context manager that shows how much of a run's data has been sent."""
 
     def output_shown(self, run: Any) -> AbstractContextManager[object]:
-        """A context manager that shows the output of a run's tasks, and the rest of it at the end."""
+        """Return a context manager that shows the output of a run's tasks, and the rest of it at the end."""
 
     def widget(self, run: Any) -> Any:
-        """A run as an ipywidget."""
+        """Return an ipywidget that shows a run."""
 
     def run_bundle(self, run: Any) -> dict[str, Any]:
-        """The MIME bundle of a run that is the last expression of a cell."""
+        """Return the MIME bundle of a run that is the last expression of a cell."""
 
     def cluster_bundle(self, cluster: Any) -> dict[str, Any]:
-        """The MIME bundle of a cluster that is the last expression of a cell."""
+        """Return the MIME bundle of a cluster that is the last expression of a cell."""
 
     def trace_bundle(self, trace: Any) -> dict[str, Any]:
-        """The MIME bundle of a trace that is the last expression of a cell."""
+        """Return the MIME bundle of a trace that is the last expression of a cell."""
 
     def choose(self, cluster: str, owned: bool) -> None:
-        """Make this the cluster of this process. ``owned``: it ends with the process."""
+        """Make this the cluster of this process. ``owned``: whether it ends with the process."""
 
     def returns(self, cluster: str) -> bool:
-        """Whether this process is a kernel that is being restarted and will use this cluster again."""
+        """Return whether this process is a kernel that is being restarted and will use this cluster again."""
 
 
 def here() -> Surroundings:
-    """The implementation for this process at this moment; a script may become a kernel later."""
+    """Return the implementation for this process at this moment; a script may become a kernel later."""
     return find()
 
 
 def _not_hooked() -> Surroundings:
-    raise RuntimeError("Runs cannot be shown in this process: import `jupyter_dtf`, which sets up how")
+    raise RuntimeError("Runs cannot be shown in this process until `jupyter_dtf` has been imported")
 
 
 find: Callable[[], Surroundings] = _not_hooked

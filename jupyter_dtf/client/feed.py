@@ -24,9 +24,9 @@ class Feed:
         compute: ``"once"``: the partitions stay in the memory of the Dask workers, which spill to disk what does not
             fit. ``"each_epoch"``: they are computed again in every pass, for data that is generated or augmented
             randomly.
-        retries: How often Dask retries to compute a partition that failed.
+        retries: How many times Dask tries again to compute a partition that failed.
         shuffle_buffer: With ``shuffle=True``, the partitions are read in a new order in each epoch, and at least this
-            many examples are shuffled among each other.
+            many examples are shuffled together.
 
     Raises:
         InvalidInput: If an option is invalid.

@@ -18,9 +18,9 @@ class Cursor:
         self.share = share
         self.next = 0
         self.start = 0
-        """The position at which its pass started, in a stream of several passes."""
+        """The position at which the task's pass started, in a stream of several passes."""
         self.until: int | None = None
-        """The position at which its pass ends, if it ends before the stream does."""
+        """The position at which the task's pass ends, if it ends before the stream does."""
         self.pending: list[memoryview] = []
         self.is_over = False
         """Whether the last message has been prepared."""
@@ -28,15 +28,15 @@ class Cursor:
         """A note for the task to report to its run, sent with the next message."""
         self.is_watched = False
         self.follows = True
-        """Whether it reads the stream, rather than its first batches again."""
+        """Whether the task reads on in the stream, rather than reading its first batches again."""
 
     @property
     def following(self) -> int | None:
-        """The batch of the stream that it needs next."""
+        """The number of the batch that the task needs next; None if it only reads the first batches again."""
         return self.next if self.follows else None
 
     def take(self, sent: int) -> None:
-        """Record that ``sent`` bytes of what is pending have been sent."""
+        """Record that ``sent`` bytes of the pending data have been sent."""
         done = 0
         while done < len(self.pending) and sent >= len(self.pending[done]):
             sent -= len(self.pending[done])
@@ -47,7 +47,7 @@ class Cursor:
 
 
 def part_of(leaf: Any, low: int, high: int) -> Any:
-    """A task's rows of an array in a batch, in the form in which they are sent."""
+    """Return a task's rows of an array in a batch, in the form in which they are sent."""
     part = leaf[low:high]
     return msgspec.msgpack.encode(part.reshape(-1).tolist()) if part.dtype == object else part
 

@@ -1,4 +1,4 @@
-"""A stream of repeated passes over data that can be read again. Each pass starts when a task first asks for it."""
+"""A stream of repeated passes over data that can be read again. Each pass starts when a task first requests it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class Rereadable(Protocol):
     """Whether reading the same pass again may yield different batches."""
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all). ``in_parts``: by epochs
-        that are parts of the pass.
+        """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
+
+        ``in_parts``: whether the epochs are parts of the pass.
         """
 
 
@@ -34,7 +35,7 @@ class PassesFeed(Feed):
         self._begins: dict[int, int] = {}
         """The position at which each pass started."""
         self._ends: dict[int, int] = {}
-        """The position at which a pass ends, by where it started."""
+        """The position at which each pass ends, by the position at which it started."""
         self._start = 0
         """The position at which the current pass started."""
         self._most = None
@@ -42,7 +43,7 @@ class PassesFeed(Feed):
         """The pass to start next, as arguments of ``Rereadable.begin``."""
         self._count: int | None = None
         self._has_told = False
-        """Whether a task was told that the data was shuffled again."""
+        """Whether a task has been notified that the data is shuffled differently."""
 
     @property
     def _is_wanted(self) -> bool:
@@ -80,7 +81,7 @@ class PassesFeed(Feed):
         )
 
     def _peek(self, cursor: Cursor, count: int) -> None:
-        """Send the first batches of the first pass, which the task waits for."""
+        """Send the first batches of the first pass, for which the task is waiting."""
         if not self._begins:
             self._begin(0, in_parts=False, count=None)
         cursor.start = 0
@@ -91,10 +92,10 @@ class PassesFeed(Feed):
         begun = self._begins.get(number)
         is_next = begun is None and number > max(self._begins, default=-1)
         if is_next and self._begins and self._start not in self._ends and not self._stops:
-            return f"A task asked for pass {number + 1} over {self.what} before the previous pass had ended"
+            return f"A task requested pass {number + 1} over {self.what} before the previous pass had ended"
         if begun is None or not self._window.has(begun + within):
             is_again = not is_next and self._passes.draws
-            # Any order will do for a pass of which nothing has been used yet, but it must be the same for all tasks.
+            # A pass of which nothing has been used yet may have any order, but the same order for all tasks.
             if is_again and (within or self._is_read(begun, hello)):
                 return self._gone(0).error
             if is_again and not self._has_told:
@@ -107,19 +108,19 @@ class PassesFeed(Feed):
         return ""
 
     def _is_read(self, begun: int | None, hello: Hello) -> bool:
-        """Whether another task of the gang is reading the pass that started there."""
+        """Return whether another current task is reading the pass that started at ``begun``."""
         living = [rank for rank, each in self._cursors.items() if each.peer is not None and each.start == begun]
         return hello.size == self._size and any(rank != hello.rank for rank in living)
 
     def _begin(self, number: int, *, in_parts: bool, count: int | None) -> None:
-        """Start reading a pass after what has been read so far."""
+        """Start reading a pass at the current end of the stream."""
         length = self._passes.length
         self._turn += 1
         self._start = self._window.count
         # A pass that was not read to its end, because the training went back before it, is read from its beginning.
         self._begins = {n: start for n, start in self._begins.items() if start in self._ends}
         self._begins[number] = self._start
-        self._ends.pop(self._start, None)  # from an empty pass before it
+        self._ends.pop(self._start, None)  # left by an empty pass before it
         self._wanted = number, in_parts, count
         self._count = length if length >= 0 and (count is None or count > length) else count
         self._lock.notify_all()

@@ -1,4 +1,4 @@
-"""Pure: which batches of a stream are kept, and whether there is room for more.
+"""Decides which batches of a stream are kept, and whether there is room for more. Pure.
 
 A batch is kept until it has been sent to every task, and for a while longer, because restarted tasks continue a little
 before the position where they were lost. The first batches are always kept.
@@ -17,12 +17,12 @@ AHEAD = 2
 BACK_BYTES = 32 << 20
 """Limit in bytes for batches that have been sent to every task."""
 BACK = 6
-"""Sent batches that are kept regardless of their size: those that may still be between this process and a step."""
+"""Sent batches that are kept regardless of their size, because they may not have reached a step yet."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The leaves of a batch: arrays with equally many examples."""
+    """The leaves of a batch: arrays with equal numbers of examples."""
 
     leaves: list[Any]
     examples: int
@@ -46,7 +46,7 @@ class Window:
 
     @property
     def count(self) -> int:
-        """How many batches have been read."""
+        """The number of batches that have been read."""
         return self.first + len(self._kept)
 
     def add(self, batch: Batch) -> None:
@@ -57,17 +57,17 @@ class Window:
         self._ahead_bytes += batch.size
 
     def get(self, number: int) -> Batch | None:
-        """Batch ``number``, from 0, which must have been read; None if it is no longer kept."""
+        """Return batch ``number``, from 0, which must have been read; None if it is no longer kept."""
         if number < len(self._head):
             return self._head[number]
         return self._kept[number - self.first] if number >= self.first else None
 
     def has(self, number: int) -> bool:
-        """Whether all batches from ``number`` on that have been read are kept."""
+        """Return whether all batches from ``number`` on that have been read are kept."""
         return number >= self.first or len(self._head) >= self.first
 
     def move(self, low: int) -> None:
-        """Every task has been sent the batches before ``low``, or will continue from there."""
+        """Record that every task has been sent the batches before ``low``, or will continue from there."""
         low = min(max(low, self.first), self.count)
         for number in range(self._low, low):
             self._pass(self._kept[number - self.first].size)

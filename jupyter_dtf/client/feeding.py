@@ -1,8 +1,8 @@
 """Reads a stream in this process while a run trains on it: reads batches ahead, up to a limit, and sends them to tasks.
 
 There are two threads. One reads the caller's iterator and sends as much of each batch as the sockets accept without
-blocking; the other sends the rest when they accept more, and listens. Passing every batch from one thread to the other
-would cost a slow iterator a switch of the interpreter lock per batch.
+blocking; the other sends the rest when they accept more, and listens for connections. Handing every batch from one
+thread to the other would cost one switch of the interpreter lock per batch, which would delay a slow iterator.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from .run import Run
 AnyRun = TypeVar("AnyRun", bound=Run)
 
 _HELLO_S = 5.0
-_ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dataset instead, which can"
+_ONCE = "and cannot be read again. Pass a keras.utils.PyDataset or a tf.data.Dataset instead, which can be read again"
 
 
 class Feed:
-    """One stream, read from ``batches`` once it is started. ``close`` is called when nothing more will be read.
+    """A stream that is read from ``batches`` once it is started. ``close`` is called when nothing more will be read.
 
     An error raised by ``batches`` is raised in every task in place of the batch.
     """
@@ -51,12 +51,12 @@ class Feed:
     def __init__(
         self, name: str, secret: str, what: str, batches: Iterator[Batch], close: Callable[[], object], *, trains: bool
     ) -> None:
-        """``trains``: whether it is training data. If so, it is read before a task asks for it, and a run that is being
-        stopped gets the end of the stream instead of waiting for the next batch.
+        """``trains``: whether the stream is training data. If so, it is read ahead of the tasks' requests, and a run
+        that is being stopped gets the end of the stream instead of waiting for the next batch.
         """
         self.what = what
         self.failure: BaseException | None = None
-        """The error that the iterator, or sending its values, has raised."""
+        """The error that was raised by the iterator or while sending its values."""
         self._name = name
         self._secret = secret
         self._batches = batches
@@ -71,7 +71,7 @@ class Feed:
         self._ended: set[int] = set()
         """Ranks of tasks that have ended and need nothing more unless they are restarted."""
         self._turn = self._read_turn = 0
-        """The iterator that should be read and the one that is being read; values of any other are dropped."""
+        """The numbers of the iterator to read and of the one being read. Values of any other are dropped."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -97,7 +97,7 @@ class Feed:
             threading.Thread(target=run, name=name, daemon=True).start()
 
     def stop(self) -> None:
-        """The run is being stopped: a task that waits for a batch gets the end of the stream."""
+        """Send the end of the stream to tasks that wait for a batch, because the run is being stopped."""
         with self._lock:
             if self._trains and self._is_started and not self._stops:
                 self._stops = True
@@ -107,8 +107,9 @@ class Feed:
                 self._lock.notify_all()
 
     def close(self, *, give_up: bool = True) -> None:
-        """The run has ended: send nothing more. ``give_up``: close the iterator once it has returned, rather than
-        leaving it to the caller, who may continue with it.
+        """Stop sending, because the run has ended.
+
+        ``give_up``: whether to close the iterator once it has returned. Otherwise, the caller may continue with it.
         """
         with self._lock:
             if self._is_closed or not self._is_started:
@@ -126,7 +127,7 @@ class Feed:
                 batch, failure = None, None
                 try:
                     batch = self._next()
-                except BaseException as error:  # also SystemExit and the like: the tasks have to learn of it
+                except BaseException as error:  # including SystemExit: it must be reported to the tasks
                     failure = error
                 with self._lock:
                     if self._window.ended is not None:
@@ -138,7 +139,7 @@ class Feed:
             with self._lock:
                 self.failure = self.failure or error
                 self._window.ended = self._window.count
-                for cursor in list(self._by_descriptor.values()):  # waiting tasks learn that nothing more comes
+                for cursor in list(self._by_descriptor.values()):  # waiting tasks get no more batches
                     self._lost(cursor)
         finally:
             with self._lock:
@@ -149,7 +150,7 @@ class Feed:
                     self._close_iterator()
 
     def _await_room(self) -> bool:
-        """Wait until the next batch may be read. Returns whether one should be."""
+        """Wait until the next batch may be read. Return whether it should be read."""
         with self._lock:
             while not self._is_closed and self._window.ended is None:
                 if self._window.has_room and self._is_wanted:
@@ -163,11 +164,11 @@ class Feed:
         return self._most is None or self._window.count < self._most
 
     def _next(self) -> Batch | None:
-        """The next batch; None if there is none. Raises what the iterator raises."""
+        """Return the next batch; None if there is none. Raises what the iterator raises."""
         return next(self._batches, None)
 
     def _take(self, batch: Batch | None, failure: BaseException | None) -> None:
-        """Store what has been read. Call with the lock held."""
+        """Store the batch or the error that has been read. Call with the lock held."""
         self.failure = failure
         if batch is None:
             self._window.ended = self._window.count
@@ -182,7 +183,7 @@ class Feed:
         return self._said(self.failure, self._number(self._window.count) + 1)
 
     def _said(self, error: BaseException, number: int) -> Message:
-        """The message that tells the tasks about an error in batch ``number``, counted from 1."""
+        """Return the message that reports an error in batch ``number``, counted from 1, to the tasks."""
         if isinstance(error, InvalidInput):
             return Message(error=f"Batch {number} of {self.what}: {error}", is_input=True)
         text = "".join(traceback.format_exception(error)).rstrip()
@@ -191,7 +192,7 @@ class Feed:
         return Message(error=f"{what} raised {name} when asked for batch {number}", detail=text)
 
     def _number(self, place: int) -> int:
-        """The number of a batch within its pass, from 0, given its position in the stream."""
+        """Return the number of a batch within its pass, from 0, given its position in the stream."""
         return place
 
     # -- sending ------------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ class Feed:
             self._poll.modify(peer, select.EPOLLIN)
 
     def _fill(self, cursor: Cursor) -> bool:
-        """Prepare the next message for a task. Returns whether there is one. If it cannot be sent, the stream ends."""
+        """Prepare the next message for a task. Return whether there is one. If it cannot be sent, the stream ends."""
         if cursor.is_over:
             return False
         try:
@@ -253,7 +254,7 @@ class Feed:
         return True
 
     def _following(self, cursor: Cursor) -> tuple[Message, list[Any]] | None:
-        """The next message for a task and its values; None if there is none yet."""
+        """Return the next message for a task and its values; None if there is none yet."""
         window, number = self._window, cursor.next
         parts: list[Any] = []
         if (until := self._end_for(cursor)) is not None and number >= until:
@@ -274,7 +275,7 @@ class Feed:
         return message, parts
 
     def _end_for(self, cursor: Cursor) -> int | None:
-        """The position after the last batch that a task will be sent, if its pass ends before the stream does."""
+        """Return the position after the last batch to send to a task, if its pass ends before the stream does."""
         return cursor.until
 
     def _gone(self, number: int) -> Message:
@@ -288,7 +289,7 @@ class Feed:
         )
 
     def _lost(self, cursor: Cursor) -> None:
-        """A task has disconnected, or has read enough."""
+        """Close the connection of a task that has disconnected or has read enough."""
         peer, cursor.peer, cursor.pending = cursor.peer, None, []
         if peer is not None:
             self._by_descriptor.pop(peer.fileno(), None)
@@ -329,9 +330,9 @@ class Feed:
                 os.close(self._wake)
 
     def _break(self, error: Exception) -> None:
-        """Serving has failed: tell the connected tasks, and the caller, why."""
+        """Report to the connected tasks, and to the caller, why serving has failed."""
         self.failure = self.failure or error
-        if self._window.ended is None:  # a batch that is being read now comes too late
+        if self._window.ended is None:  # a batch that is being read now would be too late
             self._window.ended = self._window.count
         if not self._stops and not self._is_closed:
             text = f"The process that reads {self.what} can no longer send it: {type(error).__name__}: {error}"
@@ -391,7 +392,7 @@ class Feed:
             cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
 
     def _place(self, cursor: Cursor, hello: Hello) -> str:
-        """Position a task where it wants to continue. Returns an error message if that is not possible."""
+        """Move a task's cursor to where the task wants to continue. Return an error message if that is not possible."""
         place = hello.passed + hello.within
         if self._base is None:
             if hello.within:
@@ -422,7 +423,7 @@ class Feed:
         return ""
 
     def _seat(self, cursor: Cursor, hello: Hello) -> None:
-        """Register the task among those of the run, where it may replace an earlier process or an earlier gang."""
+        """Register a task of the run. It may replace an earlier process of the same task or an earlier set of tasks."""
         if hello.size != self._size:
             for other in self._cursors.values():
                 self._lost(other)
@@ -431,13 +432,13 @@ class Feed:
         if (before := self._cursors.get(hello.rank)) is not None:
             self._lost(before)
         self._cursors[hello.rank] = cursor
-        for other in self._cursors.values():  # keep what tasks that have not connected yet will need again
+        for other in self._cursors.values():  # keep the batches that tasks yet to reconnect will need
             if other.peer is None and cursor.follows:
                 other.next = min(other.next, cursor.next)
 
 
 def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
-    """Start a run by ``submit``, and the streams that it reads. Raises Conflict, and what ``submit`` raises."""
+    """Start the streams that a run reads, then the run with ``submit``. Raises Conflict, and what ``submit`` raises."""
     if not feeds:
         return submit()
     started: list[Feed] = []
@@ -447,7 +448,7 @@ def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
             started.append(feed)
         run = submit()
     except BaseException:
-        for feed in started:  # not those that another run is reading
+        for feed in started:  # but not streams that another run is reading
             feed.close()
         raise
     run.on_state(lambda state: _follow(feeds, state))

@@ -1,6 +1,6 @@
 """The client side of ``fit``: validates and packs the arguments, and puts the results into the caller's model.
 
-Whatever can be known to fail is refused here, before anything starts.
+Every error that can be detected in advance is raised here, before anything starts.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class PreparedFit:
     ) -> None:
         self._source = source
         self.design = design
-        """The design that its placement comes from; None if there is none."""
+        """The design that the placement comes from; None if there is no design."""
         self._callbacks = callbacks
         self._job = job
         self._result: FitResult | None = None
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
-        # A function of the caller's may configure TensorFlow itself, and the ring has to initialize it first.
+        # A caller's function may configure TensorFlow itself, and the ring has to initialize TensorFlow first.
         functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
         functions = functions or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
@@ -96,12 +96,12 @@ class PreparedFit:
 
     @property
     def origin(self) -> Origin:
-        """The versions, commit, model and data that a run of it would have now."""
+        """The versions, commit, model and data that a run started now would record."""
         return origin_of(self.name, self.weights, self.data)
 
     @property
     def code(self) -> list[Source]:
-        """The source code that it is submitted with, where available."""
+        """The source code that the training is submitted with, where available."""
         given = (
             self._source,
             *(getattr(data, "function", None) for data in (self._job.data, self._job.validation_data)),
@@ -110,14 +110,14 @@ class PreparedFit:
 
     @classmethod
     def found(cls, job: FitJob) -> PreparedFit:
-        """The training of a run that another process submitted. The model is created here when it is needed."""
+        """Recreate the training of a run that another process submitted. Its model is created when first needed."""
 
         @cache
         def made() -> Any:
             packed = job.model
             return keras_io.unpack(packed) if isinstance(packed, keras_io.PackedModel) else packed()
 
-        # What refers to a part that the model does not have before it is built will be replaced by the result.
+        # References to parts that the model lacks before it is built become None until the result replaces them.
         found = Pickles(made).loads(job.callbacks.chiefs, whole=False) if job.callbacks else {}
         self = cls(made, job, list(found.values()), {})
         self._model = None
@@ -125,7 +125,7 @@ class PreparedFit:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it writes checkpoints and so can be continued."""
+        """Whether the training writes checkpoints and can therefore be continued."""
         return self._job.checkpoint is not None
 
     @property
@@ -141,7 +141,7 @@ class PreparedFit:
         return task_fit.run, (dataclasses.replace(self._job, data=none, validation_data=None),), {}
 
     def from_checkpoint(self, path: str) -> PreparedFit:
-        """The same training, continuing from a checkpoint."""
+        """Return the same training, continuing from a checkpoint."""
         job = dataclasses.replace(self._job, resume=path)
         if isinstance(job.data, StreamSource):
             job.data = job.data.anew()
@@ -150,13 +150,16 @@ class PreparedFit:
         return PreparedFit(self._source, job, self._callbacks, self.parameters, self.design)
 
     def model_at(self, path: str) -> ModelAt:
-        """A new model with the weights and the optimizer state of a checkpoint; the caller's model is not changed."""
+        """Return a new model with a checkpoint's weights and optimizer state. The caller's model is not changed."""
         from ..backend.task.fit.where_to_begin import model_at
 
         return model_at(self._job, path)
 
     def take(self, found: ModelAt) -> Any:
-        """Put what ``model_at`` has found into the model that was passed, or keep it as the model. Returns that."""
+        """Copy the weights and the optimizer state of ``found`` into the model that was passed, and return that model.
+
+        If there is no such model, keep and return the model of ``found`` itself.
+        """
         if self._model is None:
             self._model = found.model
         else:
@@ -169,9 +172,9 @@ class PreparedFit:
         return self._model
 
     def finish_at(self, found: ModelAt, history: Mapping[str, list[float]], epoch: list[int]) -> None:
-        """Take the place of ``finish`` where the result is gone and a checkpoint has the end of the training.
+        """Finish from a checkpoint of the end of the training, because the result is gone.
 
-        What the callbacks have recorded is not there; a warning says so if there are any.
+        What the callbacks recorded is lost; if there are callbacks, a warning lists them.
         """
         model = self.take(found)
         model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of a training
@@ -179,15 +182,15 @@ class PreparedFit:
         if self._callbacks:
             names = ", ".join(type(callback).__name__ for callback in self._callbacks)
             warnings.warn(
-                f"The model has the weights of the training's last checkpoint, after step {found.step}, for its result "
-                f"is gone. What these callbacks recorded, or did at the end of the training, is not there: {names}",
+                "The training's result is gone, so the model has the weights of its last checkpoint, after step "
+                f"{found.step}. What these callbacks recorded, or did at the end of the training, is lost: {names}",
                 stacklevel=4,
             )
 
     def finish(self, result: FitResult) -> None:
-        """Apply the chief's result: put the trained weights into the model, and what callbacks recorded into them.
+        """Apply the chief's result: put the trained weights into the model, and the recorded values into the callbacks.
 
-        Raises ModelDiffers afterwards if the model's outputs differ from those in its task.
+        Afterwards, raise ModelDiffers if the model's outputs differ from those in the task that trained it.
         """
         self._result = result
         if self._model is not None:
@@ -207,14 +210,17 @@ class PreparedFit:
         validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
     def worker_group(self, jobs: Mapping[str, int]) -> int:
-        """Return how many tasks train only together, as in ``RunRequest``: with a pipeline, those of one copy."""
+        """Return the number of tasks that can only train together, as in ``RunRequest``.
+
+        With a pipeline, these are the tasks of one copy; otherwise the number is 1.
+        """
         strategy = self._job.strategy
         return (
             sum(jobs.get(job, 0) for job in strategy.jobs) // strategy.replicas if isinstance(strategy, Pipeline) else 1
         )
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
-        """Start computing, on the cluster, the data that it will hold. ``client()`` returns a Dask client for it.
+        """Start computing the data that the cluster will hold. ``client()`` returns a Dask client of the cluster.
 
         Raises InvalidInput for data that the cluster cannot hold.
         """
@@ -227,7 +233,7 @@ class PreparedFit:
 
     @property
     def model(self) -> Any:
-        """The trained model: the one passed, or one made here by the function passed. Call ``finish`` first."""
+        """The trained model: the model passed, or one created by the function passed. Call ``finish`` first."""
         if self._model is None:
             if self._result is None:
                 raise RuntimeError("There is no trained model, because the run has no result")
@@ -236,7 +242,7 @@ class PreparedFit:
         return self._model
 
     def _trained(self) -> Any:
-        """Return the trained model, made here if it was passed as a function."""
+        """Return the trained model; if it was passed as a function, create it."""
         if self._model is None:
             assert self._result is not None
             model = self._source()
@@ -339,7 +345,7 @@ def prepare(
 
 
 def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> None:
-    """Raise InvalidInput for unbatched data, as far as its shapes are known in this process."""
+    """Raise InvalidInput for unbatched data, if its shapes are known in this process."""
     if isinstance(data, BatchSource) and (spec := getattr(given, "element_spec", None)) is not None:
         check_batched(model, spec, data.what, field)
     elif isinstance(data, StreamSource):
@@ -348,7 +354,7 @@ def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> Non
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
-    """The checkpoint policy; by default a checkpoint after every epoch. None for no checkpoints."""
+    """Return the checkpoint policy; by default, a checkpoint after every epoch. None: no checkpoints."""
     if checkpoint is False:
         return None
     policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()
@@ -392,15 +398,15 @@ def _give_history(model: Any, values: dict[str, list[float]], epoch: list[int]) 
 
 
 def _ask(model: Any, result: FitResult) -> None:
-    """Raise ModelDiffers unless the trained model computes the same outputs here as in its task."""
+    """Raise ModelDiffers unless the trained model computes the same outputs here as in the task that trained it."""
     if result.question is None:
         return
     found = difference(model, result.question)
     if found:
         raise ModelDiffers(
             "The trained model must compute the same outputs here as in the task that trained it, but on the same "
-            f"examples {found}. Something that it computes with was not sent to the task: a value that is neither in a "
-            "variable nor in get_config() nor a plain attribute of a layer, or one that has changed here since. The "
+            f"examples {found}. The model depends on a value that was not sent to the task, because it is neither in a "
+            "variable nor in get_config() nor a plain attribute of a layer, or because it has changed here since. The "
             "model does hold the trained weights. Move such a value into a variable or get_config(), or pass a "
             "function that returns the compiled model and is called in the tasks"
         )

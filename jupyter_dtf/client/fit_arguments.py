@@ -1,4 +1,4 @@
-"""The arguments of ``fit`` that are numbers or made of numbers, as Python's own. What is wrong raises InvalidInput."""
+"""Validates the numeric arguments of ``fit`` and converts them to Python's own types."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..errors import InvalidInput
 from ..schema.arguments import is_integer, is_number
 
 WARMUP_EPOCHS = 5.0
-"""Goyal et al. 2017, section 2.2."""
+"""The default, from Goyal et al. 2017, section 2.2."""
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """An integer of any library as Python's own. Raises InvalidInput if it is none, or less than ``least``."""
+    """Convert an integer of any library to Python's own. Raises InvalidInput unless it is an integer >= ``least``."""
     if not is_integer(value) or value < least:
         raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.200}", field=name)
     return int(value)
 
 
 def count_or_none(name: str, value: Any) -> int | None:
-    """The same for an argument that must be at least 1 if it is given."""
+    """Call ``check_count`` for an argument that must be at least 1 if it is not None."""
     return None if value is None else check_count(name, value, 1)
 
 
@@ -35,7 +35,7 @@ def checked_split(value: Any) -> float:
 
 
 def checked_class_weights(value: Any) -> dict[int, float]:
-    """``class_weight`` in Python's own numbers. Raises InvalidInput."""
+    """Convert ``class_weight`` to Python's own numbers. Raises InvalidInput."""
     pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
     for number, weight in pairs:
         is_class = is_number(number) and float(number).is_integer()
@@ -49,7 +49,7 @@ def checked_class_weights(value: Any) -> dict[int, float]:
 
 
 def check_frequency(value: Any) -> None:
-    """Raise InvalidInput for a ``validation_freq`` at which Keras fails, which is at the end of the first epoch."""
+    """Raise InvalidInput for a ``validation_freq`` with which Keras would fail at the end of the first epoch."""
     if not isinstance(value, (int, list)):
         raise InvalidInput(
             f"Expected `validation_freq` to be a list or int, got {value!r:.200} of the type {type(value).__name__}",
@@ -68,7 +68,7 @@ def checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
         raise InvalidInput(f"`warmup_epochs` must be a number >= 0, got {warmup_epochs!r}", field="warmup_epochs")
     if not scale_lr:
         raise InvalidInput(
-            "`warmup_epochs` must be given with scale_lr=True, whose learning rate it warms up, got "
+            "`warmup_epochs` must be given with scale_lr=True, because only a scaled learning rate is warmed up, got "
             f"warmup_epochs={warmup_epochs!r}, scale_lr=False",
             field="warmup_epochs",
         )

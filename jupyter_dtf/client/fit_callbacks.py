@@ -1,4 +1,4 @@
-"""The callbacks of a training: checked, and packed to be sent."""
+"""Checks the callbacks of a training and packs them for sending."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
         raise
     except Exception as error:
         raise InvalidInput(
-            "`callbacks` must be picklable; create what is not in on_train_begin, which runs in the task, got "
+            "`callbacks` must be picklable; create unpicklable objects in on_train_begin, which runs in the task, got "
             f"{_unpicklable(callbacks, pickles)}: {error}",
             field="callbacks",
         ) from error

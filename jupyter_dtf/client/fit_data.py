@@ -27,7 +27,7 @@ _DATA = (
 
 
 def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
-    """The examples in the form in which they are sent. Raises InvalidInput for other data and differing lengths."""
+    """Return the examples in the form in which they are sent. Raises InvalidInput for other data or unequal lengths."""
     if x is None:
         raise InvalidInput(f"`{field}` {_DATA}, got None", field=field)
     for source_of in SOURCES:
@@ -45,7 +45,7 @@ def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
 
 
 def _check_weights(arrays: Arrays, field: str) -> None:
-    """Raise InvalidInput, with Keras's words, for weights that Keras would refuse."""
+    """Raise InvalidInput, with Keras's message, for weights that Keras would reject."""
     y, weights = arrays.y, arrays.sample_weight
     if weights is None or not isinstance(y, (dict, tuple)):
         return
@@ -83,9 +83,9 @@ def _structure(value: Any) -> str:
 
 
 def check_one_output(data: Data, given: Any) -> None:
-    """Raise InvalidInput, with Keras's words, for targets of several outputs, to which class weights do not apply.
+    """Raise InvalidInput, with Keras's message, for targets of several outputs, to which class weights do not apply.
 
-    ``given``: the data as it was passed, whose ``element_spec`` is looked at, if it has one.
+    ``given``: the data as it was passed. If it has an ``element_spec``, that is checked.
     """
     targets = data.y if isinstance(data, Arrays) else None
     batch = data.structure if isinstance(data, StreamSource) else getattr(given, "element_spec", None)
@@ -99,7 +99,7 @@ def check_one_output(data: Data, given: Any) -> None:
 
 
 def is_function(x: Any) -> bool:
-    """Whether ``x`` is a function ``data_fn(ctx)``."""
+    """Return whether ``x`` is a function ``data_fn(ctx)``."""
     return callable(x) and not hasattr(x, "__array__")
 
 
@@ -121,7 +121,7 @@ def check_batch_size(data: Data, batch_size: int) -> None:
 
 
 def check_shuffle(shuffle: Any) -> None:
-    """Raise InvalidInput unless this says whether to shuffle."""
+    """Raise InvalidInput unless ``shuffle`` is True or False."""
     if not isinstance(shuffle, (bool, np.bool_)):
         raise InvalidInput(
             "`shuffle` must be True or False ('batch', with which Keras changes the order within each batch, is not "
@@ -131,15 +131,15 @@ def check_shuffle(shuffle: Any) -> None:
 
 
 def runs_own_code(data: Data | None) -> bool:
-    """Whether reading the data in a task runs the caller's code."""
+    """Return whether reading the data in a task runs the caller's code."""
     return isinstance(data, DataFunction) or (isinstance(data, BatchSource) and data.runs_own_code)
 
 
 def validation_of(data: Any) -> Data | None:
-    """``validation_data`` in the form in which it is sent. Raises InvalidInput."""
+    """Return ``validation_data`` in the form in which it is sent. Raises InvalidInput."""
     if data is None:
         return None
-    if isinstance(data, (list, tuple)):  # of which Keras takes both for (x, y)
+    if isinstance(data, (list, tuple)):  # Keras takes either as (x, y)
         if len(data) not in (2, 3):
             raise InvalidInput(
                 "`validation_data` must be (x, y), (x, y, sample_weight), or data in any form that x may have, got "
@@ -151,7 +151,7 @@ def validation_of(data: Any) -> Data | None:
 
 
 def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[[], Any]) -> tuple[Fed, list[Held]]:
-    """The ``feed`` of a run in the form in which it is sent, and what must be held until the run has ended.
+    """Return the ``feed`` of a run in the form in which it is sent, and the resources to hold until the run has ended.
 
     ``client()`` returns the cluster's Dask client. Raises InvalidInput.
     """
@@ -171,12 +171,12 @@ def fed_with(feed: Any, batch_size: int | None, shuffle: bool, client: Callable[
 
 
 def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held]:
-    """Start computing the data that the cluster will hold; return what is held. Raises InvalidInput."""
+    """Start computing the data that the cluster will hold, and return the held resources. Raises InvalidInput."""
     return [each.compute_on(client()) for each in data if isinstance(each, DaskCollections)]
 
 
 def as_arrays(value: Any, name: str) -> Any:
-    """The same structure with NumPy arrays as leaves; pandas objects are converted as Keras does."""
+    """Convert the leaves of a structure to NumPy arrays; pandas objects are converted as in Keras."""
     if value is None:
         return None
     if isinstance(value, dict):
@@ -205,12 +205,12 @@ def as_arrays(value: Any, name: str) -> Any:
         return _words(array, name)
     keras = sys.modules.get("keras")
     if array.dtype == np.float64 and (keras is None or keras.config.floatx() == "float32"):
-        array = array.astype(np.float32)  # as Keras does; also halves what is sent
+        array = array.astype(np.float32)  # as Keras does; also halves the size of the data
     return np.ascontiguousarray(array)
 
 
 def _words(array: np.ndarray[Any, Any], name: str) -> Any:
-    """An array of strings as TensorFlow represents it: dtype object, each element bytes."""
+    """Return an array of strings as TensorFlow represents it: of dtype object, with elements of type bytes."""
     words = array.astype(object) if array.dtype.kind in "USTO" else np.empty(0, object)
     found = [word for word in words.flat if not isinstance(word, (str, bytes))][:1] if words.size else [array.dtype]
     if found:
@@ -235,7 +235,7 @@ def _leaves(value: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def length_of(arrays: Arrays) -> int:
-    """The number of examples. Raises InvalidInput if the arrays differ in length or are empty."""
+    """Return the number of examples. Raises InvalidInput if the arrays differ in length or are empty."""
     lengths = [len(a) for part in (arrays.x, arrays.y, arrays.sample_weight) for a in _leaves(part)]
     if not lengths or len(set(lengths)) != 1 or not lengths[0]:
         raise InvalidInput(f"x, y and sample_weight must have the same length, at least 1, got {lengths}", field="x")
@@ -243,7 +243,7 @@ def length_of(arrays: Arrays) -> int:
 
 
 def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
-    """Split off the last ``fraction`` of the examples. Returns training and validation data."""
+    """Split off the last ``fraction`` of the examples. Return the training data and the validation data."""
     if not isinstance(data, Arrays):
         raise InvalidInput(
             f"`validation_split` must be used with arrays; pass validation_data with other data, got {fraction}",

@@ -13,7 +13,7 @@ from .fit_data import length_of
 
 
 def shown_parameters(model: Any, job: FitJob) -> dict[str, Any]:
-    """The settings of the run that the dashboard shows."""
+    """Return the settings of the run that the dashboard shows."""
     shown: dict[str, Any] = {"epochs": job.epochs}
     if isinstance(job.data, Arrays):
         shown["batch_size"] = job.batch_size or 32
@@ -43,24 +43,24 @@ def shown_parameters(model: Any, job: FitJob) -> dict[str, Any]:
 
 
 def _rate(optimizer: Any) -> float | str | None:
-    """An optimizer's learning rate, or the class of its schedule; None if its configuration has neither."""
+    """Return an optimizer's learning rate, or the class of its schedule; None if its configuration has neither."""
     try:
         rate = optimizer.get_config().get("learning_rate")
         if isinstance(rate, dict):
             return str(rate["class_name"])
         return None if rate is None else float(f"{float(rate):.6g}")  # a float32, which cannot represent 0.001 exactly
-    except Exception:  # a user's own class: a value to display is no reason to fail
+    except Exception:  # a user's own class: displaying a value must not cause a failure
         return None
 
 
 def _called(loss: Any) -> str:
-    """The name of a loss; empty if it has none."""
+    """Return the name of a loss; empty if it has none."""
     name = loss if isinstance(loss, str) else getattr(loss, "name", None) or getattr(loss, "__name__", "")
     return name if isinstance(name, str) else ""
 
 
 def form_of(data: Any) -> str:
-    """The form of the data in a word or two: ``arrays``, ``tf.data.Dataset``."""
+    """Return the form of the data in a word or two: ``arrays``, ``tf.data.Dataset``."""
     if isinstance(data, BatchSource):
         return data.what.removeprefix("the ").removeprefix("a ")
     return "arrays" if isinstance(data, Arrays) else "function"

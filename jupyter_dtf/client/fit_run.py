@@ -14,7 +14,8 @@ from ..errors import ClusterLost, Conflict, DtfError, InvalidInput, ModelDiffers
 from ..schema.arguments import check_path
 from ..schema.run import RunInfo, RunState, TaskInfo, TaskState
 from .answer_run import AnswerRun
-from .run import History, Run
+from .run import Run
+from .run_results import History
 from .session import Session
 from .submitting import begun
 from .waiting import show_until_end, show_until_sent
@@ -42,8 +43,8 @@ class FitRun(Run):
     ) -> None:
         """``again(job, run, cluster, wait)`` starts a run that continues ``run`` with the options of this one.
 
-        Without ``job`` and ``again``, the training is recreated from what the run, or ``submitted_with``, was
-        submitted with.
+        Without ``job`` and ``again``, the training is recreated from what was saved when the run, or
+        ``submitted_with``, was submitted.
         """
         super().__init__(run_id, in_session=in_session)
         self._own_job = job
@@ -52,7 +53,7 @@ class FitRun(Run):
         self._finished = False
         self._has_model = False
         self._gone = ""
-        """Why there is no result, if the model is that of a checkpoint."""
+        """The reason why there is no result, if the model comes from a checkpoint instead."""
 
     @property
     def _job(self) -> PreparedFit:
@@ -65,7 +66,7 @@ class FitRun(Run):
     def finish(self) -> FitRun:
         """Wait until the run has ended, then put the trained weights into the model.
 
-        A stopped run keeps what the model has learnt so far.
+        A stopped run keeps what the model has learned so far.
 
         Returns:
             This run.
@@ -73,10 +74,10 @@ class FitRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             ClusterLost: If the cluster went away.
-            NotFound: If the result is no longer kept, for example because the cluster was closed, and no checkpoint of
-                the end of the training can take its place.
-            ModelDiffers: If the trained model computes different outputs here than in its task. It holds the trained
-                weights nevertheless; the error is raised only once.
+            NotFound: If the result is no longer kept, for example because the cluster was closed, and there is no
+                checkpoint of the end of the training to replace it.
+            ModelDiffers: If the trained model's outputs in this process differ from those in the task that trained it.
+                The model still holds the trained weights, and the error is raised only once.
         """
         self.wait()
         if not self._finished:
@@ -98,15 +99,18 @@ class FitRun(Run):
         return self
 
     def _chiefs_result(self) -> FitResult | None:
-        """The result of the training; None if it was stopped before there was one. Raises NotFound if it is gone."""
+        """Return the result of the training; None if it was stopped before it had one.
+
+        Raises NotFound if the result is gone or no task has returned one.
+        """
         info = self.info
         result = None if (chief := _chief_of(info.tasks)) is None else self._result_of(chief)
         if result is None and info.state is not RunState.STOPPED:
-            raise NotFound(f"A task of the run {self.id} must have returned the trained model, got none from any")
+            raise NotFound(f"No task of the run {self.id} has returned the trained model")
         return result
 
     def _finish_at_checkpoint(self, why: NotFound) -> None:
-        """Finish with the newest checkpoint if that is of the training's end. Otherwise raises NotFound."""
+        """Finish with the newest checkpoint if it was written at the end of the training. Otherwise raise NotFound."""
         from .checkpoints import newest_of
 
         done, history = self._steps_done, self.history
@@ -120,7 +124,7 @@ class FitRun(Run):
                 self._has_model, self._gone = True, str(why)
                 return
             there = f"its newest checkpoint is after step {found.step} of {done or 'an unknown number'}"
-            there += ", and `run.model` returns the model of that"
+            there += ", and `run.model` returns the model of that checkpoint"
         raise NotFound(f"{why}. The model does not have the trained weights: {there}") from None
 
     @property
@@ -145,7 +149,7 @@ class FitRun(Run):
             raise error from (raised[0] if raised else None)
 
     def give_back(self) -> None:
-        """Call ``finish`` if the model was passed by this process; otherwise only wait, and raise what went wrong."""
+        """Call ``finish`` if this process passed the model. Otherwise, only wait; raise an error if the run failed."""
         if self._own_job is not None:
             self.finish()
         else:
@@ -160,7 +164,7 @@ class FitRun(Run):
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            What Keras's ``History`` would be.
+            The equivalent of Keras's ``History``.
 
         Raises:
             RunFailed: With the traceback of the task that failed first.
@@ -244,7 +248,7 @@ class FitRun(Run):
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """With parameter servers: what happened to each worker's gradients. Waits until the run has ended.
+        """With parameter servers, the number of gradient updates of each worker. Waits until the run has ended.
 
         For each task (``worker:1``), the number of updates that were ``scheduled`` by the worker, ``applied``,
         ``dropped`` because they were too late, and ``repeated`` (received twice, applied once). Empty with any other
@@ -263,7 +267,7 @@ class FitRun(Run):
         """The trained Keras model. Waits until the run has ended.
 
         If the result is no longer available, for example because the cluster is gone, this is the model of the newest
-        checkpoint; a warning says so if the run had got further.
+        checkpoint; a warning is issued if the run had progressed further.
 
         Raises:
             NotFound: If there is neither a result nor a checkpoint.
@@ -284,7 +288,7 @@ class FitRun(Run):
             return self._of_checkpoint(error)
         if self._has_model or not self.info.tasks:
             return self._job.model
-        try:  # it was stopped before there was a result
+        try:  # the run was stopped before it had a result
             return self._of_checkpoint(None)
         except NotFound:
             if is_found:
@@ -292,7 +296,7 @@ class FitRun(Run):
             return self._job.model  # untrained
 
     def _of_checkpoint(self, cause: Exception | None) -> Any:
-        """The model of the newest checkpoint. If there is none, raises ``cause`` or NotFound."""
+        """Return the model of the newest checkpoint. If there is none, raise ``cause`` or NotFound."""
         from .checkpoints import newest_of
 
         try:
@@ -301,7 +305,7 @@ class FitRun(Run):
             if cause is not None:
                 raise cause from None
             raise NotFound(
-                f"The run {self.id} has no model: it was stopped before there was a result, and it has no checkpoint"
+                f"The run {self.id} has no model: it was stopped before it had a result, and it has no checkpoint"
             ) from None
         found, done = self._job.model_at(path), self._steps_done
         if found.step < done or cause is not None:
@@ -321,7 +325,7 @@ def _chief_of(tasks: list[TaskInfo]) -> str | None:
 
 
 def name_of(cluster: Any) -> str:
-    """The name of a cluster that is given as a ``Cluster`` or by name. Raises InvalidInput."""
+    """Return the name of a cluster that is given as a ``Cluster`` or by name. Raises InvalidInput."""
     name = getattr(cluster, "name", cluster)
     if not isinstance(name, str):
         raise InvalidInput(f"`cluster` must be a cluster or its name, got {cluster!r:.200}", field="cluster")
@@ -329,19 +333,19 @@ def name_of(cluster: Any) -> str:
 
 
 def held(info: RunInfo) -> Run:
-    """The handle of a run that this process did not start, of the class for its kind."""
+    """Return the handle of a run that this process did not start, as an instance of the class for its kind."""
     if info.kind in ("predict", "evaluate"):
         return AnswerRun(info.id)
     return FitRun(info.id) if info.kind == "fit" else Run(info.id)
 
 
 def seen_through(run: FitRun, wait: bool) -> FitRun:
-    """If ``wait``, show the run until it has ended and finish it; otherwise wait only until its arrays were sent."""
+    """If ``wait``, show the run until it has ended and finish it; otherwise, wait until its arrays have been sent."""
     if wait:
         try:
             show_until_end(run)
         except KeyboardInterrupt:
-            if run.info.state.is_final:  # stopped, not detached: the model keeps what it has learnt
+            if run.info.state.is_final:  # stopped, not detached: the model keeps what it has learned
                 run.give_back()
             raise
         run.give_back()

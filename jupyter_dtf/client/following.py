@@ -1,4 +1,4 @@
-"""Following a run: redraws it after changes, but no more often than the eye can follow."""
+"""Redraws a display of a run after changes, but no more often than a viewer can perceive."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Follower:
         self._next_event = 0
         self._changed = threading.Event()
         self._done = threading.Event()
-        # With the caller's context variables, from which a kernel knows which cell the output belongs to.
+        # The thread has the caller's context variables, by which a kernel assigns the output to a cell.
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._follow,), name="dtf-follow", daemon=True
         )
 
     def new_events(self) -> list[AnyEvent]:
-        """The run's events since the last call, without points."""
+        """Return the run's events since the last call, without points."""
         new = self._hub.events(self._run_id, self._next_event - 1)
         if new:
             self._next_event = new[-1][0] + 1

@@ -1,4 +1,4 @@
-"""What a person says of a forecast by keyword arguments, as its settings."""
+"""Converts the keyword arguments of a forecast to ``ForecastSettings``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..schema.strategy import AllReduce, ParameterServer, Pipeline, parse_strate
 
 
 def settings_of(strategy: Any, tasks: int | Sequence[int] | None, **settings: Any) -> ForecastSettings:
-    """The settings of keyword arguments; a strategy's own count where they say nothing. Raises InvalidInput."""
+    """Convert keyword arguments to settings; the strategy provides the defaults. Raises InvalidInput."""
     own: dict[str, Any] = {"strategy": "pipeline"}
     found = None if strategy == "pipeline" else parse_strategy(strategy)
     if found is not None:

@@ -1,4 +1,4 @@
-"""``predict`` over numbers of tasks, and ``plan``: how far a training would scale, what reaches a target."""
+"""Forecasts over numbers of tasks (``predict``), and plans with the fewest machines that reach a target (``plan``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 MEASURED = "measured"
-"""The network of a cluster, as its hosts find it when they are asked."""
+"""The value of ``network`` that stands for the network as measured between a cluster's hosts."""
 
 
 def forecast_of(
@@ -37,7 +37,7 @@ def forecast_of(
     batch_size: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """What ``predict`` says of numbers of tasks; its docstring has the arguments."""
+    """Return the forecast of ``predict`` for numbers of tasks. The arguments are those of ``predict``."""
     wanted = settings_of(strategy, tasks, batch_size=batch_size, **settings)
     design, graph = _model(model)
     known = _machines(machines if machines is not None else design, calibration)
@@ -59,12 +59,30 @@ def plan(
     calibration: Calibration | None = None,
     **settings: Any,
 ) -> ScalePlan:
-    """The fewest machines that reach a target, and the strategy: ``plan(...).design.save("large.dtf")``.
+    """Find the fewest machines, and the strategy, with which a training reaches a target.
 
-    The target is one of ``examples_per_second``, ``hours`` for so many ``examples`` of all epochs together, and a
-    budget of ``device_hours`` for them, which finds the fastest. ``strategies``: those that may be used; by default
-    all-reduce, synchronous parameter servers and a pipeline. ``model``, ``machines``, ``calibration`` and
-    ``settings``, such as ``device``, ``network`` and ``per_device``, are those of ``predict``. Raises InvalidInput.
+    The target is exactly one of ``examples_per_second``, ``hours`` and ``device_hours``.
+
+    Args:
+        model: See ``predict``.
+        machines: A cluster or a design. See ``predict``.
+        examples_per_second: The target speed.
+        hours: The time in which to train on ``examples``, in hours.
+        device_hours: A budget: find the fastest way to train on ``examples`` within this many device hours.
+        examples: The number of examples over all epochs. Needed with ``hours`` and ``device_hours``.
+        strategies: The strategies that may be used. By default all-reduce, synchronous parameter servers and a
+            pipeline.
+        calibration: See ``predict``.
+        **settings: Keyword arguments of ``predict``, such as ``device``, ``network`` and ``per_device``.
+
+    Returns:
+        The plan. Its ``design`` can be saved; None if the target cannot be reached.
+
+    Raises:
+        InvalidInput: If an argument is invalid.
+
+    Example:
+        >>> dtf.plan(model, examples_per_second=10_000, device="A100").design.save("large.dtf")
     """
     target = ScaleTarget(
         examples_per_second=examples_per_second, hours=hours, device_hours=device_hours, examples=examples
@@ -78,7 +96,10 @@ def plan(
 
 
 def measured_link(machines: Any) -> Link:
-    """The median of what a cluster's hosts send to each other, and half a round trip. Raises InvalidInput."""
+    """Measure the network between a cluster's hosts: the median bandwidth, and half the median round-trip time.
+
+    Raises InvalidInput.
+    """
     from .cluster import Cluster
     from .session import session
 
@@ -93,7 +114,7 @@ def measured_link(machines: Any) -> Link:
 
 
 def link_of(pairs: Sequence[PairSpeed]) -> Link:
-    """What pairs of hosts have measured, as one link. Raises InvalidInput where there are none."""
+    """Combine measurements between pairs of hosts into one link. Raises InvalidInput if there are none."""
     if not pairs:
         raise InvalidInput(
             f"The cluster must have at least two hosts for network={MEASURED!r}, got one", field="network"
@@ -105,7 +126,7 @@ def link_of(pairs: Sequence[PairSpeed]) -> Link:
 
 
 def _model(model: Any) -> tuple[Design | None, LayerGraph]:
-    """The design, if it comes from one, and the layers."""
+    """Return the design, if the model comes from one, and the layers."""
     if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(SUFFIX):
         model = Design.open(model)
     if isinstance(model, Design):
@@ -140,7 +161,7 @@ def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
 
 
 def _design(design: Design | None, graph: LayerGraph, machines: Any, calibration: Calibration | None) -> Design:
-    """The design that a plan begins from: the one given, with the cluster given."""
+    """Return the design that a plan starts from: the design passed, with the cluster passed."""
     if isinstance(machines, Sequence):
         raise InvalidInput(
             f"`machines` must be a cluster or a design for a plan, got {machines!r:.100}", field="machines"

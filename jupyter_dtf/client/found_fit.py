@@ -15,11 +15,11 @@ from .fit import PreparedFit
 
 
 def job_of(info: RunInfo) -> PreparedFit:
-    """The training as it was submitted. Raises Conflict if that was not saved or cannot be read here."""
+    """Return the training as it was submitted. Raises Conflict if it was not saved or cannot be read here."""
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:
-        submission_files.read(run_dir)  # which checks who owns it
+        submission_files.read(run_dir)  # also checks who owns it
         function, args, _ = payload.load(submission_files.program_file(run_dir))
         if function is own_modules.run:
             _, args, _ = args[1].open()
@@ -28,8 +28,8 @@ def job_of(info: RunInfo) -> PreparedFit:
         raise Conflict(f"The model of the run {info.id} was not saved: {error}") from None
     except Exception as error:  # such as a class from a module that is not installed here
         raise Conflict(
-            f"The model of the run {info.id} cannot be read here; are all modules that it uses installed? "
-            f"{type(error).__name__}: {error}"
+            f"The model of the run {info.id} cannot be read in this process; check that all modules that it uses are "
+            f"installed: {type(error).__name__}: {error}"
         ) from error
     assert isinstance(job, FitJob)
     return PreparedFit.found(job)

@@ -21,7 +21,7 @@ from ..schema.printable import printable, shown_path
 from .secrets_left_out import is_secret, without_secrets
 
 MOST_CODE = 32_000
-"""The most characters of one piece of code; of a longer one only the beginning is kept."""
+"""The maximum number of characters of a piece of code. Only the beginning of longer code is kept."""
 MOST_PIECES = 4
 _MOST_ARGUMENTS = 50
 _MOST_TEXT = 200
@@ -31,7 +31,10 @@ _versions = functools.cache(read_versions)
 
 
 def origin_of(model: str = "", weights: int | None = None, data: str = "") -> Origin:
-    """The provenance of a run that this process submits. Takes a fraction of a millisecond and no network."""
+    """Return the provenance of a run that this process submits.
+
+    This takes a fraction of a millisecond and needs no network.
+    """
     here = Path.cwd()
     found = checkout_of(here)
     return Origin(
@@ -46,7 +49,7 @@ def origin_of(model: str = "", weights: int | None = None, data: str = "") -> Or
 
 
 def code_of(*programs: Any, own: Any = None) -> list[Source]:
-    """The file or cell that called this package, and the functions among ``programs`` that are not in it.
+    """Return the file or cell that called this package, and the functions among ``programs`` that are not in it.
 
     Code without readable source, as in an interactive Python, is left out. Callers in this package that submit the
     user's code, such as a magic, pass it in their arguments: ``own.submitted_code``, a ``Source``.
@@ -64,7 +67,7 @@ def code_of(*programs: Any, own: Any = None) -> list[Source]:
 
 
 def keeps_code() -> bool:
-    """Whether the code of runs is recorded: JUPYTER_DTF_KEEP_CODE, by default yes. Raises InvalidInput."""
+    """Return whether the code of runs is recorded: JUPYTER_DTF_KEEP_CODE, by default yes. Raises InvalidInput."""
     value = os.environ.get("JUPYTER_DTF_KEEP_CODE", "1")
     if value not in ("0", "1"):
         raise InvalidInput(f"JUPYTER_DTF_KEEP_CODE must be 0 or 1, got {value!r:.200}", field="JUPYTER_DTF_KEEP_CODE")
@@ -72,12 +75,12 @@ def keeps_code() -> bool:
 
 
 def source_of(name: str, text: str) -> Source:
-    """Code in the form in which it is recorded."""
+    """Return code in the form in which it is recorded."""
     return Source(name=shown_path(name), text=printable(text, MOST_CODE))
 
 
 def shown_arguments(arguments: Any) -> dict[str, Any]:
-    """The arguments of a program that are worth showing: named numbers and short texts, without secrets.
+    """Return the arguments of a program that are worth showing: named numbers and short texts, without secrets.
 
     Secrets are recognized by their names, and within texts by their format (``secrets_left_out``).
     """
@@ -106,7 +109,7 @@ def _shown(value: Any) -> Any:
 
 
 def _caller() -> str:
-    """The file of the first frame outside this package; empty if there is none."""
+    """Return the file of the first frame outside this package; empty if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] != _PACKAGE:

@@ -12,14 +12,14 @@ from .fit_data import as_arrays, refuse_beside
 
 
 def is_read_once(x: Any) -> bool:
-    """Whether ``x`` is a generator or another iterator."""
+    """Return whether ``x`` is a generator or another iterator."""
     return isinstance(x, Iterator) and not hasattr(x, "__array__")
 
 
 def held_batches(x: Iterator[Any], y: Any, sample_weight: Any, steps: int | None) -> HeldBatches:
-    """The batches of a generator or iterator; at most ``steps`` of them.
+    """Return the batches of a generator or iterator, at most ``steps`` of them.
 
-    Raises InvalidInput if there are none, or a batch differs in structure from the first.
+    Raises InvalidInput if there are none, or if the structure of a batch differs from that of the first.
     """
     refuse_beside("the batches of the generator", y, sample_weight)
     held: list[Any] = []

@@ -33,7 +33,7 @@ def keep(run: Run, things: list[Held]) -> None:
         if state.is_final:
             _release(lambda each: each is run)
 
-    run.on_state(told)  # `let_go` might not be called for a run that nobody waits for
+    run.on_state(told)  # `let_go` might not be called if no caller waits for the run
 
 
 def let_go() -> None:

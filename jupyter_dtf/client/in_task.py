@@ -1,4 +1,4 @@
-"""Functions for use inside a program: the same as the methods of ``ctx``, without passing it around."""
+"""Functions for use inside a program. They do the same as the methods of ``ctx``, but ``ctx`` need not be passed on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def report(step: float | None = None, **metrics: float) -> None:
     """Report a value of one or more metrics, to be plotted. Takes microseconds.
 
     Args:
-        step: The step that the values belong to. None: one more than the last.
+        step: The step that the values belong to. None: the step after that of the last report.
         **metrics: A number for each metric.
 
     Raises:
@@ -94,17 +94,32 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
 
 
 def report_text(name: str, text: str, step: float | None = None) -> None:
-    """Show a text of ``step``, as ``ctx.report_text``.
+    """Report a text, such as a sample of the model's output. See ``ctx.report_text``.
 
-    Raises RuntimeError outside a task, and InvalidInput for what is no text, or too long.
+    Args:
+        name: What the text shows.
+        text: The text, at most 64 KiB.
+        step: The step that the text belongs to. None: that of the last ``report``.
+
+    Raises:
+        InvalidInput: If ``text`` is not a string, or is too long.
+        RuntimeError: Outside a task.
     """
     current().report_text(name, text, step)
 
 
 def report_table(name: str, table: Any, step: float | None = None) -> None:
-    """Show a table of ``step``, as ``ctx.report_table``.
+    """Report a table. See ``ctx.report_table``.
 
-    Raises RuntimeError outside a task, and InvalidInput for what is no table, or too large.
+    Args:
+        name: What the table shows.
+        table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
+            each row.
+        step: The step that the table belongs to. None: that of the last ``report``.
+
+    Raises:
+        InvalidInput: If ``table`` is not a table, or is too large.
+        RuntimeError: Outside a task.
     """
     current().report_table(name, table, step)
 
@@ -140,7 +155,7 @@ def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = N
         process_set: The tasks that take part. None: all.
 
     Returns:
-        The tensor of the root. For a list of variables, nothing: the root's values are assigned to them.
+        The tensor of the root. For a list of variables, None; the root's values are assigned to them.
 
     Raises:
         RuntimeError: Outside a task.

@@ -1,4 +1,4 @@
-"""What a person has set for all of Keras in this process."""
+"""Reads the settings that the user has made for all of Keras, and for TensorFlow, in this process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 import warnings
 from typing import Any
+
+from ..backend.task import determinism
 
 
 def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
@@ -26,11 +28,12 @@ def _limit(name: str) -> int | None:
     keras = sys.modules.get("keras")
     if keras is not None:
         return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
-    given = os.environ.get(f"KERAS_{name.upper()}", "")  # which Keras reads when it is imported
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # Keras reads it when it is imported
     return int(given) if given.isdecimal() else None
 
 
 def keras_settings() -> dict[str, Any]:
+    """Return what ``configure_keras`` sets in the tasks; empty if Keras has not been imported."""
     keras = sys.modules.get("keras")
     if keras is None:
         return {}
@@ -40,4 +43,5 @@ def keras_settings() -> dict[str, Any]:
         "image_data_format": keras.config.image_data_format(),
         "dtype_policy": keras.config.dtype_policy().name,
         "epsilon": keras.config.epsilon(),
+        "op_determinism": determinism.is_enabled(),
     }

@@ -51,14 +51,15 @@ def launch(
     Args:
         cluster: The cluster to run on.
         map_fun: Called as ``map_fun(**arguments)``.
-        args_dict: A list of values for each argument: one trial for each position, so the lists have equal lengths.
+        args_dict: A list of values for each argument. There is one trial for each position in the lists, so their
+            lengths must be equal.
         grid: Run a trial for each combination of the values instead; the lists may differ in length.
-        devices_per_trial: How many of the cluster's task slots each trial takes; a fraction such as 0.5 shares one.
-            By default one for each task.
+        devices_per_trial: How many of the cluster's task slots each trial takes. With a fraction such as 0.5, trials
+            share a slot. By default one slot for each task.
         tasks_per_trial: The number of tasks of each trial.
         name: The name of the trials. By default that of the function.
         environment: Environment variables of the tasks.
-        restart: What happens when a task dies or freezes. By default the trial is started again.
+        restart: What happens when a task dies or freezes. By default the trial starts again.
         modules: Paths of your own modules and packages, or imported modules, to send along.
 
     Returns:
@@ -100,7 +101,7 @@ def launch(
 
 
 def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
-    """The arguments of each trial. Raises InvalidInput, which states the lengths if they differ."""
+    """Return the arguments of each trial. Raises InvalidInput, which gives the lengths if they differ."""
     if not isinstance(args_dict, Mapping) or not args_dict:
         raise InvalidInput(f"`args_dict` must map arguments to lists, got {args_dict!r:.200}", field="args_dict")
     lists = {}
@@ -121,7 +122,7 @@ def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
     lengths = {argument: len(values) for argument, values in lists.items()}
     if not grid and len(set(lengths.values())) > 1:
         raise InvalidInput(
-            "The lists in `args_dict` must have equal lengths unless grid=True asks for all combinations, got the "
+            "The lists in `args_dict` must have equal lengths unless grid=True requests all combinations, got the "
             f"lengths {lengths}",
             field="args_dict",
         )

@@ -1,4 +1,4 @@
-"""Finding existing clusters and runs: ``dtf.connect``, ``dtf.clusters``, ``dtf.run`` and ``dtf.runs``."""
+"""Finds existing clusters and runs: ``dtf.connect``, ``dtf.clusters``, ``dtf.run`` and ``dtf.runs``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def connect(name: str) -> Cluster:
 
     Raises:
         NotFound: If there is no cluster with this name.
-        Unavailable: If it failed to start, or runs an incompatible version of jupyter_dtf.
-        ClusterLost: If it has died or does not answer.
+        Unavailable: If the cluster failed to start, or runs an incompatible version of jupyter_dtf.
+        ClusterLost: If the cluster has died or does not answer.
 
     Example:
         >>> cluster = dtf.connect("resnet")
@@ -56,7 +56,7 @@ def run(run_id: str) -> Run:
 
     Raises:
         NotFound: If there is no such run.
-        InvalidInput: If ``run_id`` is not a text; a function is run by ``cluster.run``.
+        InvalidInput: If ``run_id`` is not a string. To run a function, use ``cluster.run``.
     """
     if callable(run_id):
         raise InvalidInput(

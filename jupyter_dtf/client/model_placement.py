@@ -1,4 +1,4 @@
-"""``describe``, ``place``, ``predict`` and ``calibrate``: a model's layer graph, its placement and its cost."""
+"""A model's layer graph, its placement and its cost: ``describe``, ``place``, ``predict`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     """Describe a Keras model as a graph of layers with their shapes, parameters, memory (bytes) and FLOPs.
 
-    Any model that can be called will do: sequential, functional or subclassed.
+    The model may be sequential, functional or subclassed; it only needs to be callable.
 
     Args:
         model: The model.
@@ -135,20 +135,21 @@ def predict(
 def predict(
     model: Any, placement: Any = None, devices: Any = None, *, machines: Any = None, **options: Any
 ) -> Prediction | Forecast:
-    """Predict what a training step takes: for one placement in detail, or how it scales with the number of tasks.
+    """Predict the cost of a training step: in detail for one placement, or as it scales with the number of tasks.
 
     ``predict(model, placement, devices)`` predicts a step of ``dtf.Pipeline`` with this placement: time (seconds),
     memory and traffic (bytes) per device. Without a calibration, times are only meaningful relative to each other.
 
     ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far a training scales:
-    examples per second with a band, the parts of a step, memory per device, efficiency, and where it stops paying.
+    examples per second with a range, the parts of a step, memory per device, efficiency, and the number of tasks beyond
+    which more tasks are not worthwhile.
 
     Args:
         model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
             path of one.
-        placement: A ``dtf.Placement``, or a device for each layer. Anything else is taken as ``machines``.
+        placement: A ``dtf.Placement``, or a device for each layer. Anything else is used as ``machines``.
         devices: See ``place``. Only with a placement.
-        machines: A cluster, a design or devices. Without them and without ``device``, one core of 10 GFLOP/s.
+        machines: A cluster, a design or devices. Default without ``device``: one core of 10 GFLOP/s.
         **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (as
             ``dtf.Pipeline`` takes it), ``link`` and ``calibration``. For a forecast: ``strategy`` as in
             ``cluster.fit`` or ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or
@@ -208,7 +209,7 @@ def _predict_placed(
 
 
 def _in_turn(model: Any, schedule: str) -> LayerGraph:
-    """The graph of a model, whose microbatches take turns if the schedule says so and the loss allows it."""
+    """Return the graph of a model, with alternating passes if the schedule requires them and the loss allows them."""
     if schedule not in SCHEDULES:
         raise InvalidInput(f"`schedule` must be one of {', '.join(SCHEDULES)}, got {schedule!r:.100}", field="schedule")
     if schedule == FILL_DRAIN:
@@ -229,7 +230,7 @@ def calibrate(
     input_shapes: Any = None,
     threads_per_task: int = 0,
 ) -> Calibration:
-    """Measure a model's layers on a cluster's devices, and transfers between these, in a short run.
+    """Measure a model's layers on a cluster's devices, and transfers between the devices, in a short run.
 
     Every task trains the whole model for a few steps, at the same time as the others, as ``dtf.Pipeline`` would with
     these sizes, so the model has to fit into each task. An interrupt stops the run.
@@ -254,7 +255,7 @@ def calibrate(
     )
     try:
         show_until_end(run)
-    except BaseException:  # nobody is waiting for it any more
+    except BaseException:  # the caller no longer waits for the run
         run.stop()
         raise
     return calibration_of(run, batch_size, microbatches)

@@ -1,4 +1,4 @@
-"""What a user can change about a run: its name, tags and note, and whether it is archived or deleted."""
+"""The properties of a run that a user can change: its name, tags and note, and whether it is archived or deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NamedRun:
         """A summary of the run: its state, progress, tasks and latest metrics.
 
         Raises:
-            NotFound: If the run is not known any more.
+            NotFound: If the run is no longer known.
         """
         return self._session.hub.info(self.id)
 
@@ -80,11 +80,11 @@ class NamedRun:
         self._say(RunPatch(note=note))
 
     def archive(self) -> None:
-        """Archive the run: lists omit it unless they are asked to include archived runs."""
+        """Archive the run: lists omit it unless archived runs are requested."""
         self._say(RunPatch(archived=True))
 
     def delete(self, *, for_good: bool = False) -> None:
-        """Delete the run from all lists. ``restore`` brings it back within a week.
+        """Delete the run from all lists. ``restore`` can undo this within a week.
 
         Args:
             for_good: Delete the run and its output permanently. Other files in its ``run_dir``, such as checkpoints,

@@ -13,12 +13,12 @@ VARIABLE = "JUPYTER_DTF_CLUSTER"
 
 
 def name() -> str:
-    """The name of this notebook's cluster, which may no longer exist; empty if it has none."""
+    """Return the name of this notebook's cluster, which may no longer exist; empty if it has none."""
     return os.environ.get(VARIABLE, "")
 
 
 def choose(cluster: str, *, owned: bool = False) -> None:
-    """Make this the notebook's cluster. ``owned``: it ends with this process."""
+    """Make this the notebook's cluster. ``owned``: whether it ends with this process."""
     if cluster == name() and not owned:
         return
     os.environ[VARIABLE] = cluster
@@ -26,6 +26,6 @@ def choose(cluster: str, *, owned: bool = False) -> None:
 
 
 def forget(cluster: str) -> None:
-    """If this is the notebook's cluster, leave the notebook without one."""
+    """If this is the notebook's cluster, clear the notebook's choice."""
     if cluster and name() == cluster:
         choose("")

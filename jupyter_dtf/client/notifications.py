@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def told(run: AnyRun, options: RunOptions) -> AnyRun:
-    """The run; from now on this process delivers the notifications that its options ask for."""
+    """Start to deliver the run's notifications in this process, if its options request any. Return the run."""
     if options.notify is not None and (options.notify.call is not None or options.notify.words):
         run.told = Told(run, options.notify).thread
     return run
@@ -62,12 +62,12 @@ class Told:
                     time.sleep(RETRY_S)
                     self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone
-            logger.warning("No more notifications about the run %s: %s", self._run_id, error)
+            logger.warning("Stopped delivering notifications about the run %s: %s", self._run_id, error)
         finally:
             self._unsubscribe()
 
     def _look(self) -> bool:
-        """Deliver new alarms. Returns whether the run has ended. Raises NotFound, Unavailable."""
+        """Deliver new alarms. Return whether the run has ended. Raises NotFound, Unavailable."""
         info = self._hub.info(self._run_id)  # before reading events, so that all events before its end are included
         for seq, event in self._hub.events(self._run_id, self._next_event - 1):
             self._next_event = seq + 1
@@ -75,7 +75,7 @@ class Told:
                 self._tell(
                     Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
                 )
-        if info.state is RunState.LOST and self._notify.end:  # its cluster cannot report that any more
+        if info.state is RunState.LOST and self._notify.end:  # its cluster can no longer report that
             self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
         return info.state.is_final
 

@@ -22,11 +22,14 @@ MOST_FILES = 2_000
 _HOW = "`modules` must be a list of .py files, package directories or imported modules"
 
 _uploaded: dict[str, dict[str, Module]] = {}
-"""By cluster and module name."""
+"""The uploaded modules, by cluster and module name."""
 
 
 def upload(cluster: str, given: Iterable[Any]) -> list[str]:
-    """Send modules along with every later run of this process on a cluster. Returns their names. Raises as ``read``."""
+    """Send modules along with every later run of this process on a cluster. Return their names.
+
+    Raises the same errors as ``read``.
+    """
     modules = read(given)
     kept = {**_uploaded.get(cluster, {}), **{module.name: module for module in modules}}
     _check_size(kept.values())
@@ -35,7 +38,10 @@ def upload(cluster: str, given: Iterable[Any]) -> list[str]:
 
 
 def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The program together with the modules that it was given and those that were uploaded. Raises as ``read``."""
+    """Return the program together with the modules passed for it and those uploaded earlier.
+
+    Raises the same errors as ``read``.
+    """
     modules = {**_uploaded.get(cluster, {}), **{module.name: module for module in read(given)}}
     if not modules:
         return program
@@ -44,7 +50,7 @@ def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -
 
 
 def read(given: Iterable[Any]) -> list[Module]:
-    """The modules as they are now. Raises NotFound, and InvalidInput for a module that tasks could not import."""
+    """Read the modules' current files. Raises NotFound, and InvalidInput for a module that tasks could not import."""
     if isinstance(given, (str, os.PathLike, ModuleType)):
         given = [given]
     try:
@@ -129,6 +135,6 @@ def _check_name(name: str, path: Path) -> None:
     if where:
         raise InvalidInput(
             f"{shown_path(str(path))} would not be found: a module named {name} is {where} and takes precedence. "
-            "Rename yours",
+            "Rename your module",
             field="modules",
         )

@@ -15,32 +15,35 @@ _DEEPEST = 4
 
 
 def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
-    """A value pickled with cloudpickle, as an array of bytes. Raises InvalidInput naming what cannot be pickled."""
+    """Pickle a value with cloudpickle to an array of bytes. Raises InvalidInput that names what cannot be pickled."""
     try:
         data = cloudpickle.dumps(value, protocol=5)
     except Exception as error:
         path, found, why = _culprit(value, error)
         where = f"its attribute {path}, {_kind(found)}" if path else _kind(found)
         raise InvalidInput(
-            f"{what} must be picklable, because it is sent to the tasks; create what is not (a file, a lock) when "
-            f"__getitem__ first needs it, or exclude it in __getstate__, got {where}: {why}",
+            f"{what} must be picklable, because it is sent to the tasks; create unpicklable objects (a file, a lock) "
+            f"when __getitem__ first needs them, or exclude them in __getstate__, got {where}: {why}",
             field=field,
         ) from error
     return np.frombuffer(data, np.uint8)
 
 
 def refusal(error: Exception, **sent: Any) -> InvalidInput:
-    """What is said of a program that cannot be pickled: of what is ``sent``, by its name, what it is that cannot."""
+    """Return the error for a program that cannot be pickled.
+
+    The error names the unpicklable object by its path, which starts with a name in ``sent``.
+    """
     path, found, why = _culprit(SimpleNamespace(**sent), error)
     return InvalidInput(
         "A program and its arguments must be picklable, because they are sent to the tasks, got "
         f"{path or 'a program'}, {_kind(found)}: {why}. Create what cannot be pickled, such as an open file or a lock, "
-        "in the program itself"
+        "inside the program"
     )
 
 
 def _culprit(value: Any, error: Exception, path: str = "", depth: int = 0) -> tuple[str, Any, Exception]:
-    """The path of the innermost attribute that cannot be pickled, its value, and why."""
+    """Return the path of the innermost attribute that cannot be pickled, its value, and the reason."""
     if depth < _DEEPEST:
         for name, part in _parts(value):
             try:

@@ -14,7 +14,7 @@ MOST_DESIGN = 1 << 20
 
 
 def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:
-    """Replace the design that a pipeline names by its placement. Also returns the design, as it is recorded.
+    """Replace the design that a pipeline names with the placement in it. Also return the design as it is recorded.
 
     Raises NotFound if there is no such design, and InvalidInput if it is invalid.
     """
@@ -26,7 +26,7 @@ def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:
 
 
 def _kept(design: Design) -> str:
-    """A design as it is recorded: without options, which may be credentials, and without layout information."""
+    """Return a design as it is recorded: without options, which may be credentials, and without layout information."""
     cluster = msgspec.structs.replace(design.cluster, options={})
     plain = msgspec.structs.replace(design, cluster=cluster, calibration=None, drawing={})
     text = plain.text()

@@ -1,4 +1,4 @@
-"""A run's progress in a terminal: one line that is rewritten, or a line per epoch if output is not a terminal."""
+"""Shows a run's progress: in a terminal, one line that is rewritten; otherwise, a line per epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLEAR = "\r\x1b[K"
 
 
 class TerminalProgress:
-    """Draws while its ``with`` block runs. Warnings, errors and epochs are printed on separate lines."""
+    """Draws the progress while its ``with`` block runs. Warnings, errors and epochs are printed on separate lines."""
 
     def __init__(self, run: Run, stream: TextIO | None) -> None:
         self._run_id = run.id
@@ -52,7 +52,7 @@ class TerminalProgress:
             if isinstance(event, Note) and event.level != "info":
                 self.line(note_line(event))
             elif isinstance(event, EpochEnded) and (event.epoch, event.logs) != self._last_epoch:
-                self._last_epoch = event.epoch, event.logs  # a new chief repeats the last one
+                self._last_epoch = event.epoch, event.logs  # a new chief reports the last epoch again
                 self.line(epoch_line(event, info))
         if self._rewrite and self._stream is not None:
             width = _width(self._stream) - 1  # a full line would wrap in some terminals
@@ -69,7 +69,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _width(stream: TextIO) -> int:
-    """The terminal's current width in characters."""
+    """Return the terminal's current width in characters."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except (OSError, ValueError):  # the terminal is gone
@@ -77,22 +77,23 @@ def _width(stream: TextIO) -> int:
 
 
 def note_line(note: Note) -> str:
-    """A warning or an error as one line."""
+    """Return a warning or an error as one line."""
     task = f" ({note.task})" if note.task and note.task not in note.title else ""
     return f"{note.level}{task}: {' '.join(filter(None, [note.title.rstrip('.') + '.', note.text]))}"
 
 
 def epoch_line(event: EpochEnded, info: RunInfo) -> str:
-    """An epoch as one line, as Keras would print it."""
+    """Return an epoch as one line, as Keras would print it."""
     epochs = info.progress.epochs
     values = " - ".join(f"{metric}: {value:.4g}" for metric, value in event.logs.items())
     return f"Epoch {event.epoch + 1}{f'/{epochs}' if epochs else ''} - {values}"
 
 
 def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str:
-    """The state of a run in at most ``width`` characters: a bar, the epoch, the time left and the latest metrics.
+    """Return the state of a run as a line of at most ``width`` characters.
 
-    What does not fit is left out: first all metrics but one, then the bar, then the other parts from the end.
+    The line has a bar, the epoch, the time left and the latest metrics. What does not fit is left out: first all
+    metrics but one, then the bar, then the other parts from the end.
     """
     progress = info.progress
     bars, percent = [""], ""
@@ -115,7 +116,7 @@ def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str
     rest += metrics
     head = f"{wording.without_control(info.name)} {info.state.value}"
     choices = [(bar, count) for count in range(len(rest), needed - 1, -1) for bar in bars]
-    without = [percent, ""] if info.message else [percent]  # the message may already say how far it is
+    without = [percent, ""] if info.message else [percent]  # the message may already give the progress
     choices += [(bar, count) for count in range(needed, -1, -1) for bar in without]
     for bar, count in choices:
         line = "  ".join(filter(None, [head, bar, *rest[:count]])).rstrip()
@@ -131,7 +132,7 @@ class TimeLeft:
         self._first: tuple[float, int] | None = None
 
     def left_s(self, info: RunInfo, now: float) -> float | None:
-        """Seconds left at ``now`` (seconds since 1970); None if unknown."""
+        """Return the seconds left at ``now`` (seconds since 1970); None if unknown."""
         done, total = info.progress.done, info.progress.total
         if not done or not total or info.state.is_final:
             return None

@@ -6,12 +6,11 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ..backend.planning.launch_plan import ordered_tasks
 from ..backend.records.run_forecast import efficiency, run_forecast
 from ..backend.records.trace_files import read_placement, read_traces
 from ..backend.viewer.resuming import check_goes_on
@@ -25,10 +24,12 @@ from ..schema.origin import Source
 from ..schema.run import RunInfo, RunState, TaskState
 from ..schema.strategy import Pipeline
 from ..schema.trace import PROFILE_STEPS
-from . import display_hooks, run_profile, wording
+from . import display_hooks, run_profile
 from .forecast_settings import settings_of
 from .named_run import NamedRun
 from .run_changes import RunChanges
+from .run_results import History, Results
+from .run_words import SHORT, check_task, describe
 from .session import Session, session
 
 if TYPE_CHECKING:
@@ -39,69 +40,11 @@ if TYPE_CHECKING:
     from .tensorboard_process import TensorBoard
 
 
-class Results(list[Any]):
-    """What the tasks of a run returned: a list by rank that can also be indexed by name, ``results["worker:1"]``."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        super().__init__(values.values())
-        self._names = list(values)
-
-    def __getitem__(self, key: Any) -> Any:
-        return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
-
-    def items(self) -> list[tuple[str, Any]]:
-        """The results as ``(task, value)`` pairs, by rank."""
-        return list(zip(self._names, self, strict=True))
-
-
-class History(Mapping[str, list[float]]):
-    """What Keras's ``History`` would be: a mapping from each metric to its values, one for each epoch.
-
-    Attributes:
-        history: The same as a dict.
-        epoch: The numbers of the epochs, counted from 0.
-        params: The settings of the run.
-    """
-
-    def __init__(
-        self,
-        history: dict[str, list[float]],
-        epoch: list[int],
-        params: dict[str, Any] | None = None,
-        model: Callable[[], Any] | None = None,
-    ) -> None:
-        self.history = history
-        self.epoch = epoch
-        self.params = params or {}
-        self._model = model
-
-    @property
-    def model(self) -> Any:
-        """The trained model; waits until the run has ended. None if the run is not a training."""
-        return self._model() if self._model else None
-
-    def __getitem__(self, metric: str) -> list[float]:
-        return self.history[metric]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.history)
-
-    def __len__(self) -> int:
-        return len(self.history)
-
-    def __repr__(self) -> str:
-        last = ", ".join(f"{name} {values[-1]:.4g}" for name, values in self.history.items() if values)
-        return f"<History of {len(self.epoch)} epoch{'s' * (len(self.epoch) != 1)}{': ' * bool(last)}{last}>"
-
-    def __bool__(self) -> bool:
-        return True  # like Keras's, even before the first epoch has ended
-
-
 class Run(NamedRun):
     """A run, live or past.
 
     Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
-    when the object, or this process, is gone.
+    when the object is gone, and as long as its cluster is running.
 
     Attributes:
         id: The id of the run.
@@ -111,18 +54,18 @@ class Run(NamedRun):
         self.id = run_id
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
-        """Done when this process has sent the run's program and data; None if it sends none."""
+        """Done when this process has sent the run's program and data; None if it does not send them."""
         self.kept: Future[None] | None = None
-        """Done when it has also saved them, so that the run can be resumed later; None if it saves none."""
+        """Done when this process has also saved them for resuming the run later; None if it does not save them."""
         self.told: threading.Thread | None = None
-        """Ends when this process has delivered all notifications of the run; None if ``notify`` asked for none."""
+        """Ends when this process has delivered all notifications of the run; None if it has none to deliver."""
 
     @property
     def is_being_sent(self) -> bool:
         """Whether this process is still sending the run's program and data."""
         return self.sent is not None and not self.sent.done()
 
-    # -- what it is ---------------------------------------------------------------------------------------------
+    # -- inspecting it ------------------------------------------------------------------------------------------
 
     @property
     def code(self) -> list[Source]:
@@ -132,10 +75,10 @@ class Run(NamedRun):
 
     @property
     def design(self) -> Source | None:
-        """The design that the run was started from, as it was then: the ``text`` of a ``.dtf`` file and its ``name``.
+        """The design that the run was started from: the ``text`` of a ``.dtf`` file at that time, and its ``name``.
 
-        That is the design that its pipeline names, or the cluster part of the design that its cluster was started from.
-        None if there is no design.
+        This is the design that the run's pipeline names, or the cluster part of the design that its cluster was started
+        from. None if there is no design.
         """
         found = self._submitted
         return None if found is None else found.design
@@ -154,7 +97,7 @@ class Run(NamedRun):
 
     @property
     def history(self) -> History:
-        """What Keras's ``History`` would be, for the epochs that have ended so far."""
+        """The equivalent of Keras's ``History`` for the epochs that have ended so far."""
         history: dict[str, list[float]] = {}
         epochs = []
         for event in last_epochs(event for _seq, event in self._session.hub.events(self.id)):
@@ -165,10 +108,10 @@ class Run(NamedRun):
 
     @property
     def metrics(self) -> pd.DataFrame:
-        """Every reported point, as a DataFrame with a row for each.
+        """A DataFrame with a row for each reported point.
 
         Columns: ``task``, ``metric``, ``step``, ``time`` (seconds since 1970), ``value``, ``seq`` (sequence number
-        within the task) and ``attempt``. Points that a restarted task has reported again appear once.
+        within the task) and ``attempt``. Points that a restarted task has reported again appear only once.
         """
         import pandas as pd
 
@@ -183,18 +126,18 @@ class Run(NamedRun):
         return points
 
     def logs(self, job: str | None = None, task_index: int = 0) -> str:
-        """The output of the run's tasks.
+        """Return the output of the run's tasks.
 
         Args:
-            job: The job of the task whose output is wanted, or the task itself, ``"worker:1"``. None: all tasks, each
-                line prefixed with its task.
+            job: The job of the task whose output to return, or the name of the task, ``"worker:1"``. None: all tasks,
+                each line prefixed with its task.
             task_index: The index of the task within its job.
 
         Returns:
             The lines of standard output and standard error, in the order in which they were printed.
 
         Raises:
-            NotFound: If the run is not known any more, or has no such task.
+            NotFound: If the run is no longer known, or has no such task.
 
         Example:
             >>> print(run.logs("worker", 1))
@@ -215,23 +158,23 @@ class Run(NamedRun):
         return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
-        """What ran where in the steps that were traced (by ``profile``, or ``trace_steps``), on all tasks.
+        """Return which operations ran when, and on which device, in the steps traced by ``profile`` or ``trace_steps``.
 
         Returns:
-            A trace. A notebook shows it as a timeline.
+            A trace of all tasks. A notebook shows it as a timeline.
 
         Raises:
-            NotFound: If nothing was traced; the message says how to trace a run.
+            NotFound: If nothing was traced; the message explains how to trace a run.
         """
         from .run_trace import Trace
 
         return Trace(read_traces(Path(self.info.run_dir)))
 
     def placement(self) -> pd.DataFrame:
-        """Where the operations, or the layers of a pipeline, ran.
+        """Return where the operations, or the layers of a pipeline, ran.
 
         Returns:
-            A DataFrame. For a pipeline, a row for each layer, also without ``trace_steps``: ``layer``, ``planned`` and
+            A DataFrame. For a pipeline, a row for each layer, even without ``trace_steps``: ``layer``, ``planned`` and
             ``actual`` (lists of devices; ``planned`` is empty if the layer was not placed) and ``as_planned``.
             Otherwise a row for each execution of an operation: ``step``, ``op``, ``op_type``, ``task``, ``device``,
             ``start_us`` and ``duration_us`` (microseconds).
@@ -251,7 +194,7 @@ class Run(NamedRun):
         return table
 
     def forecast(self, **settings: Any) -> Forecast:
-        """Forecast how the training would scale, from its own measured steps.
+        """Forecast how the training would scale, based on its own measured steps.
 
         Args:
             **settings: Keyword arguments of ``dtf.predict``; the strategy and the sizes are the run's own.
@@ -272,12 +215,14 @@ class Run(NamedRun):
         return run_forecast(self._session.hub.record(self.id), wanted)
 
     def efficiency(self, forecast: Forecast | None = None) -> EfficiencyReport:
-        """What its steps were made of, beside a ``forecast`` (by default one made of its own steps): which part took
-        longer, and whom the others waited for. What was not measured is named.
+        """Compare the parts of the run's steps with a forecast, by default one made from its own steps.
+
+        The report shows which parts took longer than forecast and which tasks the others waited for. It names the parts
+        that were not measured.
         """
         return efficiency(self._session.hub.record(self.id), forecast)
 
-    # -- what to do with it -------------------------------------------------------------------------------------
+    # -- controlling it -----------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> Run:
         """Wait until the run has ended, whether or not it succeeded.
@@ -299,8 +244,8 @@ class Run(NamedRun):
 
         Args:
             condition: Called with the run's ``RunInfo`` now and after every change, in this thread, so it may itself
-                query runs and clusters. While it takes longer than the run to change, changes that are nothing but
-                newer figures are passed over, except the newest.
+                query runs and clusters. If the run changes faster than the condition returns, changes that only update
+                figures are skipped, except the newest.
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
@@ -326,7 +271,7 @@ class Run(NamedRun):
         raise TimeoutError(f"The run {self.id} is {self.status}; {what_not} after {timeout_s} s")
 
     def on_state(self, tell: Callable[[RunState], object]) -> None:
-        """Call a function with the run's current state and with every further one until it has ended.
+        """Call a function with the run's current state and with each later state until the run has ended.
 
         Args:
             tell: The function. It is called in the session's thread, which it blocks.
@@ -381,21 +326,21 @@ class Run(NamedRun):
     def profile(self, steps: int = PROFILE_STEPS, *, wait: bool = True, timeout_s: float | None = 60.0) -> Trace | None:
         """Trace the next steps of the run while it is running, on all tasks.
 
-        A training's tasks trace the same steps. A program marks its steps with ``ctx.traced(step)``. The trace takes
-        the place of the one before.
+        The tasks of a training all trace the same steps. A program marks its steps with ``ctx.traced(step)``. The new
+        trace replaces the previous one.
 
         Args:
             steps: The number of steps, from 1 to 100.
-            wait: Whether to wait until all tasks that make steps have left their trace.
+            wait: Whether to wait until all tasks that execute steps have written their traces.
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            What ``timeline`` returns; None without ``wait``.
+            What ``timeline`` returns; None if ``wait`` is False.
 
         Raises:
-            InvalidInput: If ``steps`` is not such a number.
+            InvalidInput: If ``steps`` is not an integer from 1 to 100.
             Conflict: If the run is not running, is already being profiled, or has ended before a step was traced.
-            TimeoutError: If the trace is not there after ``timeout_s`` seconds; the message says what is known.
+            TimeoutError: If the trace is not complete after ``timeout_s`` seconds; the message says when it will be.
 
         Example:
             >>> run.profile(steps=3).save("trace.json")
@@ -437,7 +382,7 @@ class Run(NamedRun):
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """What happened to the gradients of a training. See ``FitRun.updates``."""
+        """The numbers of gradient updates of a training. See ``FitRun.updates``."""
         raise AttributeError(str(self._not_a_training("`updates`")), name="updates", obj=self)
 
     def _not_a_training(self, what: str) -> Conflict:
@@ -463,7 +408,7 @@ class Run(NamedRun):
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
             ClusterLost: If the cluster went away.
-            NotFound: If the cluster, which keeps the newest results (up to 4 GiB), has been closed or has dropped it.
+            NotFound: If a result is gone: a cluster keeps only the newest results, up to 4 GiB, until it is closed.
             Unavailable: If a result cannot be unpickled in this process.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
@@ -510,22 +455,22 @@ class Run(NamedRun):
             raise
         except Exception as error:
             raise Unavailable(
-                f"What {task} of the run {self.id} returned must be unpickled here, which failed with "
+                f"The result of {task} of the run {self.id} cannot be unpickled in this process: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
     # -- showing ------------------------------------------------------------------------------------------------
 
     def show(self) -> None:
-        """Show the run: live plots in a notebook (a static picture where the extension is missing), else one line."""
+        """Show the run: live plots in a notebook (a static picture without the extension), otherwise a line of text."""
         display_hooks.here().show(self)
 
     def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
         """Open TensorBoard for this run, which may be running or past.
 
-        All its points are written to event files, in one directory per task. New points are added every few seconds
-        until ``close()``. The ``url`` works only for this user on this machine, until ``close()`` or the end of this
-        process.
+        All points of the run are written to event files, in one directory per task. New points are added every few
+        seconds until ``close()``. The ``url`` works only for this user on this machine, until ``close()`` or the end of
+        this process.
 
         Args:
             directory: The directory for the event files. Default: ``tensorboard`` in the run's own directory.
@@ -548,7 +493,7 @@ class Run(NamedRun):
         return open_tensorboard(self, directory)
 
     def widget(self) -> ipywidgets.VBox:
-        """A live ``ipywidgets`` view of the run, also for frontends without the JupyterLab extension, such as VS Code.
+        """Return a live ``ipywidgets`` view of the run, also for frontends without the extension, such as VS Code.
 
         Returns:
             A ``dtf.RunWidget``.
@@ -564,41 +509,4 @@ class Run(NamedRun):
             info = self.info
         except NotFound:
             return f"<Run {self.id}: not known here>"
-        return f"<Run {describe(info, ', ', most=SHORT)}>"  # in characters that any terminal can print
-
-
-SHORT = 200
-"""The most characters of a run's message in its ``repr``."""
-
-
-def describe(info: RunInfo, separator: str = " · ", most: int | None = None) -> str:
-    """A one-line summary of a run, with at most ``most`` characters of the first line of its message."""
-    parts = [info.name, info.state.value]
-    progress = info.progress
-    if progress.epochs:
-        parts.append(f"epoch {progress.epoch}/{progress.epochs}")
-    if progress.total and not info.state.is_final:
-        parts.append(f"{100 * progress.done / progress.total:.0f} %")
-    parts += [f"{metric} {wording.metric_value(metric, value)}" for metric, value in info.headline.items()]
-    parts += info.not_finite.values()
-    if info.message:
-        parts.append(info.message if most is None else _first_line(info.message, most))
-    return separator.join(parts)
-
-
-def _first_line(text: str, most: int) -> str:
-    line, _, rest = text.strip().partition("\n")
-    return f"{line[:most].rstrip()}..." if rest or len(line) > most else line
-
-
-def task_names(info: RunInfo) -> list[str]:
-    """The names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
-    return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
-
-
-def check_task(text: str, info: RunInfo) -> str:
-    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
-    names = task_names(info)
-    if text not in names:
-        raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")
-    return text
+        return f"<Run {describe(info, ', ', most=SHORT)}>"  # only characters that any terminal can print

@@ -1,4 +1,4 @@
-"""The changes of a run, for a thread that takes them one after the other, however slowly."""
+"""A queue of the changes of a run, for a thread that may take them slowly."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..schema.run import RunInfo
 
 
 class RunChanges:
-    """The summaries of a run, now and after every change, from entering its ``with`` block on.
+    """The summaries of a run while its ``with`` block runs: the current one, and one after every change.
 
-    While nobody takes them, a summary replaces the one before it if only figures differ: a run that reports a hundred
-    times a second would otherwise fill the memory of a reader that needs a second for each. No state, attempt, epoch,
-    message or checkpoint is left out.
+    As long as a summary has not been taken, the next one replaces it if only figures differ. Otherwise, a run that
+    reports a hundred times a second would fill the memory of a reader that needs a second for each summary. No state,
+    attempt, epoch, message or checkpoint is left out.
     """
 
     def __init__(self, hub: Hub, run_id: str) -> None:
@@ -39,7 +39,7 @@ class RunChanges:
     def take(self, ends: float | None) -> RunInfo | None:
         """Return the next summary; None after ``ends``, in seconds on the monotonic clock, even if there is one.
 
-        Raises what asking for the summary has raised.
+        Raises the error that reading the summary has raised.
         """
         with self._changed:
             left_s = None if ends is None else ends - time.monotonic()
@@ -56,7 +56,7 @@ class RunChanges:
         found: RunInfo | Exception
         try:
             found = self._hub.info(run_id)
-        except Exception as error:  # otherwise the waiting thread would never learn of it
+        except Exception as error:  # otherwise the waiting thread would wait forever
             found = error
         with self._changed:
             if self._left and _without_figures(self._left[-1]) == _without_figures(found):

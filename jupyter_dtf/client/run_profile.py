@@ -1,4 +1,4 @@
-"""``Run.profile``: steps of a run that is running, traced because somebody wants to see them."""
+"""``Run.profile``: traces steps of a run while it is running, on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .session import Session
 
 
 def ask(session: Session, run_id: str, steps: int) -> int:
-    """Have the next steps of a run traced. Returns which of its profiles that is. Raises InvalidInput, Conflict."""
+    """Request a trace of the next steps of a run. Return the number of this profile. Raises InvalidInput, Conflict."""
     steps = check_count(steps)
     return session.call(lambda fleet: fleet.profile_run(run_id, steps))
 
@@ -19,9 +19,9 @@ def ask(session: Session, run_id: str, steps: int) -> int:
 def wait(
     wait_for: Callable[[Callable[[RunInfo], bool], float | None], RunInfo], number: int, timeout_s: float | None
 ) -> None:
-    """Wait until a profile of a run is over, by its ``wait_for``.
+    """Wait with the run's ``wait_for`` until a profile is complete.
 
-    Raises Conflict if it has no trace, TimeoutError with what is known.
+    Raises Conflict if it has no trace, and TimeoutError, whose message explains what is known.
     """
     seen: list[RunInfo] = []
 
@@ -35,9 +35,9 @@ def wait(
         raise TimeoutError(_why(seen[0], timeout_s)) from None
     profile = info.profile
     if profile is not None and profile.number > number:
-        raise Conflict(f"The run {info.id} was asked for another profile before it had begun with this one")
+        raise Conflict(f"Another profile of the run {info.id} was requested before this one had started")
     if profile is None or not profile.done:
-        raise Conflict(f"The run {info.id} is {info.state.value}, and no step was traced before")
+        raise Conflict(f"The run {info.id} is {info.state.value}, and no step was traced before that")
     if profile.message:
         raise Conflict(f"No step of the run {info.id} was traced: {profile.message}")
 
@@ -48,10 +48,10 @@ def _is_done(info: RunInfo, number: int) -> bool:
 
 
 def _why(info: RunInfo, timeout_s: float | None) -> str:
-    head = f"No trace of the run {info.id} within {timeout_s:g} s"
+    head = f"The run {info.id} was not traced within {timeout_s:g} s"
     if info.kind == "fit":
-        return f"{head}: its tasks leave one after their next steps, and run.timeline() has it then"
+        return f"{head}: its tasks write a trace after their next steps, and run.timeline() returns it then"
     return (
         f"{head}: a program that is profiled must mark its steps, with ctx.traced(step) or dtf.traced(step), or call "
-        "Session.run. It is traced as soon as it does, and run.timeline() has it then"
+        "Session.run. It is traced as soon as it does so, and run.timeline() returns the trace then"
     )

@@ -1,4 +1,4 @@
-"""``Trace``: the public handle of a trace, which says what ran where and when."""
+"""``Trace``: the public handle of a trace, which records what ran where and when."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ class Trace:
 def trace_session(
     target: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *, graph: Any = None, steps: int = 1
 ) -> Trace:
-    """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record what ran where.
+    """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record what ran on which device.
 
-    ``graph`` None is the default graph. The fetches run ``steps`` times in a new session, with the variables that the
-    servers hold. Raises InvalidInput and any error of TensorFlow's.
+    If ``graph`` is None, the default graph is used. The fetches run ``steps`` times in a new session, with the
+    variables that the servers hold. Raises InvalidInput and TensorFlow's errors.
     """
     steps = check_count(steps)
     import tensorflow as tf

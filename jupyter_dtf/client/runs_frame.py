@@ -48,7 +48,7 @@ class Runs(list[Run]):
         self._infos = list(infos)
 
     def frame(self) -> pd.DataFrame:
-        """The runs, as they were when this list was made, as a DataFrame.
+        """Return the runs, as they were when this list was created, as a DataFrame.
 
         Returns:
             A DataFrame with a row for each run, indexed by run id. Its columns are ``name``, ``state``, ``kind``,
@@ -75,7 +75,7 @@ class Runs(list[Run]):
 
 
 def row(info: RunInfo) -> dict[str, Any]:
-    """The row of a run in a table: plain values by column name."""
+    """Return the row of a run in a table: plain values by column name."""
     origin = info.origin
     took = info.ended - info.started if info.ended is not None and info.started is not None else None
     return {

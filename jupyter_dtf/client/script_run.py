@@ -1,4 +1,4 @@
-"""Reads a script that will run on every task, and finds the flags by which it expects its job and task index."""
+"""Reads a script that will run on every task, and finds the flags that pass its job and task index to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REFRESH_S = 0.2
 
 
 def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
-    """The script at ``path`` with its ``arguments``. Raises NotFound, and InvalidInput if it is not Python."""
+    """Read the script at ``path``, with its ``arguments``. Raises NotFound, and InvalidInput if it is not Python."""
     path = check_path(path, "path").absolute()
     arguments = check_texts(arguments, "arguments", "['--epochs', '3']")
     try:
@@ -38,9 +38,10 @@ def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
 
 
 def run_in_foreground(run: Run) -> None:
-    """Show what the tasks print, and warnings, until the run has ended. An interrupt stops it, a second one kills it.
+    """Show the output of the tasks, and warnings, until the run has ended.
 
-    Raises the run's error if it did not succeed, and KeyboardInterrupt after an interrupt.
+    An interrupt stops the run; a second one kills it. Raises the run's error if it did not succeed, and
+    KeyboardInterrupt after an interrupt.
     """
 
     def warn() -> None:
@@ -62,7 +63,7 @@ def run_in_foreground(run: Run) -> None:
 
 
 def flags_defined(tree: ast.AST) -> list[str]:
-    """The long flags, without dashes, that the code defines with argparse, click, absl or ``tf.compat.v1.flags``."""
+    """Return the long flags, without dashes, defined with argparse, click, absl or ``tf.compat.v1.flags``."""
     return list(
         dict.fromkeys(flag for node in ast.walk(tree) if isinstance(node, ast.Call) for flag in _flags_of(node))
     )
@@ -80,5 +81,5 @@ def _flags_of(call: ast.Call) -> Iterator[str]:
 
 
 def _plain(flag: str) -> str:
-    """A flag's name without leading dashes and value, as argparse and absl compare them."""
+    """Return a flag's name without leading dashes and value, as argparse and absl compare them."""
     return flag.lstrip("-").partition("=")[0].replace("-", "_")

@@ -14,12 +14,12 @@ _SECRET = re.compile(
     r"|pass|pwd|pw|auth|oauth|authorization|bearer|jwt|cookies?"
 )
 _ACCESS_TOKENS = frozenset({"access", "api", "auth", "refresh", "secret"})
-"""Words before ``tokens`` after which these are credentials rather than tokens of text."""
+"""Words that make a following ``tokens`` mean credentials rather than tokens of text."""
 _OPEN_KEYS = re.compile(
     "batch|column|data|dict|feature|group|id|image|input|join|label|map|output|partition|primary|public|row|sample"
     "|sort|target|text"
 )
-"""Words before ``key`` after which it is an identifier or a sort key rather than a secret."""
+"""Words that make a following ``key`` mean an identifier or a sort key rather than a secret."""
 
 _ACCOUNT = re.compile(r"//[^/\s@:]*:[^/\s]*@")
 _BEARER = re.compile(r"\b(bearer\s+)[^\s\"']+", re.IGNORECASE)
@@ -28,7 +28,7 @@ _VALUE = re.compile(r"(?:(?:bearer|basic|digest|token)\s+)?(?:\"[^\"]*\"|'[^']*'
 
 
 def is_secret(name: str) -> bool:
-    """Whether a name, by whole words, suggests a secret value: ``hf_token``, but not ``max_tokens``."""
+    """Return whether the whole words of a name suggest a secret value: ``hf_token`` does, ``max_tokens`` does not."""
     words = [word.lower() for word in _WORD.findall(name)]
     for before, word in zip(["", *words], words, strict=False):
         if _SECRET.fullmatch(word) or (word == "tokens" and before in _ACCESS_TOKENS):
@@ -37,7 +37,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """A text with ``***`` in place of passwords in URLs, ``Bearer`` tokens, and values after a secret name."""
+    """Return a text with ``***`` in place of passwords in URLs, ``Bearer`` tokens, and values after a secret name."""
     text = _ACCOUNT.sub(lambda found: f"{found[0].partition(':')[0]}:{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     parts, end = [], 0
@@ -49,7 +49,7 @@ def without_secrets(text: str) -> str:
 
 
 def words_without_secrets(words: Iterable[str]) -> list[str]:
-    """A command line with ``***`` in place of secret values of ``--name value`` and ``--name=value``."""
+    """Return a command line with ``***`` in place of secret values of ``--name value`` and ``--name=value``."""
     shown: list[str] = []
     is_next = False
     for word in words:

@@ -32,8 +32,8 @@ class Servers:
     """A ``tf.distribute.Server`` in each task of a run, as ``cluster.servers()`` returns it.
 
     Any number of clients can use the servers at the same time, through sessions (``target``) or eagerly (``connect``).
-    Whatever needs an endpoint waits until all servers accept connections, and raises RunFailed, RunStopped or
-    ClusterLost if they never do. The servers end with the ``with`` block.
+    Methods and properties that need an endpoint wait until all servers accept connections. They raise RunFailed,
+    RunStopped or ClusterLost if that never happens. The servers end with the ``with`` block.
 
     Attributes:
         run: The run whose tasks are the servers.
@@ -104,13 +104,13 @@ class Servers:
             raise Conflict("The servers have ended")
         return self
 
-    # -- what to do with them -----------------------------------------------------------------------------------
+    # -- using them ---------------------------------------------------------------------------------------------
 
     def connect(self) -> list[str]:
         """Connect this process to the servers, so that eager code and ``tf.function`` can use their devices.
 
         TensorFlow supports one such connection per process: connecting to other servers ends this one, as does
-        ``close``. Local variables, models and functions survive that; tensors and variables on the servers do not.
+        ``close``. Local variables, models and functions survive this; tensors and variables on the servers do not.
 
         Returns:
             The device strings of the servers.
@@ -163,12 +163,12 @@ class Servers:
     def trace(
         self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *, graph: Any = None, steps: int = 1
     ) -> Trace:
-        """Run fetches of a ``tf.compat.v1`` graph in a new session and record what ran where.
+        """Run fetches of a ``tf.compat.v1`` graph in a new session and record which operations ran where.
 
         Args:
-            fetches: What ``tf.compat.v1.Session.run`` takes.
+            fetches: Anything that ``tf.compat.v1.Session.run`` takes.
             feed_dict: Values for placeholders.
-            steps: How often to run the fetches.
+            steps: How many times to run the fetches.
             graph: The graph. None: the default graph.
 
         Returns:
@@ -183,10 +183,10 @@ class Servers:
         return trace_session(self.target, fetches, feed_dict, graph=graph, steps=steps)
 
     def close(self) -> None:
-        """End the servers and wait until they have ended. Does nothing if they already have.
+        """End the servers and wait until they have ended. Does nothing if they have already ended.
 
-        This process's sessions on them are closed first; without their servers they would block forever, even when
-        they are garbage-collected as the process exits.
+        This process's sessions on the servers are closed first. Without their servers, the sessions would block
+        forever, even when they are garbage-collected as the process exits.
         """
         self.disconnect()
         if "tensorflow" in sys.modules and not self.run.info.state.is_final:
@@ -224,7 +224,7 @@ def _close_sessions(targets: set[bytes]) -> None:
 
 @cache
 def _closed_ports() -> ClosedPorts:
-    """The guard of the servers that TensorFlow starts in this process each time that it connects."""
+    """Return the guard of the servers that TensorFlow starts in this process each time that it connects."""
     ports = ClosedPorts(
         warn=lambda title, text: warnings.warn(f"{title}. {text}", UserWarning, stacklevel=2),
         on_refused=lambda who: logger.warning("A connection to TensorFlow's server here was refused: %s", who),
@@ -235,7 +235,7 @@ def _closed_ports() -> ClosedPorts:
 
 @contextlib.contextmanager
 def _reserved_port(host: str) -> Iterator[int]:
-    """A free port, reserved until TensorFlow, which can share it, has bound it."""
+    """Reserve a free port until TensorFlow, which can share it, has bound it. Yields the port."""
     with socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET) as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         reserved.bind(("", 0))
@@ -243,7 +243,7 @@ def _reserved_port(host: str) -> Iterator[int]:
 
 
 def address_towards(endpoint: str) -> str:
-    """The address at which the machine of ``endpoint`` can reach this one."""
+    """Return the address at which the machine of ``endpoint`` can reach this one."""
     host, port = split_endpoint(endpoint)
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:  # connecting a datagram socket sends no packet

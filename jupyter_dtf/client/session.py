@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAST_S = 0.05
-"""The least time that a request has, in seconds."""
+"""The minimum time limit of a request, in seconds."""
 
 
 class Session:
@@ -78,7 +78,7 @@ class Session:
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
         """Run ``work(fleet)`` on the loop and wait for what it returns. Raises TimeoutError after ``timeout_s``.
 
-        It has ``LEAST_S`` in any case, in which it finds what is there already.
+        The limit is at least ``LEAST_S``, so that an available result is returned even with a limit of 0.
         """
         limit_s = None if timeout_s is None else max(timeout_s, LEAST_S)
 
@@ -106,7 +106,7 @@ class Session:
         try:
             return future.result()
         except BaseException:
-            future.add_done_callback(self._end_again)  # interrupted, but it may have started nevertheless
+            future.add_done_callback(self._end_again)  # it may have started despite the interrupt
             raise
 
     def _end_again(self, started: Future[str]) -> None:
@@ -114,7 +114,7 @@ class Session:
             self.begin(lambda fleet: fleet.stop_cluster(started.result()))
 
     def begin(self, work: Callable[[Fleet], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Run ``work(fleet)`` on the loop. Returns a future that can be waited for or cancelled."""
+        """Run ``work(fleet)`` on the loop. Return a future that can be waited for or cancelled."""
 
         async def run() -> T:
             return await work(await self._entered())
@@ -141,7 +141,7 @@ class Session:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """End the thread, leaving all clusters as they are."""
+        """End the thread. The clusters are not affected."""
         global _session
         atexit.unregister(self.close)
         if _session is self:

@@ -16,7 +16,7 @@ _REFRESH_S = 0.2
 class StreamedOutput:
     """Shows what the tasks of a run print while its ``with`` block runs, and the rest at the end.
 
-    Each line is prefixed with its task and goes to the stream that it was written to.
+    Each line is prefixed with its task, and standard error remains separate from standard output.
     """
 
     def __init__(self, run: Run) -> None:

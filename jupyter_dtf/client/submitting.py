@@ -1,4 +1,4 @@
-"""Submitting a run to its cluster: the request, and sending the program."""
+"""Submits a run to its cluster: creates the request and sends the program."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ ANSWER_S = 10.0
 
 
 def request_of(options: RunOptions, *, origin: Origin | None = None, **more: Any) -> RunRequest:
-    """The request for the cluster: the options, further fields of ``RunRequest`` (``more``), and the provenance.
+    """Return the request for the cluster: the options, further fields of ``RunRequest`` (``more``), and the provenance.
 
-    Without code and design if the user has turned recording them off. Raises InvalidInput.
+    Code and design are left out if the user has turned off recording them. Raises InvalidInput.
     """
     here = os.getcwd()
     path = [entry or here for entry in sys.path if isinstance(entry, str) and is_whole(entry)]
@@ -59,10 +59,10 @@ def submit(
     make: Callable[[str], AnyRun],
     without_data: Callable[[], tuple[Any, ...]] | None = None,
 ) -> AnyRun:
-    """Start a run and return ``make(its id)``; its program may still be being sent. Waits until the cluster is ready.
+    """Start a run and return ``make(run_id)``, possibly before its program has been sent.
 
-    If the run writes checkpoints, its program is saved so that others can resume it; if that is too large,
-    ``without_data()`` is saved instead.
+    Waits until the cluster is ready. If the run writes checkpoints, its program is saved so that other processes can
+    resume it; if the program is too large, ``without_data()`` is saved instead.
     """
     data = _packed(program)
     view = session()
@@ -77,7 +77,7 @@ def submit(
 
 
 def _packed(program: tuple[Any, ...]) -> payload.Packed:
-    """Raises InvalidInput, which names what cannot be pickled."""
+    """Pack a program for sending. Raises InvalidInput, which names what cannot be pickled."""
     try:
         return payload.packed(program)
     except (DtfError, MemoryError, OSError):
@@ -91,9 +91,9 @@ def begun(
     start: Callable[[Fleet, Callable[[RunInfo], object]], Coroutine[Any, Any, RunInfo]],
     make: Callable[[str], AnyRun],
 ) -> AnyRun:
-    """The run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with the run's description.
+    """Return the run that ``start(fleet, opened)`` starts, as soon as it calls ``opened`` with the run's description.
 
-    A run that is interrupted before the caller gets hold of it is stopped.
+    If this is interrupted before the caller has the run, the run is stopped.
     """
     opened = Future[RunInfo]()
     sent = session().begin(lambda fleet: start(fleet, opened.set_result))
@@ -101,14 +101,14 @@ def begun(
         wait((opened, sent), return_when=FIRST_COMPLETED)
         run = make((opened if opened.done() else sent).result().id)
     except BaseException:
-        # The cluster may have accepted it already and would run it in vain.
+        # The cluster may already have accepted the run and would execute it in vain.
         try:
             wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
         finally:
             sent.cancel()
             accepted = opened if opened.done() else sent
             if not accepted.cancelled() and accepted.exception() is None:
-                with contextlib.suppress(DtfError):  # it has ended in the meantime
+                with contextlib.suppress(DtfError):  # the run has ended in the meantime
                     Run(accepted.result().id).stop()
         raise
     run.sent = sent
@@ -116,14 +116,14 @@ def begun(
 
 
 async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payload.Packed, rest: Any) -> None:
-    """Save what a run was submitted with, once it has been sent."""
+    """Save what a run was submitted with, once the run has been sent."""
     assert sent is not None
     info = await asyncio.wrap_future(sent)
     await off_loop(lambda: submission_files.keep(Path(info.run_dir), request, program, rest))
 
 
 def training_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:
-    """The tasks that take part in training with a strategy. Raises InvalidInput if a job is missing."""
+    """Return the jobs that take part in training with a strategy. Raises InvalidInput if a job is missing."""
     training = {job: count for job, count in jobs.items() if job in strategy.jobs}
     if training.keys().isdisjoint(FIRST_JOBS):
         raise InvalidInput(f"`jobs` must include worker or chief for training, got {dict(jobs)!r}", field="jobs")

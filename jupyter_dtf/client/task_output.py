@@ -27,7 +27,7 @@ class RunOutput:
         self._lines: dict[tuple[str, str], int] = {}  # lines shown from memory, by task and stream
 
     def new(self) -> Iterator[Logged]:
-        """The output since the last call, whose iterator must have been exhausted. Raises NotFound."""
+        """Yield the output since the last call, whose iterator must have been exhausted. Raises NotFound."""
         with self._hub.output(self._run_id, self._task) as reader:
             for block in reader.blocks(self._places):
                 shown = max(0, self._lines.get((block.task, block.stream), 0) - block.first)
@@ -53,12 +53,12 @@ class LogLines:
         self._output = RunOutput(hub, run_id, task)
 
     def new(self) -> Iterator[str]:
-        """The lines since the last call, whose iterator must have been exhausted. Raises NotFound."""
+        """Yield the lines since the last call, whose iterator must have been exhausted. Raises NotFound."""
         for event in self._output.new():
             yield from event.lines if self._task else [f"{event.task} | {line}" for line in event.lines]
 
     def follow(self) -> Iterator[str]:
-        """Every line as it arrives, until the run has ended. Raises NotFound."""
+        """Yield every line as it arrives, until the run has ended. Raises NotFound."""
         changed = threading.Event()
         hub, run_id = self._hub, self._run_id
         unsubscribe = hub.subscribe(lambda changed_id: changed.set() if changed_id == run_id else None)

@@ -28,7 +28,7 @@ EVENT_FILE = "events.out.tfevents."
 _AGAIN_S = 5.0
 """The interval between updates: TensorBoard itself reloads every 5 s."""
 _SHARE = 10
-"""The pause between updates is at least this many times as long as the last one took."""
+"""The pause between updates is at least this many times as long as the last update took."""
 
 
 class Written(Protocol):
@@ -45,7 +45,7 @@ class Written(Protocol):
 
 
 class LogDirectory:
-    """Event files of a run, in one directory per task. Existing event files in these are replaced."""
+    """Event files of a run, in one directory per task. Existing event files in these directories are replaced."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.root = Path(directory).expanduser()
@@ -94,7 +94,7 @@ class Follower:
         """``runs()`` returns each run with its directory. It is called repeatedly, because runs may be added."""
         self._runs = runs
         self._open: dict[str, LogDirectory | None] = {}
-        """By run id; None for a run that has ended and is completely written."""
+        """The log directories by run id; None for a run that has ended and is completely written."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="dtf-tensorboard", daemon=True)
         self._took_s = self._write()
@@ -129,7 +129,7 @@ class Follower:
 
     def _go_on(self) -> None:
         while not self._closing.wait(max(_AGAIN_S, _SHARE * self._took_s)):
-            with suppress(OSError):  # a full disk: what is missing is written once there is space
+            with suppress(OSError):  # a full disk: missing points are written once there is space
                 self._took_s = self._write()
 
 
@@ -167,4 +167,4 @@ def _opened(
 def needed() -> None:
     """Raise Unavailable if TensorBoard is not installed."""
     if not TensorBoard.is_installed():
-        raise Unavailable("TensorBoard is not installed: pip install tensorboard. The run's own plots need nothing")
+        raise Unavailable("TensorBoard is not installed: pip install tensorboard. The run's own plots work without it")

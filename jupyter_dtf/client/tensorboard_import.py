@@ -1,4 +1,4 @@
-"""TensorBoard's log directories as runs. TensorBoard is imported here when it is asked for."""
+"""Imports TensorBoard's log directories as runs. The ``tensorboard`` package is only imported when it is needed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,26 @@ from .tensorboard import EVENT_FILE, needed
 _TASK = "worker:0"
 _BATCH = 1000
 _PARTS = {"train": "", "validation": "val_"}
-"""The directories that ``keras.callbacks.TensorBoard`` makes in its own, and how their metrics begin here."""
+"""The subdirectories that ``keras.callbacks.TensorBoard`` creates, and the prefixes of their metrics here."""
 
 
 def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> list[Run]:
-    """Take the scalars of a TensorBoard log directory among the runs, and return those, oldest first.
+    """Import the scalars of a TensorBoard log directory as runs.
 
-    Each directory with event files becomes a run. ``train`` and ``validation`` side by side, as
-    ``keras.callbacks.TensorBoard`` writes them, are one: its validation metrics begin with ``val_``. ``name`` is that
-    of the run, or how the names of several begin; by default they are called as their directories.
+    Each directory with event files becomes a run. The directories ``train`` and ``validation`` that
+    ``keras.callbacks.TensorBoard`` writes side by side become one run, whose validation metrics begin with ``val_``.
 
-    Raises InvalidInput where there are no scalars, Unavailable without TensorBoard.
+    Args:
+        directory: The log directory, which is searched recursively.
+        name: The name of the run, or the beginning of the names of several runs. By default, the names of their
+            directories.
+
+    Returns:
+        The imported runs, oldest first.
+
+    Raises:
+        InvalidInput: If there are no scalars in the directory.
+        Unavailable: If TensorBoard is not installed.
     """
     root = check_path(directory, "directory").expanduser()
     needed()
@@ -48,8 +57,8 @@ def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> lis
             store.close()
     if not ids:
         raise InvalidInput(
-            f"A TensorBoard log directory has event files (events.out.tfevents...) with scalars, in it or below; "
-            f"received: {root}, which has none",
+            "`directory` must contain event files (events.out.tfevents...) with scalars, in it or below it, got "
+            f"{root}, which has none",
             field="directory",
         )
     return [held_run(run_id) for run_id in ids]
@@ -61,7 +70,7 @@ def _named(root: Path, directory: Path, name: str) -> str:
 
 
 def _found(root: Path) -> Iterator[tuple[Path, list[Point]]]:
-    """Each directory of a run with its points, oldest first."""
+    """Yield each directory of a run with its points, oldest first."""
     parts: dict[Path, dict[Path, str]] = {}
     for own in sorted({file.parent for file in root.rglob(f"{EVENT_FILE}*")}):
         is_part = own.name in _PARTS and own != root
@@ -71,7 +80,10 @@ def _found(root: Path) -> Iterator[tuple[Path, list[Point]]]:
 
 
 def _points(directories: dict[Path, str]) -> list[Point]:
-    """All scalars of some directories, what is of one step and directory in one point; by their times."""
+    """Return all scalars of some directories as points, ordered by time.
+
+    The scalars of the same step and directory are in one point.
+    """
     found: list[Point] = []
     for directory, prefix in directories.items():
         steps: dict[int, Point] = {}
@@ -83,7 +95,7 @@ def _points(directories: dict[Path, str]) -> list[Point]:
 
 
 def _scalars(directory: Path) -> Iterator[tuple[int, float, str, float]]:
-    """(step, seconds since the epoch, tag, value) of every scalar, of TensorFlow 1 and 2."""
+    """Yield (step, seconds since the epoch, tag, value) for every scalar, as written by TensorFlow 1 or 2."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util import tensor_util
 
@@ -100,7 +112,7 @@ def _scalars(directory: Path) -> Iterator[tuple[int, float, str, float]]:
 
 
 def _keep(store: Store, directory: Path, points: list[Point], *, name: str) -> str:
-    """Put a run that has ended into the store; its id."""
+    """Store a run that has ended and return its id."""
     now = time.time()
     began, ended = points[0].time, points[-1].time
     events: list[AnyEvent] = [RunChanged(time=began, state=RunState.RUNNING)]
@@ -115,7 +127,7 @@ def _keep(store: Store, directory: Path, points: list[Point], *, name: str) -> s
         cluster="",
         kind="imported",
         jobs={"worker": 1},
-        created=now,  # a store may forget those that are old
+        created=now,  # the store may delete old runs
         parameters={"imported_from": printable(str(directory.resolve()))},
         state=RunState.SUCCEEDED,
         started=began,

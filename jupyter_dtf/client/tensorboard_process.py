@@ -1,4 +1,4 @@
-"""TensorBoard as a process on this machine, which answers only those who know its address."""
+"""Runs TensorBoard as a process on this machine that answers only clients that know its secret path."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class TensorBoard:
         """``temporary``: a directory that is removed by ``close``. ``at_close()`` is called before that."""
         if not self.is_installed():
             raise Unavailable(
-                "TensorBoard is needed on the machine of this process: pip install tensorboard. The run's own plots "
-                "need nothing"
+                "TensorBoard must be installed on the machine of this process: pip install tensorboard. The run's own "
+                "plots work without it"
             )
         self._temporary = temporary
         self._at_close = at_close
         self.log_dir = log_dir or tempfile.mkdtemp(prefix="tensorboard-")
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
         self._own = Path(tempfile.mkdtemp(prefix="dtf-tensorboard-"))
-        # In a temporary directory that others can read, TensorBoard would leave a file that contains the path.
+        # TensorBoard writes the path to a file in the temporary directory, which other users must not be able to read.
         environment = {**os.environ, _SECRET: "/" + secrets.token_urlsafe(24), "TMPDIR": str(self._own)}
         with (self._own / "said").open("wb") as said:
             self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Writing to a terminal that may be closed, narrow or limited to ASCII, without ever failing because of it."""
+"""Writes to a terminal, without failing if the terminal is closed, narrow or limited to ASCII."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PLAIN = str.maketrans(
 
 
 def write(stream: TextIO | None, text: str) -> bool:
-    """Write ``text`` in characters that ``stream`` can encode. Returns whether it was written.
+    """Write ``text`` in characters that ``stream`` can encode. Return whether it was written.
 
-    A stream that was closed before Python started is None.
+    ``stream`` is None if it was closed before Python started.
     """
     if stream is None:
         return False
@@ -39,7 +39,7 @@ def write(stream: TextIO | None, text: str) -> bool:
 
 
 def readable(text: str, stream: TextIO) -> str:
-    """``text`` with characters that ``stream`` cannot encode replaced."""
+    """Return ``text`` with the characters that ``stream`` cannot encode replaced."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..schema.sizes import number
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
-"""What each dot adds to the code point of a Braille character, by row and column."""
+"""The number that each dot adds to the code point of a Braille character, by row and column."""
 _BLANK = 0x2800
 _LABEL = 8
 """Characters to the left of a plot, for the values of its top and bottom."""
@@ -28,9 +28,9 @@ class Line(NamedTuple):
 
 
 def plot(lines: Sequence[Line], width: int, height: int, *, plain: bool = False) -> list[str]:
-    """The plot as ``height`` rows of at most ``width`` characters, with the values of top and bottom on the left.
+    """Return a plot as ``height`` rows of at most ``width`` characters, with the values of top and bottom on the left.
 
-    ``plain``: in ASCII, with a star for each character that has dots.
+    ``plain``: whether to use ASCII, with a star for each character that has dots.
     """
     columns = max(1, width - _LABEL - 1)
     finite = [np.isfinite(line.y) & np.isfinite(line.x) for line in lines]

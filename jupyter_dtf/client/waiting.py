@@ -1,4 +1,4 @@
-"""Waiting for a run in the foreground while showing it, with a way to detach from it or to stop it."""
+"""Waits for a run in the foreground while showing it, with a way to detach from the run or to stop it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Detached(KeyboardInterrupt):
     """Waiting for a run was interrupted. The message gives the state of the run."""
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows instead of the stack of the waiting code."""
+        """Return what IPython shows instead of the stack of the waiting code."""
         return [f"KeyboardInterrupt: {self}"]
 
 
 def show_until_end(run: Run) -> None:
-    """Show the run and wait until it has ended, successful or not. Raises KeyboardInterrupt if interrupted."""
+    """Show the run and wait until it has ended, successfully or not. Raises KeyboardInterrupt if interrupted."""
     with display_hooks.here().followed(run) as tell:
         wait_in_foreground(run, tell)
     if run.told is not None:
@@ -39,8 +39,8 @@ def show_until_end(run: Run) -> None:
 def show_until_sent(run: Run) -> None:
     """Wait until the run's program and data have been sent, showing the progress if it takes longer than a moment.
 
-    Until then, the caller must not change the arrays. If interrupted, stops the run, which cannot continue without its
-    data, and raises KeyboardInterrupt.
+    Until then, the caller must not change the arrays. If interrupted, stop the run, which cannot continue without its
+    data, and raise KeyboardInterrupt.
     """
     if run.sent is None:
         return
@@ -59,7 +59,7 @@ def _stopped_while_sent(run: Run, tell: Callable[[str], None]) -> Detached:
 
 
 def warnings_told(run: Run, tell: Callable[[str], None]) -> Follower:
-    """A context manager that reports the run's warnings as they arrive."""
+    """Return a context manager that reports the run's warnings as they arrive."""
 
     def draw() -> None:
         for event in follower.new_events():
@@ -88,8 +88,8 @@ def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
         run.wait(max(0.0, deadline - time.monotonic()))
     except TimeoutError:
         raise Detached(
-            f"detached; the run continues as long as its cluster. Come back with dtf.run({run.id!r}), "
-            f"stop it with dtf.run({run.id!r}).stop()"
+            f"detached; the run continues as long as its cluster is running. Return to it with dtf.run({run.id!r}), "
+            f"or stop it with dtf.run({run.id!r}).stop()"
         ) from None
     except KeyboardInterrupt:
         stop_in_foreground(run, tell, "Stopping the run.")

@@ -1,4 +1,4 @@
-"""How metrics, states and jobs are displayed, as in the panel (``src/model/format.ts``). Pure."""
+"""Defines how metrics, states and jobs are displayed, as in the panel (``src/model/format.ts``). Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKS = {
 
 
 def metric_value(metric: str, value: float) -> str:
-    """A metric's value with the unit that its name implies."""
+    """Return a metric's value with the unit that its name implies."""
     if not math.isfinite(value):
         return number(value)
     if metric.endswith("_bytes"):
@@ -33,7 +33,7 @@ def metric_value(metric: str, value: float) -> str:
 
 
 def metric_title(metric: str) -> str:
-    """A metric's name as a heading: ``examples/s``, ``step time``, ``memory``, ``CPU``."""
+    """Return a metric's name as a heading: ``examples/s``, ``step time``, ``memory``, ``CPU``."""
     if metric == "cpu":
         return "CPU"
     for ending, words in (("_per_second", "/s"), ("_bytes", ""), ("_seconds", "_time")):
@@ -44,18 +44,18 @@ def metric_title(metric: str) -> str:
 
 
 def cluster_state(info: ClusterInfo) -> str:
-    """``running``, or ``not answering for 12 s`` if the cluster is silent."""
+    """Return ``running``, for example, or ``not answering for 12 s`` if the cluster is silent."""
     if info.silent_s:
         return f"not answering for {duration(info.silent_s)}"
     return f"{info.state.value}, incompatible" if info.incompatible else info.state.value
 
 
 def jobs(counts: dict[str, int]) -> str:
-    """``2 workers, 1 ps``."""
+    """Return the numbers of tasks as text: ``2 workers, 1 ps``."""
     plural = {job: job if count == 1 or job.endswith("s") else f"{job}s" for job, count in counts.items()}
     return ", ".join(f"{count} {plural[job]}" for job, count in counts.items())
 
 
 def without_control(text: str) -> str:
-    """Text without terminal colors and other control characters, which are not allowed in documents."""
+    """Return text without terminal colors and other control characters, which are not allowed in documents."""
     return _CONTROL.sub("", text)

@@ -1,1 +1,1 @@
-"""The commands that ``jupyter dtf`` and ``%dtf`` share, and their arguments."""
+"""Commands that are shared by ``jupyter dtf`` and ``%dtf``, and their arguments."""

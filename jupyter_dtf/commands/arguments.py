@@ -1,4 +1,4 @@
-"""The common part of the magics and the command line: parsing arguments, and tables of clusters and runs."""
+"""Code shared by the magics and the command line: parsing of arguments, and tables of clusters and runs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         nargs="?",
         default="",
-        help="a name for the cluster (default: an unused one), or a design to start, such as lab.dtf",
+        help="a name for the cluster (default: an unused name), or a design to start, such as lab.dtf",
     )
     parser.add_argument("--kind", default="", help=f"the kind of cluster (default: {DEFAULT_KIND})")
     parser.add_argument(
         "--jobs",
         default="",
         metavar="JOB=N,...",
-        help="tasks of each job, such as worker=2,ps=1 (default: worker=2)",
+        help="the number of tasks of each job, such as worker=2,ps=1 (default: worker=2)",
     )
     parser.add_argument(
         "--option",
@@ -45,7 +45,7 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="options",
         metavar="KEY=VALUE",
-        help="an option of the kind, such as hosts=2; may be repeated",
+        help="an option of the kind of cluster, such as hosts=2; may be repeated",
     )
 
 
@@ -56,9 +56,11 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default="",
         metavar="TERMS",
-        help='list only runs that match, such as "strategy = ps and val_loss < 0.4", or a word',
+        help='list only runs that match a condition, such as "strategy = ps and val_loss < 0.4", or a word',
     )
-    parser.add_argument("--sort", default="", metavar="COLUMN", help="sort by a column; -COLUMN: in descending order")
+    parser.add_argument(
+        "--sort", default="", metavar="COLUMN", help="sort by this column; -COLUMN sorts in descending order"
+    )
     parser.add_argument(
         "--columns",
         default="",
@@ -69,7 +71,10 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float | None = None) -> ClusterRequest:
-    """The request for the arguments of ``add_start_arguments``. Raises InvalidInput, and NotFound for a design."""
+    """Create a request from the arguments of ``add_start_arguments``.
+
+    Raises InvalidInput, and NotFound if the name is that of a design that does not exist.
+    """
     grace_s = GRACE_S if grace_s is None else grace_s
     if arguments.name.endswith(SUFFIX):
         own, options = split_common(parse_options("", arguments.options))
@@ -101,9 +106,7 @@ def parse_jobs(text: str) -> dict[str, int]:
     for part in text.split(","):
         job, separator, count = part.partition("=")
         if not separator or not count.strip().isdecimal() or job.strip() in jobs:
-            raise InvalidInput(
-                f"Jobs must be given once each as JOB=N, as in worker=2,ps=1, got {text!r}", field="jobs"
-            )
+            raise InvalidInput(f"Each job must be given once as JOB=N, as in worker=2,ps=1, got {text!r}", field="jobs")
         jobs[job.strip()] = int(count)
     return check_jobs(jobs)
 
@@ -138,9 +141,9 @@ def _option(key: str, value: str, type_: str) -> Any:
 
 
 def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
-    """The run with this id, part of an id, or name; the newest if there are several. Raises NotFound.
+    """Find a run by its id, part of its id, or its name. If there are several, the newest is returned.
 
-    ``infos`` must be sorted newest first.
+    ``infos`` must be sorted from newest to oldest. Raises NotFound.
     """
     for matches in (lambda info: info.id == text, lambda info: info.name == text, lambda info: text in info.id):
         for info in infos:
@@ -153,7 +156,7 @@ def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
 
 
 def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str:
-    """Clusters as lines of text, with the numbers of their active runs."""
+    """Format clusters as a table, with the numbers of their active runs."""
     if not infos:
         return "There are no clusters."
     rows = [("NAME", "STATE", "KIND", "JOBS", "CORES", "MEMORY", "RUNS", "AGE")]
@@ -177,7 +180,7 @@ def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str
 
 
 def runs_table(infos: Sequence[RunInfo]) -> str:
-    """Runs as lines of text."""
+    """Format runs as a table."""
     if not infos:
         return "There are no runs."
     rows = [("RUN", "NAME", "STATE", "CLUSTER", "JOBS", "STARTED", "TOOK", "")]
@@ -204,7 +207,7 @@ def runs_table(infos: Sequence[RunInfo]) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as aligned columns, two spaces apart."""
+    """Format rows of cells as aligned columns, separated by two spaces."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from ..errors import Unavailable
 
 
 def demo(workers: int = 2, epochs: int = 10) -> float:
-    """Train, reporting on standard output what happens. Returns the accuracy on held-out digits.
+    """Train, and report the progress on standard output. Returns the accuracy on held-out digits.
 
     Raises InvalidInput, and Unavailable if Keras or scikit-learn, which provides the digits, is not installed.
     """
@@ -45,7 +45,7 @@ def demo(workers: int = 2, epochs: int = 10) -> float:
         _, accuracy = model.evaluate(x_test, y_test, verbose=0)
     _say(
         f"{accuracy:.1%} of {len(x_test)} held-out digits are classified correctly. "
-        f"Training took {trained - submitted:.1f} s, everything {time.monotonic() - started:.1f} s."
+        f"Training took {trained - submitted:.1f} s, the whole demo {time.monotonic() - started:.1f} s."
     )
     return float(accuracy)
 

@@ -1,4 +1,4 @@
-"""``jupyter dtf doctor``: checks this machine, and prints the findings about it or about the hosts of a cluster."""
+"""``jupyter dtf doctor``: checks this machine, and prints the findings about it or about a cluster's hosts."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def of_this_machine(*, clean: bool = False) -> Checkup:
         *self_check.quick(versions, gpus, facts.free_spaces(), failure),
     ]
     if gpus and not failure and versions["TensorFlow"] and seen < len(gpus):
-        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; its log, with TF_CPP_MIN_LOG_LEVEL=0, says why"
+        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; its log, with TF_CPP_MIN_LOG_LEVEL=0, states why"
         findings.append(Finding(about="GPUs", text=text, level=WARNING))
     findings += [*_writable(), *_ports(), *_crashed(clean), *_clusters()]
     return Checkup(hosts=[HostCheckup(name=paths.machine_name(), findings=findings)])
 
 
 def _imported() -> tuple[str, int]:
-    """Why TensorFlow and Keras cannot be imported (empty if they can), and how many GPUs they see."""
+    """Return why TensorFlow and Keras cannot be imported (empty if they can), and the number of GPUs that they see."""
     command = [sys.executable, "-c", _PROBE]
     quiet = children.environment({"TF_CPP_MIN_LOG_LEVEL": "3"})
     try:
@@ -80,7 +80,7 @@ def _ports() -> list[Finding]:
 
 
 def _crashed(clean: bool) -> list[Finding]:
-    """What crashed clusters have left behind on this machine."""
+    """Return findings about the files that crashed clusters have left behind on this machine."""
     found = []
     for connection in crashed.find():
         text = crashed.in_words(connection)
@@ -93,7 +93,7 @@ def _crashed(clean: bool) -> list[Finding]:
 
 
 def _clusters() -> list[Finding]:
-    """The running clusters, whose hosts are checked separately."""
+    """Return findings about the running clusters, whose hosts are checked separately."""
     names = [name for name, each in connections.read_all().items() if each.is_alive]
     return [
         Finding(about="cluster", text=f"{name} is running; jupyter dtf doctor {name} checks its hosts")
@@ -105,7 +105,7 @@ def _clusters() -> list[Finding]:
 
 
 def in_words(checkup: Checkup, width: int = 0) -> str:
-    """The findings as lines of text, at most ``width`` wide; 0: unlimited."""
+    """Format the findings as lines of text, at most ``width`` wide; 0: unlimited."""
     parts = []
     if checkup.cluster:
         count = len(checkup.hosts)
@@ -144,7 +144,7 @@ def _conclusion(checkup: Checkup) -> str:
     found = [*checkup.findings, *(finding for host in checkup.hosts for finding in host.findings)]
     counts = Counter(finding.level for finding in found)
     if checkup.is_well:
-        return "All is well."
+        return "No problems were found."
     told = [
         f"{counts[level]} {what}{'s' * (counts[level] > 1)}"
         for level, what in ((ERROR, "error"), (WARNING, "warning"))
@@ -155,5 +155,5 @@ def _conclusion(checkup: Checkup) -> str:
 
 
 def width_of_terminal() -> int:
-    """The width of the terminal; 0 if output is not a terminal."""
+    """Return the width of the terminal; 0 if output is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else 0

@@ -1,4 +1,4 @@
-"""The commands that look ahead: ``predict`` and ``plan``."""
+"""The commands for forecasts: ``predict`` and ``plan``."""
 
 from __future__ import annotations
 
@@ -14,54 +14,71 @@ from ..schema.scale_plan import ScaleTarget
 
 
 def add_to(commands: Any) -> None:
-    """Add them to the parser of the command line (what ``add_subparsers`` returns)."""
-    predict = commands.add_parser("predict", help="how far a design would scale: examples a second over tasks")
+    """Add the commands to the parser of the command line (the object that ``add_subparsers`` returns)."""
+    predict = commands.add_parser(
+        "predict", help="forecast how a design would scale: examples per second by number of tasks"
+    )
     predict.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="(default: allreduce)")
-    predict.add_argument("--tasks", default="", metavar="N,N,...", help="that compute (default: 1,2,4,...,512)")
-    predict.add_argument("--threshold", type=float, default=0.5, help="a task pays that adds this part (default: 0.5)")
+    predict.add_argument("--tasks", default="", metavar="N,N,...", help="numbers of tasks (default: 1,2,4,...,512)")
+    predict.add_argument(
+        "--threshold",
+        type=float,
+        default=0.5,
+        help="the fraction of perfect scaling that a worthwhile additional task adds (default: 0.5)",
+    )
     _add_shared(predict)
     predict.set_defaults(do=_predict)
 
-    plan = commands.add_parser("plan", help="the fewest machines that reach a target, as a design")
-    plan.add_argument("--examples-per-second", type=float, default=0.0, metavar="N", help="the target")
-    plan.add_argument("--hours", type=float, default=0.0, help="or: for all examples")
+    plan = commands.add_parser("plan", help="find the fewest machines that reach a target, as a design")
+    plan.add_argument("--examples-per-second", type=float, default=0.0, metavar="N", help="the target throughput")
+    plan.add_argument("--hours", type=float, default=0.0, help="or: the target time for all examples")
     plan.add_argument(
         "--device-hours", type=float, default=0.0, metavar="HOURS", help="or: the budget for all examples"
     )
-    plan.add_argument("--examples", type=float, default=0.0, metavar="N", help="of all epochs together")
+    plan.add_argument("--examples", type=float, default=0.0, metavar="N", help="the number of examples of all epochs")
     plan.add_argument("--strategy", choices=STRATEGIES, help="(default: the best of several)")
-    plan.add_argument("-o", "--output", default="", metavar="FILE", help="write the design that reaches it")
+    plan.add_argument("-o", "--output", default="", metavar="FILE", help="write the design that reaches the target")
     _add_shared(plan)
     plan.set_defaults(do=_plan)
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("design", help="a .dtf file that has a model")
+    parser.add_argument("design", help="a .dtf file with a model")
     parser.add_argument("--batch-size", type=int, default=0, metavar="N", help="examples in a step of all tasks")
     parser.add_argument("--per-device", type=int, default=0, metavar="N", help="or: examples in a step of each task")
     parser.add_argument(
         "--device", default="", help="A100, H100, V100, P100, K80, H200 or CPU (default: as calibrated)"
     )
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
-    parser.add_argument("--utilisation", type=float, default=0.0, metavar="PART", help="of the device's peak, 0 to 1")
-    parser.add_argument("--network", default="", help="between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ...")
-    parser.add_argument("--cluster", default="", metavar="NAME", help="or: measured between the hosts of this cluster")
+    parser.add_argument(
+        "--utilisation",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="the fraction of the device's peak that is used, 0 to 1",
+    )
+    parser.add_argument(
+        "--network", default="", help="the network between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ..."
+    )
+    parser.add_argument("--cluster", default="", metavar="NAME", help="or: measure the network of this cluster's hosts")
     parser.add_argument("--transport", choices=TRANSPORTS, default="tcp", help="(default: tcp)")
-    parser.add_argument("--local", default="", help="within a machine: pcie3, nvlink3, memory, ...")
-    parser.add_argument("--devices-per-machine", type=int, default=0, metavar="N", help="(default: as drawn)")
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default="auto", help="of all-reduce (default: auto)")
-    parser.add_argument("--compression", choices=COMPRESSIONS, default="none", help="of gradients (default: none)")
-    parser.add_argument("--servers", type=int, default=1, metavar="N", help="ps tasks (default: 1)")
-    parser.add_argument("--sync", action="store_true", help="of ps: all workers wait for each other")
-    parser.add_argument("--backup-workers", type=int, default=0, metavar="N", help="of ps with --sync")
+    parser.add_argument("--local", default="", help="the network within a machine: pcie3, nvlink3, memory, ...")
+    parser.add_argument("--devices-per-machine", type=int, default=0, metavar="N", help="(default: as in the design)")
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="auto", help="for all-reduce (default: auto)")
+    parser.add_argument("--compression", choices=COMPRESSIONS, default="none", help="for gradients (default: none)")
+    parser.add_argument("--servers", type=int, default=1, metavar="N", help="the number of ps tasks (default: 1)")
+    parser.add_argument("--sync", action="store_true", help="with ps: all workers wait for each other")
+    parser.add_argument("--backup-workers", type=int, default=0, metavar="N", help="with ps and --sync")
     parser.add_argument(
-        "--microbatches", type=int, default=0, metavar="N", help="of a pipeline (default: the design's)"
+        "--microbatches", type=int, default=0, metavar="N", help="for a pipeline (default: the design's)"
     )
-    parser.add_argument("--stages", type=int, default=0, metavar="N", help="of a pipeline (default: the design's)")
+    parser.add_argument("--stages", type=int, default=0, metavar="N", help="for a pipeline (default: the design's)")
     parser.add_argument(
-        "--input", type=float, default=0.0, metavar="N", help="examples a second that each task can read"
+        "--input", type=float, default=0.0, metavar="N", help="the examples per second that each task can read"
     )
-    parser.add_argument("--straggling", type=float, default=0.0, metavar="PART", help="how much steps vary by task")
+    parser.add_argument(
+        "--straggling", type=float, default=0.0, metavar="PART", help="how much steps vary from task to task"
+    )
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -69,7 +86,7 @@ _SAME = (
     *("batch_size", "per_device", "device", "precision", "utilisation", "network", "transport", "local"),
     *("devices_per_machine", "algorithm", "compression", "microbatches", "stages", "straggling"),
 )
-"""Arguments that are settings of the same name."""
+"""Arguments with the same name as a setting."""
 
 
 def _settings(arguments: argparse.Namespace, strategy: str, **more: Any) -> ForecastSettings:

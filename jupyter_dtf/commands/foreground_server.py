@@ -1,4 +1,4 @@
-"""A plain TensorFlow server in this process, with the flags of TensorFlow's server program of 2016."""
+"""Runs a plain TensorFlow server in this process, with the flags of TensorFlow's server program of 2016."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from ..errors import InvalidInput, Unavailable
 from ..schema.cluster import ClusterSpec, split_endpoint
 
 LOCAL = "local"
-"""Instead of a ClusterSpec: a cluster that consists of this process only, at a free port."""
+"""The value in place of a ClusterSpec for a cluster that consists of only this process, at a free port."""
 
 
 def find_task(cluster_spec: str, job_name: str = "", task_index: int | None = None) -> tuple[ClusterSpec, str, int]:
-    """The cluster and this server's job and index in it; optional for a single task. Raises InvalidInput."""
+    """Return the cluster, and the job and index of this server, which are optional for a single task.
+
+    Raises InvalidInput.
+    """
     spec = ClusterSpec.parse(cluster_spec)
     tasks = [(job, index) for job, index, _ in spec.tasks()]
     if len(tasks) == 1:
@@ -42,7 +45,7 @@ def serve(
 ) -> None:
     """Serve until interrupted. Prints the server's target, ``grpc://host:port``, once it accepts connections.
 
-    This user's processes on this machine can connect, and everyone on the other machines of the ClusterSpec and on
+    Processes of this user on this machine can connect to it, and anyone on the other machines of the ClusterSpec and on
     those in ``clients``.
 
     Raises InvalidInput, KeyboardInterrupt, and Unavailable if TensorFlow is missing or its server cannot start.
@@ -58,7 +61,7 @@ def serve(
     try:
         import tensorflow as tf
     except ImportError as error:
-        raise Unavailable(f"A TensorFlow server needs TensorFlow: {error}") from None
+        raise Unavailable(f"A TensorFlow server requires TensorFlow: {error}") from None
     ports = ClosedPorts(
         warn=lambda title, text: print(f"{title}. {text}", file=sys.stderr, flush=True),
         on_refused=lambda who: print(f"A connection was refused ({who})", file=sys.stderr, flush=True),
@@ -85,6 +88,6 @@ def serve(
 
 
 def _refuse_taken(port: int) -> None:
-    """Raise OSError if something listens at the port, because a guarded server would share it."""
+    """Raise OSError if a process already listens at the port, because a guarded server would share the port."""
     if any(gate.listens(row, port) for row in gate.tables()):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -21,38 +21,40 @@ _NEWEST = 20
 
 
 def add_to(commands: Any) -> None:
-    """Add the commands to the parser of the command line (what ``add_subparsers`` returns)."""
+    """Add the commands to the parser of the command line (the object that ``add_subparsers`` returns)."""
     show = commands.add_parser("show", help="show everything about a run: parameters, metrics, versions, code")
-    show.add_argument("run", help="its id, a part of it, or its name")
+    show.add_argument("run", help="the run's id, part of its id, or its name")
     show.add_argument("--code", action="store_true", help="include the code that was submitted")
     show.add_argument("--json", action="store_true", help="as JSON")
     show.set_defaults(do=_show)
 
-    compare = commands.add_parser("compare", help="compare runs side by side, showing what differs")
-    compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
-    compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
+    compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of ids, or names of runs")
+    compare.add_argument("--all", action="store_true", help="show equal values as well; a star marks differences")
     compare.set_defaults(do=_compare)
 
     export = commands.add_parser("export", help="export every point of a run: all metrics of all tasks")
-    export.add_argument("run", help="its id, a part of it, or its name")
+    export.add_argument("run", help="the run's id, part of its id, or its name")
     export.add_argument("--format", choices=("csv", "json", "parquet"), default="csv", help="(default: csv)")
     export.add_argument(
         "-o", "--output", default="", metavar="FILE", help="the file to write (default: standard output)"
     )
     export.set_defaults(do=_export)
 
-    board = commands.add_parser("tensorboard", help="open TensorBoard on runs, past and running")
+    board = commands.add_parser("tensorboard", help="open TensorBoard with runs, past and active")
     board.add_argument(
-        "runs", nargs="*", metavar="RUN", help="ids, parts of them, or names (default: the newest, and those that come)"
+        "runs", nargs="*", metavar="RUN", help="ids, parts of ids, or names (default: the newest and future runs)"
     )
-    board.add_argument("-n", type=int, default=_NEWEST, metavar="N", help=f"so many newest runs (default: {_NEWEST})")
     board.add_argument(
-        "--logdir", default="", metavar="DIR", help="keep the event files there (default: removed at the end)"
+        "-n", type=int, default=_NEWEST, metavar="N", help=f"the number of newest runs (default: {_NEWEST})"
+    )
+    board.add_argument(
+        "--logdir", default="", metavar="DIR", help="keep the event files in DIR (default: remove them at the end)"
     )
     board.set_defaults(do=_tensorboard)
 
     watch = commands.add_parser("watch", help="watch a run in the terminal until it has ended, with text plots")
-    watch.add_argument("run", nargs="?", default="", help="its id, a part of it, or its name (default: the newest)")
+    watch.add_argument("run", nargs="?", default="", help="the run's id, part of its id, or its name (default: newest)")
     watch.set_defaults(do=_watch)
 
 
@@ -91,7 +93,7 @@ def _tensorboard(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # TensorBoard ends with this process
     shown = open_with_runs(runs, arguments.logdir or None)
     try:
-        terminal.say(f"TensorBoard at {shown.url}\nCtrl-C ends it. The address has no password: keep it to yourself")
+        terminal.say(f"TensorBoard at {shown.url}\nCtrl-C ends it. The address has no password, so do not share it")
         shown.wait()
     finally:
         shown.close()

@@ -1,4 +1,4 @@
-"""Filters and sorts a list of runs by expressions such as ``strategy = ps and val_loss < 0.4``. Pure."""
+"""Filters runs by expressions such as ``strategy = ps and val_loss < 0.4``, and sorts them. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 """A run, as returned by ``client.runs_frame.row``."""
 
 _GROUPS = ("", "parameters.", "last.", "best.", "versions.")
-"""Prefixes of column names. If one is left out, the first of these for which the column exists is used."""
+"""Prefixes of column names. If the prefix is omitted, the first one with which the column exists is used."""
 _TERM = re.compile(r"\s*([\w.:/ -]*?[\w.:/-])\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*", re.DOTALL)
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -25,7 +25,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _SEARCHED = ("id", "name", "tags", "note", "model", "cluster", "state")
-"""The columns in which a single word is searched."""
+"""The columns that are searched for a plain word."""
 
 
 def column(name: str, rows: Sequence[Row]) -> str:
@@ -38,17 +38,17 @@ def column(name: str, rows: Sequence[Row]) -> str:
 
 
 def chosen(rows: Sequence[Row], text: str) -> list[Row]:
-    """The rows that match all terms, which are joined by ``and``.
+    """Return the rows that match all terms of ``text``, which are joined by ``and``.
 
     A term is ``COLUMN < VALUE``, with ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` or ``~`` (contains), or a word that
-    occurs in the name, a tag, the note or the like. Raises InvalidInput.
+    occurs in one of the columns ``_SEARCHED``, such as the name, tags or note. Raises InvalidInput.
     """
     terms = [_term(part, rows) for part in re.split(r"\s+and\s+", text.strip())] if text.strip() and rows else []
     return [row for row in rows if all(holds(row) for holds in terms)]
 
 
 def ordered(rows: Iterable[Row], by: str) -> list[Row]:
-    """The rows sorted by a column, in descending order for ``-column``; rows without a value come last.
+    """Sort rows by a column, in descending order for ``-column``. Rows without a value come last.
 
     Raises InvalidInput.
     """
@@ -92,7 +92,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _sortable(value: Any) -> tuple[bool, float, str]:
-    """A sort key that puts numbers before texts, for columns that contain both."""
+    """Return a sort key that puts numbers before strings, for columns that contain both."""
     if isinstance(value, (int, float)):
         return False, float(value), ""
     return True, 0.0, str(value).lower()

@@ -1,4 +1,4 @@
-"""Runs as text: filtering, sorting and comparing them, describing one in full, and exporting its points."""
+"""Formats runs as text: filters, sorts and compares runs, describes one in full, and exports its points."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _DIFFERS = "*"
 
 
 def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[list[RunInfo], str]:
-    """The runs selected by the arguments of ``add_runs_arguments``, and the same as text. Raises InvalidInput."""
+    """Return the runs selected by the arguments of ``add_runs_arguments``, and their text. Raises InvalidInput."""
     if arguments.n < 0:
-        raise InvalidInput(f"-n must be >= 0, got {arguments.n}", field="n")
+        raise InvalidInput(f"`-n` must be an integer >= 0, got {arguments.n}", field="n")
     found = chosen(infos, arguments.filter, arguments.sort, archived=arguments.archived)[: arguments.n]
     if not found and infos:
         return found, NO_MATCH
@@ -43,7 +43,7 @@ def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[lis
 
 
 def chosen(infos: Sequence[RunInfo], wanted: str = "", by: str = "", *, archived: bool = False) -> list[RunInfo]:
-    """The runs that match a filter, sorted by a column (see ``run_filter``). Raises InvalidInput."""
+    """Return the runs that match a filter, sorted by a column (see ``run_filter``). Raises InvalidInput."""
     infos = [info for info in infos if archived or not info.marks.archived]
     rows = run_filter.chosen([row(info) for info in infos], wanted)
     if by:
@@ -53,7 +53,7 @@ def chosen(infos: Sequence[RunInfo], wanted: str = "", by: str = "", *, archived
 
 
 def columns_table(infos: Sequence[RunInfo], names: Sequence[str]) -> str:
-    """Runs with these columns as lines of text. Raises InvalidInput."""
+    """Format runs as a table with the given columns. Raises InvalidInput."""
     rows = [row(info) for info in infos]
     if not rows:
         return NO_MATCH
@@ -63,7 +63,7 @@ def columns_table(infos: Sequence[RunInfo], names: Sequence[str]) -> str:
 
 
 def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
-    """Runs side by side: only what differs, or ``everything`` with differences marked."""
+    """Format runs side by side: only values that differ, or ``everything`` with differences marked."""
     rows = [row(info) for info in infos]
     lines = [["", "", *(info.name for info in infos)]]
     for key in dict.fromkeys(key for each in rows for key in each):
@@ -77,7 +77,7 @@ def comparison(infos: Sequence[RunInfo], *, everything: bool = False) -> str:
 
 
 def description(run: Run, *, with_code: bool = False) -> str:
-    """Everything that is known about a run, as text."""
+    """Format everything that is known about a run."""
     info = run.info
     facts = row(info)
     plain = [(key, cell(key, value, whole=True)) for key, value in facts.items() if "." not in key]
@@ -106,13 +106,13 @@ def description(run: Run, *, with_code: bool = False) -> str:
         parts += [f"{piece.name}\n{textwrap.indent(piece.text.rstrip(), '  ')}" for piece in run.code]
     elif run.code:
         parts.append(f"--code shows the code: {', '.join(piece.name for piece in run.code)}")
-    return wording.without_control("\n\n".join(parts))  # code, metric names and branches come from users
+    return wording.without_control("\n\n".join(parts))  # code, metric names and branches are user input
 
 
 def export(run: Run, form: str, path: str = "") -> None:
     """Write every point of a run to a file, or to standard output: all metrics of all tasks.
 
-    ``csv`` and ``parquet`` contain the table ``run.metrics``; ``json`` also contains the run's description, and has a
+    ``csv`` and ``parquet`` contain the table ``run.metrics``; ``json`` contains the description of the run, and a
     series for each metric and task. Raises InvalidInput, OSError, and Unavailable for Parquet without pyarrow.
     """
     if form == "parquet":
@@ -143,7 +143,7 @@ def _series(run: Run) -> list[dict[str, Any]]:
 
 
 def cell(key: str, value: Any, *, whole: bool = False) -> str:
-    """A value of a column, formatted for display."""
+    """Format a value of a column for display."""
     if value is None:
         return ""
     if key == "created":

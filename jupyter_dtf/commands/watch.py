@@ -1,4 +1,4 @@
-"""``jupyter dtf watch``: a run in a terminal with text plots, redrawn as the run progresses."""
+"""``jupyter dtf watch``: shows a run in a terminal with text plots, which are redrawn as the run progresses."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PERIOD_S = 0.5
 MOST_PLOTS = 4
 _NOTES = 3
 _WIDE = 100
-"""From this width on, in characters, two plots are drawn side by side."""
+"""The smallest width, in characters, at which two plots are drawn side by side."""
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 12
 _POINTS = 2000
-"""How many points of a line are drawn; each is a mean of equally many."""
+"""The largest number of points drawn of a line. Each is the mean of about the same number of points."""
 
 
 def watch(run: Run, stream: TextIO | None = None) -> None:
-    """Draw a run until it has ended; if output is not a terminal, only once. An interrupt does not affect the run."""
+    """Draw a run until it has ended; if output is not a terminal, once at the end. Interrupts do not affect the run."""
     out = sys.stdout if stream is None else stream
     view = View(run, out)
     if not out.isatty():
@@ -42,7 +42,7 @@ def watch(run: Run, stream: TextIO | None = None) -> None:
 
 
 class View:
-    """The picture of a run on a terminal, drawn over the previous one."""
+    """A view of a run on a terminal, where each drawing replaces the previous one."""
 
     def __init__(self, run: Run, stream: TextIO) -> None:
         self._run = run
@@ -61,7 +61,7 @@ class View:
         terminal.write(self._stream, above + "".join(f"{line}\n" for line in lines))
 
     def picture(self, info: RunInfo, width: int, height: int) -> list[str]:
-        """The run in lines of at most ``width`` characters: its progress, plots and warnings."""
+        """Return the run as lines of at most ``width`` characters: its progress, plots and warnings."""
         lines = [progress_line(info, width, self._left.left_s(info, time.time()))]
         events = self._run._session.hub.events(info.id)
         notes = [note_line(event) for _, event in events if isinstance(event, Note) and event.level != "info"][-_NOTES:]
@@ -77,7 +77,7 @@ class View:
         return lines + [wording.without_control(note)[:width] for note in notes]
 
     def _plotted(self, info: RunInfo) -> list[str]:
-        """The metrics that have a plot; a validation metric shares the plot of the training metric."""
+        """Return the metrics that have a plot. A validation metric shares the plot of the training metric."""
         names = [name for name in info.headline if not name.startswith(VALIDATION)]
         alone = [name for name in info.headline if name.startswith(VALIDATION) and name[len(VALIDATION) :] not in names]
         return [*names, *alone][:MOST_PLOTS]
@@ -102,7 +102,7 @@ class View:
 
     @staticmethod
     def _newest_form(name: str, known: list[str]) -> str:
-        """The metric that the plot of ``name`` shows: itself, or the variant of it that the run has."""
+        """Return the metric that the plot of ``name`` shows: ``name``, or the variant of it that the run has."""
         if name in known:
             return name
         return next((metric for metric in known if family(metric, known) == name), name)

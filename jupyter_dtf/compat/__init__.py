@@ -1,9 +1,10 @@
-"""The APIs of other libraries, for programs written for them.
+"""The APIs of other libraries, for programs that were written for these libraries.
 
-Each is in its own subpackage, with an entry point in the group ``jupyter_dtf.compat`` that makes its names importable.
+Each API is a subpackage with an entry point in the group ``jupyter_dtf.compat``, which makes the names of the library
+importable.
 
 For TensorFlowOnSpark, use ``from jupyter_dtf.compat import TFCluster, TFNode, TFParallel, dfutil, pipeline,
-SparkContext``, for Horovod ``import jupyter_dtf.compat.horovod as hvd``.
+SparkContext``; for Horovod, use ``import jupyter_dtf.compat.horovod as hvd``.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The Jupyter server side: REST routes, the event stream, and the server extension. Only this folder uses tornado."""
+"""The code of the Jupyter server: REST routes, event stream, and server extension. Only this folder uses tornado."""

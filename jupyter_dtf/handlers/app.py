@@ -23,16 +23,16 @@ class JupyterDTF(ExtensionApp):
         Unicode(),
         default_value=None,
         allow_none=True,
-        help="The kinds of cluster that can be started, such as ['local']. None: all that are installed.",
+        help="The kinds of cluster that can be started, such as ['local']. None: all installed kinds.",
     ).tag(config=True)
     kind_defaults = Dict(
         value_trait=Dict(),
         key_trait=Unicode(),
-        help="Defaults for the options of kinds of cluster: {'local': {'threads_per_host': 2}}.",
+        help="Default values for the options of kinds of cluster, such as {'local': {'threads_per_host': 2}}.",
     ).tag(config=True)
     data_dir = Unicode(
-        help="The directory for the store of runs, run directories and templates, for this server and everything that "
-        "it starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
+        help="The directory for the store of runs, run directories and templates, for this server and all processes "
+        "that it starts. Empty: JUPYTER_DTF_DATA_DIR, or jupyter_dtf in Jupyter's data directory.",
     ).tag(config=True)
     keep_runs = Int(
         0, min=0, help="Delete the oldest ended runs beyond this number, when the panel is first used. 0: keep all."
@@ -40,13 +40,14 @@ class JupyterDTF(ExtensionApp):
     keep_days = Float(
         0.0,
         min=0.0,
-        help="Delete ended runs started more than this many days ago, when the panel is first used. 0: keep all.",
+        help="Delete ended runs that started more than this many days ago, when the panel is first used. 0: keep all.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        gpu_growth.undo()  # not for every kernel that this server starts
+        gpu_growth.undo()  # this must not apply to all kernels that this server starts
         if self.data_dir:
-            os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)  # cluster processes and kernels see it
+            # Cluster processes and kernels inherit it.
+            os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)
         self.settings[SETTING] = Services(
             allowed_kinds=self.allowed_kinds,
             kind_defaults=self.kind_defaults,

@@ -17,10 +17,10 @@ SETTING = "jupyter_dtf_services"
 
 @web.stream_request_body
 class Handler(Guard, APIHandler):  # type: ignore[misc]  # their signatures of prepare differ
-    """Base of the REST handlers. A DtfError raised by a method becomes an ErrorInfo with the status of its class.
+    """Base of the REST handlers. A DtfError of a method is returned as an ErrorInfo with the status of its class.
 
-    Methods are declared with ``operation``, which requires authentication as Jupyter expects it, in addition to
-    ``Guard``.
+    Methods are declared with ``operation``, which requires authentication in the way that Jupyter expects, in addition
+    to ``Guard``.
     """
 
     @property

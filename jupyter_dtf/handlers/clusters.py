@@ -1,4 +1,4 @@
-"""Clusters: listing, starting, previewing, scaling and stopping them, machine metrics, and Dask's dashboard."""
+"""Routes for clusters: listing, starting, previewing, scaling and stopping; machine metrics; Dask's dashboard."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .base import Handler
 from .operation import operation
 
 MAX_REQUEST_BYTES = 1 << 20
-"""Large enough for a cluster with ten thousand drawn tasks."""
+"""Large enough for a cluster with ten thousand tasks in its design."""
 MAX_PATCH_BYTES = 1 << 14
 
 
@@ -22,7 +22,7 @@ class ClustersHandler(Handler):
     async def get(self) -> list[ClusterInfo]:
         return (await self.services.fleet()).clusters()
 
-    @operation("Start a cluster; responds immediately, with state starting", status=201, errors=(409, 503))
+    @operation("Start a cluster; respond immediately, with the state starting", status=201, errors=(409, 503))
     async def post(self, *, body: ClusterRequest) -> ClusterInfo:
         request = await self.services.complete(body)
         return await (await self.services.fleet()).start_cluster(request)
@@ -31,7 +31,7 @@ class ClustersHandler(Handler):
 class PreviewHandler(Handler):
     max_body_bytes = MAX_REQUEST_BYTES
 
-    @operation("Preview what a request would create, and its problems")
+    @operation("Preview the cluster that a request would create, and its problems")
     async def post(self, *, body: ClusterRequest) -> Preview:
         return await self.services.preview(body)
 
@@ -39,7 +39,7 @@ class PreviewHandler(Handler):
 class ClusterHandler(Handler):
     max_body_bytes = MAX_PATCH_BYTES
 
-    @operation("One cluster", errors=(404,))
+    @operation("Get one cluster", errors=(404,))
     async def get(self, name: str) -> ClusterInfo:
         return (await self.services.fleet()).cluster(name)
 
@@ -55,15 +55,15 @@ class ClusterHandler(Handler):
 
 
 class MachinesHandler(Handler):
-    @operation("The load of a cluster's machines over time, a series for each host and figure", errors=(404, 503))
+    @operation("Get the load of a cluster's machines over time, as a series per host and metric", errors=(404, 503))
     async def get(
         self,
         name: str,
         *,
         after: Annotated[
             float,
-            "Only values after this time, in seconds since 1970; by default the last hour in steps of two seconds, and "
-            "the day before it in steps of a minute",
+            "Only values after this time, in seconds since 1970; by default, the last hour in steps of two seconds and "
+            "the day before that in steps of a minute",
         ] = 0.0,
     ) -> list[MachineSeries]:
         return await (await self.services.fleet()).machines(name, after)

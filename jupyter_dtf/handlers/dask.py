@@ -1,6 +1,6 @@
 """A proxy for the pages and the WebSocket of Dask's dashboard, which the cluster serves on a Unix socket.
 
-Only a page's address and a few harmless headers are passed on to Dask: no token, no cookies, and nothing that
+Only the address of a page and a few harmless headers are passed on to Dask, but no token, no cookies, and nothing that
 identifies the user.
 """
 
@@ -51,7 +51,7 @@ class _OnSocket(Resolver):
 
 @web.stream_request_body
 class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # as Handler
-    """One page, file or WebSocket of the dashboard."""
+    """Handles one page, file or WebSocket of the dashboard."""
 
     _dask: WebSocketClientConnection | None = None
     _reader: asyncio.Task[None] | None = None
@@ -60,7 +60,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
     def max_message_size(self) -> int:
         return MAX_MESSAGE_BYTES
 
-    @described("Dask's dashboard, once it is on: its pages, files and WebSocket", answer=HTML, errors=(404, 502, 503))
+    @described("Get a page, file or WebSocket of Dask's dashboard, once it is on", answer=HTML, errors=(404, 502, 503))
     @ws_authenticated
     async def get(self, name: str, path: str) -> None:
         services: Services = self.settings[SETTING]
@@ -74,7 +74,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
 
     @property
     def _address(self) -> str:
-        """The path for Dask: everything after ``/dask``, unchanged."""
+        """The path passed to Dask: everything after ``/dask``, unchanged."""
         below = self.request.path[len(self.base_url) :]  # jupyter-dtf/api/clusters/NAME/dask/...
         path = below.split("/", 5)[5]
         query = urlencode([(key, value) for key, value in parse_qsl(self.request.query) if key not in _OURS])
@@ -116,7 +116,7 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
     # -- its WebSocket -------------------------------------------------------------------------------------------------
 
     async def _open_stream(self) -> None:
-        if not self.check_origin():  # before anything is opened for it
+        if not self.check_origin():  # checked before a connection to Dask is opened
             raise web.HTTPError(403, "The dashboard's WebSocket can only be used by pages of this server")
         wanted = [part.strip() for part in self.request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
         request = HTTPRequest(f"ws:{self._address}", request_timeout=TIMEOUT_S)
@@ -127,8 +127,8 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
                 resolver=_OnSocket(path=self._socket),
                 max_message_size=MAX_PLOT_BYTES,
             )
-        except Exception as error:  # for whatever reason, there is no stream
-            raise Unavailable(f"Dask's dashboard opened no stream: {error}") from error
+        except Exception as error:  # there is no stream, for any reason
+            raise Unavailable(f"Dask's dashboard did not open a stream: {error}") from error
         await super().get()
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Designs: checking, placing and exporting them, and the layers of a model in a file."""
+"""Routes for designs: checking, placing and exporting them, and describing the layers of a model in a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .operation import operation
 T = TypeVar("T")
 
 MAX_PATH_BYTES = 1 << 15
-"""Large enough for the longest path on Linux with every character escaped, and the JSON around it."""
+"""Large enough for the longest path on Linux with every character escaped, and for the surrounding JSON."""
 
 
 class DesignHandler(Handler):
@@ -57,13 +57,13 @@ class DesignHandler(Handler):
             self._work.cancel()
 
     async def path_of(self, path: str) -> Path:
-        """The path of a file in the server's folder, subject to its contents manager. Raises NotFound."""
+        """Return the path of a file in the server's folder, subject to its contents manager. Raises NotFound."""
         manager = self.contents_manager
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
             raise web.HTTPError(403)
         where = getattr(manager, "_get_os_path", None)
         if where is None:
-            raise Unavailable("The files of this server are not in a folder: describe the model in its notebook")
+            raise Unavailable("This server's files are not in a folder. Describe the model in its notebook instead")
         try:
             is_there = await ensure_async(manager.file_exists(path)) or (
                 path.strip("/") != "" and await ensure_async(manager.dir_exists(path))  # a SavedModel
@@ -77,7 +77,7 @@ class DesignHandler(Handler):
 
 
 class CheckHandler(DesignHandler):
-    @operation("Check a design: what it would create, and the problems of the design or of its text")
+    @operation("Check a design: report the cluster that it would create, and problems of the design or its text")
     async def post(self, *, body: bytes) -> DesignReport:
         return await self.services.check_design(body)
 
@@ -119,9 +119,9 @@ class ProfileHandler(DesignHandler):
 
 
 class RunPlacementHandler(Handler):
-    @operation("Where the layers of a pipeline were placed and where they ran", errors=(404,))
+    @operation("Get the planned and the actual devices of a pipeline's layers", errors=(404,))
     async def get(self, run_id: str) -> RunPlacement:
-        from ..backend.records.step_times import step_times  # imports NumPy, which loading the extension must not do
+        from ..backend.records.step_times import step_times  # imports NumPy, which the extension must not load
 
         hub = await self.services.hub()
         info = await asyncio.to_thread(hub.info, run_id)

@@ -1,4 +1,4 @@
-"""Examples, which are copied into the user's folder to be run and modified there."""
+"""Routes for examples, which are copied into the user's folder to be run and modified there."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ FIRST = "digits.ipynb"
 
 
 def directory() -> Path:
-    """The directory of the examples: in the package if installed from a wheel, and next to it in a checkout."""
+    """Return the directory of the examples: in the package if installed from a wheel, next to it in a checkout."""
     package = Path(__file__).parents[1]
     packaged = package / "examples"
     return packaged if packaged.is_dir() else package.parent / "examples"
 
 
 def paths() -> dict[str, Path]:
-    """The examples that can be copied, by name: notebooks first, that for the first steps on top."""
+    """Return the examples that can be copied, by name: the introductory notebook, other notebooks, then scripts."""
     folders = (directory(), directory() / "notebooks")
     found = {path.name: path for folder in folders for path in folder.glob("*") if path.suffix in (".ipynb", ".py")}
     return {name: found[name] for name in sorted(found, key=lambda name: (name != FIRST, name.endswith(".py"), name))}
 
 
 def model_of(name: str) -> dict[str, Any]:
-    """An example as a contents manager saves it. Raises NotFound."""
+    """Return an example in the form that a contents manager saves. Raises NotFound."""
     found = paths()
     if name not in found:
         raise NotFound(f"The example must be one of {', '.join(found)}, got {name!r:.200}")
@@ -45,7 +45,7 @@ def model_of(name: str) -> dict[str, Any]:
 
 
 class ExamplesHandler(Handler):
-    @operation("The names of the examples that can be copied, notebooks first")
+    @operation("List the names of the examples that can be copied, notebooks first")
     async def get(self) -> list[str]:
         return await asyncio.to_thread(lambda: list(paths()))
 
@@ -72,7 +72,7 @@ class ExampleHandler(Handler):
         return ExampleCopy(path=path)
 
     async def _check_folder(self, folder: str) -> None:
-        """Raise NotFound unless this is a folder that the server shows."""
+        """Raise NotFound unless ``folder`` is a folder that the server shows."""
         manager = self.contents_manager
         try:
             is_there = folder == "" or (

@@ -1,7 +1,8 @@
-"""What one browser is sent: everything once, then changes. Independent of sockets: it is given a function that sends.
+"""The messages sent to one browser: the complete state once, then changes. Independent of sockets.
 
-Nothing is queued. The feed remembers what has changed and how much each subscription has been sent. Once the client has
-accepted the last message, the next one is made from the state at that time. A slow client gets fewer, newer messages.
+Messages are not queued. The feed records what has changed, and how much of each subscription has been sent. When the
+client has accepted a message, the next one is created from the state at that time, so a slow client receives fewer,
+more recent messages.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
     from ..backend.viewer.fleet import Fleet
 
 ROUND_S = 0.1
-"""The shortest time between rounds of messages, in seconds."""
+"""The shortest time between two rounds of messages, in seconds."""
 EVENTS_PER_MESSAGE = 500
 OUTPUT_PER_MESSAGE = 256 << 10
-"""The most characters of output in the events of one message, unless a single event is longer."""
+"""The largest number of characters of output in the events of one message, unless a single event has more."""
 LOOK_FOR_MARKS_S = 2.0
 MAX_SUBSCRIPTIONS = 64
 MAX_ERRORS = 64
-"""How many error messages may be pending before no further message of the client is read. None is dropped."""
+"""The number of pending error messages at which no further message of the client is read. Errors are not dropped."""
 
 
 def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
-    """The next events of a run after ``after``, as JSON, as many as fit into a message. Raises NotFound."""
+    """Return as many events of a run after ``after`` as fit into a message, as JSON. Raises NotFound."""
     record = hub.record(run_id)
-    next_seq = record.next_seq  # before the events: later ones are sent next time
+    next_seq = record.next_seq  # read before the events: later events are sent next time
     events = [(seq, event) for seq, event in hub.events(run_id, after, EVENTS_PER_MESSAGE) if seq < next_seq]
     count = size = 0
     while count < len(events) and size < OUTPUT_PER_MESSAGE:
@@ -59,7 +60,7 @@ def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
 
 
 class _Subscription:
-    """How much of one run has been sent."""
+    """A subscription to one run, which records how much of the run has been sent."""
 
     def __init__(self, asked: Subscribe) -> None:
         self.asked = asked
@@ -71,7 +72,7 @@ class _Subscription:
         self._versions: dict[str, int] = {}  # of each metric's plot, including those no longer shown
 
     def messages(self, hub: Hub) -> Iterator[bytes]:
-        """The changes of the run, encoded. Runs in a thread; each is made when the previous one was accepted."""
+        """Yield the run's changes, encoded. Runs in a thread; each is created when the previous one was accepted."""
         from ..backend.records.shared_plots import series_message
 
         run = self.asked.run
@@ -88,7 +89,7 @@ class _Subscription:
             yield series_message(run, frames)
 
     def _frames(self, hub: Hub) -> list[bytes]:
-        """The changes in the plots that are shown."""
+        """Return the changes in the plots that are shown."""
         from ..backend.records.decimate import check_view
         from ..backend.records.shared_plots import shared_plot
 
@@ -107,7 +108,7 @@ class _Subscription:
 
 
 class Feed:
-    """One browser's view of the fleet. ``send`` returns when the client can accept more."""
+    """One browser's view of the fleet. ``send`` sends a message, and returns when the client can accept another one."""
 
     def __init__(self, fleet: Fleet, send: Callable[[bytes], Awaitable[None]]) -> None:
         self._fleet = fleet
@@ -125,7 +126,7 @@ class Feed:
         self._has_room.set()
 
     async def run(self) -> None:
-        """Send everything, then changes, until cancelled."""
+        """Send the complete state, then changes, until cancelled."""
         leave_hub = self._hub.subscribe(self._on_run)
         leave_fleet = self._fleet.subscribe(self._on_clusters)
         looking = asyncio.create_task(self._look_for_marks())
@@ -145,11 +146,11 @@ class Feed:
             leave_fleet()
 
     async def has_room(self) -> None:
-        """Wait until another error can be stored: a client that sends invalid messages without reading must wait."""
+        """Wait until another error can be stored: a client that sends invalid messages must also read the errors."""
         await self._has_room.wait()
 
     def receive(self, data: bytes | str) -> None:
-        """Handle a message of the client; an invalid one is answered with a SocketError."""
+        """Handle a message from the client. An invalid message is answered with a SocketError."""
         try:
             message = decode_client_message(data)
             if isinstance(message, Unsubscribe):
@@ -201,7 +202,7 @@ class Feed:
         self._wake.set()
 
     async def _look_for_marks(self) -> None:
-        """Look for names and tags that kernels and commands have set, because there is no event for these."""
+        """Look for names and tags that kernels and commands have set, because there are no events about them."""
         while True:
             await asyncio.sleep(LOOK_FOR_MARKS_S)
             await asyncio.to_thread(self._hub.look_for_marks)

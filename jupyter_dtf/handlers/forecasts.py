@@ -1,4 +1,4 @@
-"""How far a design or a run would scale, what reaches a target, and what a run made of it."""
+"""Routes for forecasts of designs and runs, plans for targets, and comparisons of runs with forecasts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .operation import operation
 
 
 class ForecastHandler(DesignHandler):
-    @operation("Examples per second of a design over numbers of tasks, once for each of the settings")
+    @operation("Forecast the examples per second of a design by number of tasks, once for each of the settings")
     async def post(self, *, body: ForecastRequest) -> list[Forecast]:
         return await self.while_asked(self.services.forecast_design(body))
 
 
 class PlanHandler(DesignHandler):
-    @operation("The fewest machines on which a design's model reaches a target, and with which strategy")
+    @operation("Find the fewest machines on which a design's model reaches a target, and the strategy")
     async def post(self, *, body: PlanRequest) -> ScalePlan:
         return await self.while_asked(self.services.plan_design(body))
 
 
 class HardwareHandler(Handler):
-    @operation("The devices and networks that forecasts know by name")
+    @operation("List the devices and networks that forecasts know by name")
     async def get(self) -> Hardware:
         return self.services.hardware()
 
@@ -32,12 +32,12 @@ class HardwareHandler(Handler):
 class RunForecastHandler(Handler):
     max_body_bytes = 1 << 17
 
-    @operation("How a run would scale, by what its own steps took", errors=(404, 409))
+    @operation("Forecast how a run would scale, from the measured times of its steps", errors=(404, 409))
     async def post(self, run_id: str, *, body: ForecastSettings) -> Forecast:
         return await self.services.forecast_run(run_id, body)
 
 
 class EfficiencyHandler(Handler):
-    @operation("What a run did, part by part, beside what would be forecast for it", errors=(404,))
+    @operation("Compare the parts of a run's steps with its forecast", errors=(404,))
     async def get(self, run_id: str) -> EfficiencyReport:
         return await self.services.efficiency_of(run_id)

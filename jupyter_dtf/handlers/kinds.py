@@ -1,4 +1,4 @@
-"""GET kinds."""
+"""The route for the kinds of cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .operation import operation
 
 
 class KindsHandler(Handler):
-    @operation("The kinds of cluster that can be started, with their options")
+    @operation("List the kinds of cluster that can be started, with their options")
     async def get(self) -> list[KindInfo]:
         return await self.services.kinds()

@@ -1,4 +1,4 @@
-"""The histograms, images, texts and tables that a run's tasks have reported."""
+"""Routes for the histograms, images, texts and tables that a run's tasks have reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..schema.media import MediaSeries
 from .base import Handler
 from .operation import operation
 
-_NAME = "The name under which the task reported it"
+_NAME = "The name under which the task reported the item"
 _TASK = "The task, such as worker:1"
 
 
@@ -23,7 +23,7 @@ class MediaHandler(Handler):
 
 
 class HistogramsHandler(Handler):
-    @operation("A task's histograms of one name, by step; if there are too many, evenly fewer", errors=(404,))
+    @operation("Get a task's histograms of one name, by step; if there are too many, evenly thinned out", errors=(404,))
     async def get(
         self, run_id: str, *, name: Annotated[str, _NAME] = "", task: Annotated[str, _TASK] = ""
     ) -> list[Histogram]:
@@ -32,14 +32,14 @@ class HistogramsHandler(Handler):
 
 
 class ImageHandler(Handler):
-    @operation("A task's image of one name at a step, or the last one before it", errors=(404,))
+    @operation("Get a task's image of one name at a step, or the last one before it", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
         name: Annotated[str, _NAME] = "",
         task: Annotated[str, _TASK] = "",
-        step: Annotated[float | None, "The step; by default that of the newest image"] = None,
+        step: Annotated[float | None, "The step; by default, that of the newest image"] = None,
     ) -> Picture:
         hub = await self.services.hub()
         at = math.inf if step is None else step
@@ -47,14 +47,14 @@ class ImageHandler(Handler):
 
 
 class TextHandler(Handler):
-    @operation("The text of one name of a task at a step, or the last before it", errors=(404,))
+    @operation("Get a task's text of one name at a step, or the last one before it", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
         name: Annotated[str, _NAME] = "",
         task: Annotated[str, _TASK] = "",
-        step: Annotated[float | None, "A step; without, the newest text"] = None,
+        step: Annotated[float | None, "The step; by default, that of the newest text"] = None,
     ) -> ReportedText:
         hub = await self.services.hub()
         at = math.inf if step is None else step
@@ -62,14 +62,14 @@ class TextHandler(Handler):
 
 
 class TableHandler(Handler):
-    @operation("The table of one name of a task at a step, or the last before it", errors=(404,))
+    @operation("Get a task's table of one name at a step, or the last one before it", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
         name: Annotated[str, _NAME] = "",
         task: Annotated[str, _TASK] = "",
-        step: Annotated[float | None, "A step; without, the newest table"] = None,
+        step: Annotated[float | None, "The step; by default, that of the newest table"] = None,
     ) -> ReportedTable:
         hub = await self.services.hub()
         at = math.inf if step is None else step

@@ -1,4 +1,4 @@
-"""The routes as OpenAPI 3.1: ``python -m jupyter_dtf.handlers.openapi`` writes ``openapi.json`` beside this file."""
+"""Describes the routes in OpenAPI 3.1. ``python -m jupyter_dtf.handlers.openapi`` writes ``openapi.json`` here."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _QUERY_TYPES = {int: "integer", float: "number", str: "string"}
 _ERRORS = {
     400: "A value is invalid; field names it",
     403: "Not authenticated, not authorized, or without the XSRF token",
-    404: "There is nothing with that name",
+    404: "Nothing has this name",
     409: "The current state does not allow it",
     413: "The body is larger than the route allows",
     502: "Dask returned an error",
-    503: "Something that is needed is not available",
+    503: "A required resource is not available",
 }
 
 
 def generate() -> dict[str, Any]:
-    """The OpenAPI document."""
+    """Return the OpenAPI document."""
     types = [kind for operation in OPERATIONS.values() for kind in (operation.answer, operation.body) if _is_type(kind)]
     _, schemas = msgspec.json.schema_components(
         [*types, ErrorInfo, ClientMessage, ServerMessage], ref_template="#/components/schemas/{name}"
@@ -107,9 +107,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _dedented(value: Any) -> Any:
-    """Descriptions come from docstrings, which Python dedents from 3.13 on; the file is the same for all versions.
+    """Dedent all descriptions. They are docstrings, which only Python 3.13 and later dedents automatically.
 
-    Their sections (``Args:`` and so on) are about Python and are left out.
+    The file is thus the same for all versions. The sections of docstrings (``Args:`` and so on), which are about
+    Python, are omitted.
     """
     if isinstance(value, dict):
         return {
@@ -122,7 +123,7 @@ def _dedented(value: Any) -> Any:
 
 
 def text() -> str:
-    """The document as it is written to the file."""
+    """Return the document in the form in which it is written to the file."""
     return json.dumps(generate(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,15 +1,16 @@
-"""Declares one method of a route: a decorator provides its description, and annotations its types.
+"""Declares a method of a route: a decorator provides its description, and annotations provide its types.
 
-A route consists of a handler's method, and its path in ``routes.py``::
+A route consists of the method of a handler, and its path in ``routes.py``::
 
     class ClusterHandler(Handler):
         @operation("Change the numbers of tasks for future runs", errors=(404, 503))
         async def patch(self, name: str, *, body: ClusterPatch) -> ClusterInfo:
             return await (await self.services.fleet()).scale(name, body.jobs)
 
-Positional parameters are the parts of the path, as strings. ``body`` is decoded according to its type: a struct (with
-its own ``decode`` if it has one), or ``bytes`` for the raw text. Other keyword-only parameters are in the query, with
-their descriptions in ``Annotated``. The return value is checked and sent as JSON; ``None`` means no body.
+Positional parameters are the variable parts of the path, as strings. ``body`` is decoded according to its type: a
+struct (with its own ``decode`` if it has one), or ``bytes`` for the raw text. Other keyword-only parameters are from
+the query, and have their descriptions in ``Annotated``. The return value is checked and sent as JSON; ``None`` means no
+body.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Answering = Callable[..., Awaitable[None]]
-"""A handler method, as tornado calls it."""
+"""A handler method in the form in which tornado calls it."""
 
 CSV = "text/csv"
 HTML = "text/html"
@@ -54,7 +55,7 @@ class Query:
     default: Any
 
     def read(self, text: str | None) -> Any:
-        """Parse the value that was sent; ``default`` if there was none. Raises InvalidInput."""
+        """Parse the value that was sent, or return ``default`` if there was none. Raises InvalidInput."""
         if text is None or (text == "" and self.default is None):
             return self.default
         try:
@@ -69,18 +70,18 @@ class Query:
 
 @dataclass(frozen=True)
 class Operation:
-    """The declaration of a method. Types are structs, lists of them and the like; media types are strings."""
+    """The declaration of a method. Types are structs, lists of structs and so on; media types are strings."""
 
     summary: str
     answer: Any = None
-    """A type, or the media type if it is not JSON; None: no body."""
+    """The type of the response, or its media type if it is not JSON; None: no body."""
     status: int = 200
     errors: tuple[int, ...] = ()
-    """The statuses of errors, in addition to those that every request may have."""
+    """The statuses of errors, in addition to those that any request may have."""
     path: tuple[str, ...] = ()
     """The names of the path parameters, in order."""
     body: Any = None
-    """Like ``answer``."""
+    """The type or the media type of the request's body, like ``answer``."""
     query: tuple[Query, ...] = field(default=())
 
 
@@ -89,8 +90,9 @@ def operation(
 ) -> Callable[[Callable[..., Awaitable[Any]]], Answering]:
     """Declare a method of a ``Handler``, which is called for authorized users with arguments of the annotated types.
 
-    ``status``: of the response; by default 200, or 204 without a body. ``errors``: the statuses that it raises, besides
-    400 for an invalid body or query. ``writes``: it finishes the response itself, with this type or media type.
+    ``status`` is that of the response, by default 200, or 204 without a body. ``errors`` are the statuses of errors
+    that the method raises, in addition to 400 for an invalid body or query. With ``writes``, the method finishes the
+    response itself, with this type or media type.
     """
 
     def declare(method: Callable[..., Awaitable[Any]]) -> Answering:
@@ -118,7 +120,7 @@ def operation(
 def described(
     summary: str, *, answer: Any = None, status: int = 200, errors: tuple[int, ...] = ()
 ) -> Callable[[Method], Method]:
-    """Declare a method that handles everything itself: a WebSocket, or a page of another server."""
+    """Declare a method that handles requests and responses itself: a WebSocket, or a page of another server."""
 
     def declare(method: Method) -> Method:
         setattr(method, _OPERATION, _declared(method, summary, status, errors, answer))
@@ -128,7 +130,7 @@ def described(
 
 
 def operation_of(method: Callable[..., Any]) -> Operation:
-    """The declaration of a handler's method. Raises LookupError if it is not declared."""
+    """Return the declaration of a handler's method. Raises LookupError if it is not declared."""
     found = getattr(method, _OPERATION, None)  # functools.wraps copies it
     if not isinstance(found, Operation):
         raise LookupError(f"{method.__qualname__} of {method.__module__} is not declared: decorate it with @operation")
@@ -136,7 +138,7 @@ def operation_of(method: Callable[..., Any]) -> Operation:
 
 
 def checked(value: Any, type_: Any) -> Any:
-    """The value, if it and the items of a list are of the declared type. Raises TypeError."""
+    """Return the value if it, and each item of a list, is of the declared type. Raises TypeError otherwise."""
     origin, inner = get_origin(type_) or type_, get_args(type_)
     if not isinstance(value, origin):
         raise TypeError(f"A handler must return the declared type {type_}, got {type(value)}")

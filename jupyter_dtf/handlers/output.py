@@ -1,4 +1,4 @@
-"""The output of a run's tasks, in pages."""
+"""Routes for the output of a run's tasks."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PIECE = 1 << 20
 
 
 class OutputHandler(Handler):
-    """Pages by time, over all tasks or one; with ``stream``, pages of one stream of one task by line numbers."""
+    """Returns pages by time, of all tasks or one; with ``stream``, pages of one task's stream by line numbers."""
 
     @operation(
-        "A page of the output of a run's tasks: by default the last one; with stream, lines by number",
+        "Get a page of the output of a run's tasks: by default, the last one; with stream, lines by number",
         errors=(404,),
     )
     async def get(
@@ -33,8 +33,8 @@ class OutputHandler(Handler):
         run_id: str,
         *,
         task: Annotated[str, "Only the output of this task, such as worker:1"] = "",
-        before_time: Annotated[float | None, "The page before this time, in seconds since 1970"] = None,
-        after_time: Annotated[float | None, "The page after this time, in seconds since 1970"] = None,
+        before_time: Annotated[float | None, "Return the page before this time, in seconds since 1970"] = None,
+        after_time: Annotated[float | None, "Return the page after this time, in seconds since 1970"] = None,
         stream: Annotated[str, "stdout or stderr of the task: return lines by number"] = "",
         first: Annotated[int, "The number of the first line, from 0; if negative, from the end"] = 0,
         count: Annotated[int, "The largest number of lines"] = 1000,
@@ -56,10 +56,10 @@ class OutputHandler(Handler):
 
 
 class OutputTextHandler(Handler):
-    """All output as text to download. It is sent in pieces, so it may be of any length."""
+    """Sends all output as text to download. It is sent in pieces, so it may have any length."""
 
     @operation(
-        "All output of a run's tasks, as text; lines are prefixed with their task if it is of all tasks",
+        "Get all output of a run's tasks as text; lines of all tasks are prefixed with the name of their task",
         errors=(404,),
         writes=TEXT,
     )
@@ -83,7 +83,7 @@ class OutputTextHandler(Handler):
 
 
 def _text(reader: OutputReader, prefixed: bool, find: str) -> Iterator[str]:
-    """The lines that contain ``find``, in pieces for about ``PIECE`` characters of output each."""
+    """Yield the lines that contain ``find``, in pieces for about ``PIECE`` characters of output each."""
     wanted = find.lower()
     found: list[str] = []
     looked_through = 0

@@ -1,4 +1,4 @@
-"""Authorization and size limits, checked when a request's headers have arrived and before its body is read."""
+"""Authorization and size limits, which are checked after the headers of a request and before its body are read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..schema.base import encode_json
 
 AUTH_RESOURCE = "jupyter_dtf"
 NO_BODY_BYTES = 1 << 10
-"""The body limit of methods that need no body but may be sent an empty object."""
+"""The body limit, in bytes, of methods that need no body but may be sent an empty object."""
 LINGER_BYTES = 64 << 20
 LINGER_UNKNOWN_BYTES = 1 << 16
 LINGER_S = 10.0
-"""How much of the body of a refused request is discarded, and for how long; less if not authenticated."""
+"""Limits for discarding the body of a rejected request: bytes if authenticated, bytes if not, and seconds."""
 
 STATUS: dict[type[DtfError], int] = {
     InvalidInput: 400,
@@ -34,17 +34,17 @@ STATUS: dict[type[DtfError], int] = {
 
 
 def status_of(error: DtfError) -> int:
-    """The HTTP status of an error: that of the most specific of its classes."""
+    """Return the HTTP status of an error, which is that of the most specific of its classes."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 class Guard:
     """A mixin that precedes Jupyter's handlers in the bases of classes decorated with ``stream_request_body``.
 
-    For such classes, tornado calls ``prepare`` when the headers have arrived and passes on the body in pieces. For any
-    other class it first reads the whole body, up to the server's limit of half a gigabyte, no matter who sent it.
+    For such classes, tornado calls ``prepare`` when the headers have arrived, and passes on the body in pieces. For any
+    other class, it first reads the whole body, up to the server's limit of half a gigabyte, regardless of its sender.
 
-    A refused request is answered immediately. The rest of its body is then discarded, up to a limit, before the
+    A rejected request is answered immediately. The rest of its body is then discarded, up to a limit, before the
     connection is closed, because a proxy that cannot deliver the rest of a request reports the server as down.
 
     All errors are returned as an ErrorInfo.
@@ -52,7 +52,7 @@ class Guard:
 
     auth_resource = AUTH_RESOURCE
     max_body_bytes = NO_BODY_BYTES
-    """The body limit of methods that can have a body; GET and the like cannot."""
+    """The body limit, in bytes, of methods that can have a body, unlike GET."""
 
     async def prepare(self: Any) -> None:
         self._pieces: list[bytes] = []
@@ -64,7 +64,7 @@ class Guard:
             self._refuse(error)
 
     async def check(self: Any) -> None:
-        """Raise if a request is refused, which is reported before its body is read."""
+        """Raise an error if the request is rejected. The error is reported before the body is read."""
         await ensure_async(super().prepare())  # type: ignore[misc]  # checks host, origin and XSRF token
         method = getattr(self, self.request.method.lower(), None)
         if not getattr(method, "__allow_unauthenticated", False):  # such as Jupyter's OPTIONS, for preflight requests
@@ -83,9 +83,9 @@ class Guard:
 
     @property
     def _announced(self: Any) -> int:
-        """The declared length of the body; 0 if there is none or it is not declared."""
+        """The declared length of the body; 0 if there is no body or its length is not declared."""
         length = self.request.headers.get("Content-Length", "")
-        return int(length[:18]) if length.isdecimal() else 0  # tornado refuses an invalid length
+        return int(length[:18]) if length.isdecimal() else 0  # tornado rejects an invalid length
 
     @property
     def _body_limit(self: Any) -> int:
@@ -95,7 +95,7 @@ class Guard:
         return web.HTTPError(413, f"The body must have at most {self._body_limit} bytes, got {received}")
 
     def data_received(self: Any, chunk: bytes) -> None:
-        """Called by tornado for each piece of the body."""
+        """Handle a piece of the body. Called by tornado."""
         self._received += len(chunk)
         if self._is_refused:
             if self._received > self._thrown_away:
@@ -113,7 +113,7 @@ class Guard:
         return LINGER_BYTES if self._jupyter_current_user is not None else LINGER_UNKNOWN_BYTES
 
     def _refuse(self: Any, error: Exception) -> None:
-        """Respond now. Nothing else of this request is processed."""
+        """Respond with an error now. The rest of the request is not processed."""
         self._is_refused = True
         method = self.request.method.lower()
         if not self._announced and "Transfer-Encoding" not in self.request.headers:
@@ -137,7 +137,7 @@ class Guard:
             self.finish()
 
     def raw_body(self) -> bytes:
-        """The request's body."""
+        """Return the body of the request."""
         return b"".join(self._pieces)
 
     # -- errors --------------------------------------------------------------------------------------------------------

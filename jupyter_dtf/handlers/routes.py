@@ -1,4 +1,4 @@
-"""The routes: paths and their handlers, whose methods declare the rest (``operation``).
+"""The routes: paths and their handlers, whose methods contain the declarations (``operation``).
 
 ``openapi.json`` in this folder is generated from them; a test checks that it is up to date.
 """
@@ -93,7 +93,7 @@ _METHODS = ("get", "head", "post", "put", "patch", "delete")
 
 
 def operations() -> Iterator[tuple[str, str, Operation]]:
-    """``(path, method, declaration)`` for every route. Raises LookupError if a method is not declared."""
+    """Yield ``(path, method, declaration)`` for every route. Raises LookupError if a method is not declared."""
     for path, handler in ROUTES.items():
         for name in _METHODS:
             method = getattr(handler, name)
@@ -102,7 +102,7 @@ def operations() -> Iterator[tuple[str, str, Operation]]:
 
 
 def patterns() -> list[tuple[str, type[RequestHandler]]]:
-    """``(regular expression, handler)`` for every route, below the server's base URL."""
+    """Return ``(regular expression, handler)`` for every route, relative to the server's base URL."""
     result = []
     for path, handler in ROUTES.items():
         pattern = (PREFIX + path).replace(".", r"\.")

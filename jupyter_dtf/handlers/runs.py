@@ -1,4 +1,4 @@
-"""Runs: listing, inspecting, stopping and deleting them, and their events and points."""
+"""Routes for runs: listing, inspecting, stopping and deleting them, and their events and points."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 5000
 
 
 class RunsHandler(Handler):
-    @operation("List all runs, live and past, newest first")
+    @operation("List all runs, active and past, newest first")
     async def get(self) -> list[RunInfo]:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.runs)
@@ -35,7 +35,7 @@ class RunsHandler(Handler):
 class RunHandler(Handler):
     max_body_bytes = 1 << 17  # for the longest note with every character escaped
 
-    @operation("One run", errors=(404,))
+    @operation("Get one run", errors=(404,))
     async def get(self, run_id: str) -> RunInfo:
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.info, run_id)
@@ -45,14 +45,14 @@ class RunHandler(Handler):
         hub = await self.services.hub()
         return await asyncio.to_thread(hub.mark, run_id, body)
 
-    @operation("Delete a run that has ended permanently; its run_dir is kept", errors=(404, 409))
+    @operation("Permanently delete a run that has ended; its run_dir is kept", errors=(404, 409))
     async def delete(self, run_id: str) -> None:
         hub = await self.services.hub()
         await asyncio.to_thread(hub.delete, run_id)
 
 
 class StopHandler(Handler):
-    @operation("Ask a run to stop; if already asked, end it immediately", status=202, errors=(404, 409, 503))
+    @operation("Request a run to stop; a second request ends it immediately", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).stop_run(run_id)
 
@@ -70,7 +70,7 @@ class ContinueHandler(Handler):
 
 
 class RunProfileHandler(Handler):
-    @operation("Trace the next steps of a running run on all its tasks", status=202, errors=(404, 409, 503))
+    @operation("Trace the next steps of an active run on all its tasks", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str, *, body: RunProfileRequest) -> None:
         await (await self.services.fleet()).profile_run(run_id, body.steps)
 
@@ -82,34 +82,34 @@ class ResumeHandler(Handler):
 
 
 class SearchHandler(Handler):
-    @operation("Ask a search to stop, or to run more trials", status=202, errors=(404, 409, 503))
+    @operation("Request a search to stop or to run more trials", status=202, errors=(404, 409, 503))
     async def post(self, search_id: str, *, body: SearchRequest) -> None:
         await (await self.services.fleet()).ask_search(search_id, body)
 
 
 class RunEventsHandler(Handler):
-    @operation("A page of a run's events, without points; the next page starts after next_seq - 1", errors=(404,))
+    @operation("Get a page of a run's events, without points; the next page starts after next_seq - 1", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
-        after: Annotated[int, "Only events with a greater sequence number; -1, the default, for the first"] = -1,
+        after: Annotated[int, "Only events with a greater sequence number; -1, the default: all events"] = -1,
     ) -> EventsMessage:
         hub = await self.services.hub()
         return await asyncio.to_thread(events_message, hub, run_id, after)
 
 
 class SeriesHandler(Handler):
-    """The series for a zoomed plot; the socket sends series that are decimated over the whole run."""
+    """Returns the series for a zoomed plot. The socket sends series that are decimated over the whole run."""
 
-    @operation("The series of some metrics between two values of x, decimated for a plot's width", errors=(404,))
+    @operation("Get the series of some metrics between two values of x, decimated for a plot's width", errors=(404,))
     async def get(
         self,
         run_id: str,
         *,
         metrics: Annotated[str, 'The names of the metrics as a JSON list: ["loss", "val_loss"]'] = "[]",
-        start: Annotated[float | None, "The least x: a step, or seconds since 1970"] = None,
-        end: Annotated[float | None, "The greatest x"] = None,
+        start: Annotated[float | None, "The smallest x: a step, or seconds since 1970"] = None,
+        end: Annotated[float | None, "The largest x"] = None,
         width: Annotated[int, "The width of the plot in pixels"] = 600,
         x: Annotated[str, "step or time"] = "step",
     ) -> SeriesMessage:
@@ -123,10 +123,10 @@ class SeriesHandler(Handler):
 
 
 class MetricsHandler(Handler):
-    """Every point of a run, as a table to download."""
+    """Sends every point of a run, as a table to download."""
 
     @operation(
-        "Every point of a run: metric, task, seq, step, time (seconds since 1970), value",
+        "Get every point of a run: metric, task, seq, step, time (seconds since 1970), value",
         errors=(404,),
         writes=CSV,
     )
@@ -143,7 +143,7 @@ class MetricsHandler(Handler):
 
 
 def _csv(series: dict[tuple[str, str], Series]) -> Iterator[str]:
-    """``metric,task,seq,step,time,value``, in pieces of some thousand rows."""
+    """Yield ``metric,task,seq,step,time,value`` as CSV, in pieces of several thousand rows."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["metric", "task", "seq", "step", "time", "value"])

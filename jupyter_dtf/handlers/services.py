@@ -1,4 +1,4 @@
-"""The services behind the handlers, created on first use because NumPy and the cluster code are slow to import."""
+"""The services behind the handlers. They are created on first use, because NumPy and the cluster code load slowly."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ..backend.viewer.fleet import Fleet
 
 DELETED_KEPT_S = 7 * 86_400.0
-"""How long a deleted run can be restored; a server that starts later removes it permanently."""
+"""The time, in seconds, for which a deleted run can be restored. A server that starts later removes it permanently."""
 
 _log = logging.getLogger(__name__)
 
 
 class Services:
-    """The fleet with its hub, the templates, and the server's policy on what may be started."""
+    """The fleet with its hub, the templates, and the server's policy on the kinds of cluster that may be started."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Services:
         keep_runs: int = 0,
         keep_days: float = 0.0,
     ) -> None:
-        """``allowed_kinds``: None for all that are installed. ``keep_runs``, ``keep_days``: 0 for no limit."""
+        """Create the services. ``allowed_kinds``: None for all kinds. ``keep_runs``, ``keep_days``: 0 for no limit."""
         self.templates = Templates()
         self.copying = asyncio.Lock()
-        """Held while an unused name is chosen and taken."""
+        """Held while an unused name is chosen and the file is saved under it."""
         self._allowed_kinds = allowed_kinds
         self._kind_defaults = {kind: dict(options) for kind, options in (kind_defaults or {}).items()}
         self._keep_runs = keep_runs
@@ -64,23 +64,23 @@ class Services:
         self._sending: set[asyncio.Task[RunInfo]] = set()
 
     async def fleet(self) -> Fleet:
-        """The fleet, started."""
+        """Return the fleet, starting it if needed."""
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
         starting = self._starting
         try:
-            return await asyncio.shield(starting)  # cancelling a request must not cancel starting the fleet
+            return await asyncio.shield(starting)  # cancelling a request must not cancel the start of the fleet
         except BaseException:
             if starting.done() and self._starting is starting:
                 self._starting = None  # the next request tries again
             raise
 
     async def hub(self) -> Hub:
-        """The hub of the started fleet."""
+        """Return the hub of the fleet, starting the fleet if needed."""
         return (await self.fleet()).hub
 
     async def stop(self) -> None:
-        """Disconnect from all clusters, leaving them as they are."""
+        """Disconnect from all clusters, which continue unchanged."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -91,7 +91,7 @@ class Services:
             _let_go(fleet)
 
     async def status(self) -> StatusInfo:
-        """Versions, and notices about this server."""
+        """Return versions and notes about this server."""
         dask, tensorflow = await asyncio.to_thread(
             lambda: (installed_version("distributed"), installed_version(*TENSORFLOW))
         )
@@ -105,7 +105,7 @@ class Services:
         )
 
     async def kinds(self) -> list[KindInfo]:
-        """The kinds that can be started here, with this server's defaults in their forms."""
+        """Return the kinds of cluster that can be started here, with this server's default values."""
         return self._allowed((await self.fleet()).kinds())
 
     def _allowed(self, installed: list[KindInfo]) -> list[KindInfo]:
@@ -121,7 +121,7 @@ class Services:
         return kinds
 
     async def complete(self, request: ClusterRequest) -> ClusterRequest:
-        """The request with this server's defaults filled in. Raises InvalidInput if the kind is not available."""
+        """Fill in this server's default values in a request. Raises InvalidInput if the kind is not available."""
         kinds = {info.kind: info for info in await self.kinds()}
         if request.kind not in kinds:
             raise InvalidInput(
@@ -129,19 +129,19 @@ class Services:
                 field="kind",
             )
         defaults = self._kind_defaults.get(request.kind, {})
-        if request.hosts:  # the design says how many
+        if request.hosts:  # the design determines the number of hosts
             counts = {field.name for field in kinds[request.kind].fields if field.counts_hosts}
             defaults = {option: value for option, value in defaults.items() if option not in counts}
         options = {**defaults, **request.options}
         return msgspec.structs.replace(request, options=options)
 
     async def preview(self, request: ClusterRequest) -> Preview:
-        """What a request would create here. Raises InvalidInput like ``complete``."""
+        """Return the cluster that a request would create here. Raises InvalidInput like ``complete``."""
         request = await self.complete(request)
         return await asyncio.to_thread((await self.fleet()).preview, request)
 
     async def check_design(self, data: bytes) -> DesignReport:
-        """What a design's text would create here, and its problems, even if it is not a design at all."""
+        """Report the cluster that a design's text would create here, and problems, even if the text is not a design."""
         from ..backend.planning import check_design
 
         try:
@@ -157,7 +157,7 @@ class Services:
         return report
 
     async def place_design(self, design: Design) -> Placement:
-        """An automatic placement of a design's model. Raises InvalidInput."""
+        """Place a design's model automatically. Raises InvalidInput."""
         from ..backend.machine import subprocess_runner
 
         expected_hosts, _ = await self._expected_hosts(design)
@@ -165,7 +165,7 @@ class Services:
         return await subprocess_runner.run(subprocess_job.PLACE, request, Placement)
 
     async def script_of(self, design: Design) -> str:
-        """A program in plain TensorFlow for a design. Raises InvalidInput if the design is invalid."""
+        """Return a program in plain TensorFlow for a design. Raises InvalidInput if the design is invalid."""
         from ..backend.planning import check_design
         from ..backend.planning.export_script import script
 
@@ -176,41 +176,41 @@ class Services:
         return await asyncio.to_thread(work)
 
     async def forecast_design(self, wanted: ForecastRequest) -> list[Forecast]:
-        """How a design would scale, once for each of the settings. Raises InvalidInput."""
+        """Forecast how a design would scale, once for each of the settings. Raises InvalidInput."""
         from ..backend.planning import design_forecast
 
         expected_hosts, _ = await self._expected_hosts(wanted.design)
         return await asyncio.to_thread(design_forecast.forecasts, wanted.design, wanted.settings, expected_hosts)
 
     async def plan_design(self, wanted: PlanRequest) -> ScalePlan:
-        """The fewest machines on which a design's model reaches a target. Raises InvalidInput."""
+        """Find the fewest machines on which a design's model reaches a target. Raises InvalidInput."""
         from ..backend.planning import scale_plan
 
         expected_hosts, _ = await self._expected_hosts(wanted.design)
         return await asyncio.to_thread(scale_plan.plan, wanted.design, wanted.target, wanted.settings, expected_hosts)
 
     async def forecast_run(self, run_id: str, settings: ForecastSettings) -> Forecast:
-        """How a run would scale, from its measured steps. Raises NotFound, and Conflict if it has too few steps."""
+        """Forecast how a run would scale, from its measured steps. Raises NotFound, and Conflict for too few steps."""
         from ..backend.records.run_forecast import run_forecast
 
         hub = await self.hub()
         return await asyncio.to_thread(lambda: run_forecast(hub.record(run_id), settings))
 
     async def efficiency_of(self, run_id: str) -> EfficiencyReport:
-        """The comparison of a run with its forecast. Raises NotFound."""
+        """Compare a run with its forecast. Raises NotFound."""
         from ..backend.records.run_forecast import efficiency
 
         hub = await self.hub()
         return await asyncio.to_thread(lambda: efficiency(hub.record(run_id)))
 
     def hardware(self) -> Hardware:
-        """Devices and networks that forecasts know by name."""
+        """Return the devices and networks that forecasts know by name."""
         from ..backend.planning import devices_table, networks
 
         return Hardware(devices=list(devices_table.DEVICES.values()), networks=list(networks.NETWORKS.values()))
 
     async def describe_model(self, path: Path) -> LayerGraph:
-        """The layers of a model in a file. Raises InvalidInput."""
+        """Describe the layers of a model in a file. Raises InvalidInput."""
         from ..backend.machine import subprocess_runner
 
         return await subprocess_runner.run(subprocess_job.DESCRIBE, str(path), LayerGraph)
@@ -229,7 +229,10 @@ class Services:
         return await subprocess_runner.run(subprocess_job.PROFILE, wanted, Calibration)
 
     async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
-        """Start a run that continues another one; its program may still be being sent. Raises what the fleet raises."""
+        """Start a run that continues another one, and return while its program may still be being sent.
+
+        Raises the same errors as the fleet.
+        """
         fleet = await self.fleet()
         opened: asyncio.Future[RunInfo] = asyncio.get_running_loop().create_future()
         sending = asyncio.create_task(fleet.resume_run(run_id, wanted.cluster, wanted.step, opened.set_result))
@@ -239,7 +242,7 @@ class Services:
         return opened.result() if opened.done() else sending.result()
 
     async def _expected_hosts(self, design: Design) -> tuple[list[HostDesign], list[DesignProblem]]:
-        """The hosts that a design's kind of cluster provides, and the problems of the kind and its options."""
+        """Return the hosts that a design's kind of cluster provides, and the problems of the kind and its options."""
         from ..backend.planning import check_design
 
         try:
@@ -253,7 +256,7 @@ class Services:
         problems = [
             DesignProblem(field=f"cluster.{problem.field}", message=problem.message)
             for problem in preview.problems
-            if problem.level == "error" and problem.field != "name"  # its own cluster may be running
+            if problem.level == "error" and problem.field != "name"  # the design's own cluster may be running
         ]
         return preview.hosts, problems
 
@@ -263,7 +266,7 @@ class Services:
             undo.callback(_let_go, fleet)
             try:
                 await fleet.start()
-            except OSError as error:  # out of watches or descriptors: a limit of the machine, not a bug
+            except OSError as error:  # no watches or descriptors are left: a limit of the machine, not a bug
                 raise Unavailable(f"Clusters cannot be watched on this machine: {error}") from error
             undo.pop_all()
         return fleet
@@ -282,7 +285,7 @@ class Services:
 
         try:
             store = Store()
-            if store.refusal:  # the newer version prunes it
+            if store.refusal:  # the newer version of jupyter_dtf prunes it
                 self._notes = [store.refusal]
             else:
                 days = self._keep_days * 86_400 if self._keep_days else None
@@ -290,7 +293,7 @@ class Services:
                 for run_id in store.prune(max_age_s=days, max_runs=runs, deleted_s=DELETED_KEPT_S):
                     submission_files.remove(paths.runs_dir() / run_id)
                     remove_output(paths.runs_dir() / run_id)
-        except Unavailable as error:  # live runs can be shown without the store
+        except Unavailable as error:  # active runs can be shown without the store
             _log.warning("Past runs cannot be shown: %s", error)
             self._notes = [f"Past runs cannot be shown: {error}"]
             return None

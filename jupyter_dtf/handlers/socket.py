@@ -1,4 +1,4 @@
-"""The event stream: one WebSocket for all live data."""
+"""The event stream: a single WebSocket for all live data."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from .services import Services
 
 MAX_MESSAGE_BYTES = 1 << 16
 FOREIGN = 4001
-"""The close code for a page that speaks no common protocol version."""
+"""The close code for a page that supports none of the server's protocols."""
 MAX_READ_BYTES = 10 << 20
-"""Messages that are too long are read up to this size, so that the sender can be told why the socket closes."""
+"""The size, in bytes, up to which overlong messages are read, so that the sender can be notified of the reason for
+closing."""
 
 
 @web.stream_request_body
 class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # as Handler
     """Sends ``ServerMessage`` and receives ``ClientMessage`` of ``schema.socket_messages``, both as JSON text.
 
-    Read permission is enough to open it, because subscriptions only change what it sends.
+    Read permission is sufficient to open it, because subscriptions only change what it sends.
     """
 
     _feed: Feed | None = None
@@ -49,11 +50,11 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
 
     @property
     def max_message_size(self) -> int:
-        """For longer messages, tornado closes the connection without a reason, before reading them into memory."""
+        """The size above which tornado closes the connection without a reason, before reading the message."""
         return MAX_READ_BYTES
 
     @described(
-        "A WebSocket. The server sends ServerMessage: all clusters and runs, then changes, and the events and "
+        "Open a WebSocket. The server sends ServerMessage: all clusters and runs, then changes, and the events and "
         "decimated series of subscribed runs. The browser sends ClientMessage",
         status=101,
     )
@@ -69,7 +70,7 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
         if len(message) > MAX_MESSAGE_BYTES:
             self.close(1009, f"A message must have at most {MAX_MESSAGE_BYTES} bytes")
             return
-        await self._is_open.wait()  # until then, tornado reads no further
+        await self._is_open.wait()  # tornado reads no further messages until then
         if self._feed is not None:
             await self._feed.has_room()
             self._feed.receive(message)
@@ -106,7 +107,7 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
             self._is_open.set()
 
     def _speech(self, otherwise: protocol.Speech) -> protocol.Speech:
-        """The protocol versions that the page announces; ``otherwise`` for a program that announces none."""
+        """Return the protocols that the page states, or ``otherwise`` for a program that states none."""
         said = [self.get_query_argument(name, "") for name in ("protocol", "oldest")]
         if not all(text.isdecimal() and len(text) < 10 for text in said):
             return otherwise

@@ -1,4 +1,4 @@
-"""GET status."""
+"""The route for the server's status."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .operation import operation
 
 
 class StatusHandler(Handler):
-    @operation("Versions, and notices about this server")
+    @operation("Get versions and notes about this server")
     async def get(self) -> StatusInfo:
         return await self.services.status()

@@ -1,4 +1,4 @@
-"""Templates: listing, saving and deleting saved cluster requests."""
+"""Routes for templates: listing, saving and deleting cluster requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .operation import operation
 
 
 class TemplatesHandler(Handler):
-    @operation("List the saved cluster requests by name", errors=(503,))
+    @operation("List the saved cluster requests, sorted by name", errors=(503,))
     async def get(self) -> list[Template]:
         return await asyncio.to_thread(self.services.templates.all)
 

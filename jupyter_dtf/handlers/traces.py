@@ -1,4 +1,4 @@
-"""A run's trace, for the dashboard's timeline and as a file for other viewers."""
+"""Routes for a run's trace: for the dashboard's timeline, and as a file for other viewers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .base import Handler
 from .operation import operation
 
 MAX_OPS = 5000
-"""The largest number of operations that is sent to be drawn."""
+"""The largest number of operations that are sent to be drawn."""
 
 
 class TraceHandler(Handler):
-    @operation("What ran where in the traced steps; if there are too many operations, only the longest", errors=(404,))
+    @operation("Get the operations of the traced steps; if there are too many, only the longest ones", errors=(404,))
     async def get(self, run_id: str) -> TraceData:
         trace = await _read(self, run_id)
         return await asyncio.to_thread(chrome_trace.longest, trace, MAX_OPS)
 
 
 class ChromeTraceHandler(Handler):
-    """The whole trace in Chrome's trace format, to download."""
+    """Sends the whole trace in Chrome's trace format, to download."""
 
     @operation(
-        "A run's whole trace in Chrome's trace format, for chrome://tracing and Perfetto",
+        "Get the whole trace of a run in Chrome's trace format, for chrome://tracing and Perfetto",
         errors=(404,),
         writes=dict[str, Any],
     )

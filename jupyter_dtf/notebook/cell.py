@@ -23,17 +23,17 @@ class Cell(msgspec.Struct):
 
     source: str
     filename: str
-    """Its name in tracebacks."""
+    """The name of the cell in tracebacks."""
     names: dict[str, Any]
     """The notebook's variables that the cell uses, pickled."""
     left_behind: dict[str, str]
-    """The variables that it uses but that cannot be sent, each with the reason."""
+    """The variables that the cell uses but that cannot be sent, each with the reason."""
     tasks: list[str]
-    """The tasks that run it (``worker:1``); empty: all."""
+    """The tasks that run the cell (``worker:1``); empty: all."""
 
     @property
     def submitted_code(self) -> Source:
-        """The code for the record of its run."""
+        """The code to record with the cell's run."""
         return source_of("cell", self.source)
 
 
@@ -62,12 +62,12 @@ def prepare(source: str, namespace: Mapping[str, Any], filename: str = "<cell>",
 
 
 def names_used(tree: ast.AST) -> set[str]:
-    """Every name that the code reads, whatever its scope."""
+    """Return every name that the code reads, regardless of scope."""
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store)}
 
 
 def _why_not(value: Any) -> str | None:
-    """Why a value cannot be pickled, or None. Its arrays are not copied."""
+    """Return why a value cannot be pickled, or None. Its arrays are not copied."""
     try:
         cloudpickle.dumps(value, protocol=5, buffer_callback=lambda buffer: False)
     except Exception as error:
@@ -76,7 +76,7 @@ def _why_not(value: Any) -> str | None:
 
 
 def run(cell: Cell, ctx: Any) -> Any:
-    """Run the cell in a task, with ``ctx`` among its names. Returns the value of its last expression, or None."""
+    """Run the cell in a task, with ``ctx`` among its names. Return the value of its last expression, or None."""
     if cell.tasks and ctx.task not in cell.tasks:
         return None
     tree = ast.parse(cell.source, cell.filename)
@@ -87,7 +87,7 @@ def run(cell: Cell, ctx: Any) -> Any:
         tree.body.pop()
     names: dict[str, Any] = {"__name__": "__main__", "__builtins__": builtins, **cell.names, "ctx": ctx}
     try:
-        exec(compile(tree, cell.filename, "exec"), names)  # noqa: S102 - the person's own code, in a process of its own
+        exec(compile(tree, cell.filename, "exec"), names)  # noqa: S102 - the user's own code, in its own process
         value = (
             eval(compile(ast.Expression(last.value), cell.filename, "eval"), names)
             if isinstance(last, ast.Expr)

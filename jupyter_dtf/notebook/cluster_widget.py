@@ -1,4 +1,4 @@
-"""``ClusterWidget``: a cluster as an ipywidget, to look at or to build dashboards with."""
+"""``ClusterWidget``: a cluster as an ipywidget, for viewing or for building dashboards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..client.cluster import Cluster
 
 _MOST_RUNS = 8
-"""How many runs are shown; the trait contains all."""
+"""The number of runs that are shown; the trait contains all."""
 _TABLE = "border-collapse: collapse; line-height: 1.5"
 _CELL = "text-align: left; padding: 0 16px 0 0; white-space: nowrap"
 _ENDS = (ClusterState.STOPPED, ClusterState.FAILED)
@@ -38,13 +38,13 @@ class ClusterWidget(LiveWidget):
         **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
     * ``state``: as ``cluster.status``
-    * ``message``: one line, what it waits for, why it failed or what is wrong with it; otherwise empty
-    * ``jobs``: numbers of tasks per job
-    * ``workers``: how many of the job ``worker``
+    * ``message``: one line: what the cluster is waiting for, why it failed, or what is wrong with it; otherwise empty
+    * ``jobs``: the number of tasks of each job
+    * ``workers``: the number of tasks of the job ``worker``
     * ``hosts``: a dict for each host: ``name``, ``machine``, ``threads``, ``cpu`` (cores in use), ``memory_bytes``,
       ``memory_used_bytes``, ``gpus`` and more
     * ``runs``: a dict for each run, newest first: ``id``, ``name``, ``state``, ``progress`` (0 to 1), ``metrics``
-    * ``active_runs``: how many runs are under way
+    * ``active_runs``: the number of active runs
     """
 
     name = traitlets.Unicode(read_only=True).tag(sync=True)
@@ -97,7 +97,7 @@ class ClusterWidget(LiveWidget):
         self._cluster.scale(jobs)
 
     def stop(self) -> None:
-        """End the cluster and its runs, and wait for that. See ``Cluster.close``."""
+        """End the cluster and its runs, and wait until they have ended. See ``Cluster.close``."""
         self._cluster.close()
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class ClusterWidget(LiveWidget):
         return Seen(traits_of(info, runs), lambda: self._draw(info, runs), info.state in _ENDS)
 
     def _runs(self) -> list[RunInfo]:
-        """The runs of the cluster, newest first. They are all read once, and then only those that change."""
+        """Return the runs of the cluster, newest first. All runs are read once, and then only those that change."""
         if self._known is None:
             self._known = {}
             changed = [info.id for info in self._hub.runs() if info.cluster == self.name]
@@ -237,7 +237,7 @@ async def _called(function: Callable[[], None]) -> None:
 
 
 def traits_of(info: ClusterInfo, runs: Sequence[RunInfo]) -> dict[str, Any]:
-    """The traits of a ``ClusterWidget`` for the given state of its cluster. Pure."""
+    """Return the traits of a ``ClusterWidget`` for the given state of its cluster. Pure."""
     said = [info.incompatible, info.message, *info.warnings]
     return {
         "state": info.state.value,

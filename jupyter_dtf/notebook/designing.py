@@ -1,6 +1,6 @@
 """The kernel side of the designer: lists a kernel's Keras models, and describes and measures one.
 
-The browser evaluates these functions as user expressions of an empty cell and reads the JSON of what they return.
+The browser evaluates these functions as user expressions of an empty cell and reads their return values as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Answer:
 
 
 def models(namespace: Mapping[str, Any] | None = None) -> Answer:
-    """The models among the user's variables, followed by the user's functions that may return one.
+    """Return the models among the user's variables, followed by the user's functions that may return one.
 
     Such functions have no required arguments. Nothing is imported or called: without Keras there are no models.
     """
@@ -48,9 +48,9 @@ def models(namespace: Mapping[str, Any] | None = None) -> Answer:
 
 
 def describe(name: str, namespace: Mapping[str, Any] | None = None, *, call: bool = False) -> Answer:
-    """The layers (``schema.graph.LayerGraph``) of a model variable, and why a pipeline could not train it.
+    """Return the layers (``schema.graph.LayerGraph``) of a model variable, and why a pipeline could not train it.
 
-    ``call``: the user has chosen it, so if it is a function, it may be called. Raises InvalidInput.
+    ``call``: whether a function may be called, because the user has chosen it. Raises InvalidInput.
     """
     from ..backend.task.fit.pipeline.checks import refused_as_drawn
     from ..client.model_placement import describe
@@ -83,7 +83,7 @@ def calibrate(
 
 
 def _model(name: str, namespace: Mapping[str, Any] | None, call: bool) -> Any:
-    """The model variable with this name, or the model that it returns if it is a function.
+    """Return the model variable with this name, or the model that it returns if it is a function.
 
     A design from someone else may name any function, so a function is not called merely because a design names it.
     """

@@ -1,4 +1,4 @@
-"""How notebooks show clusters and runs: MIME bundles that the extension renders live, each with a fallback."""
+"""The MIME bundles of clusters and runs in notebooks. The extension renders them live, and each has a fallback."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Shown:
         try:
             self.finish()
         except Exception as error:  # the kernel is ending
-            logger.debug("The last picture of %s could not be shown: %s", self._run.id, error)
+            logger.debug("The final picture of %s could not be shown: %s", self._run.id, error)
 
     def finish(self) -> None:
-        """Draw the final picture once the run has ended; before that, does nothing."""
+        """Draw the final picture if the run has ended; otherwise, do nothing."""
         with self._lock:
             if self._final or not self._run.info.state.is_final:
                 return
@@ -77,7 +77,7 @@ class Shown:
 
 
 def show_bundle(run: Run) -> Bundle:
-    """The live dashboard of a run, with a static picture for frontends without the extension."""
+    """Return the live dashboard of a run, with a static picture for frontends without the extension."""
     return {
         RUN_MIME: {"run": run.id},
         "image/svg+xml": still(run.info, run._session.hub.lines(run.id)),
@@ -89,7 +89,7 @@ def show_bundle(run: Run) -> Bundle:
 
 
 def run_bundle(run: Run) -> Bundle:
-    """The card that is shown for a run that is the last expression of a cell."""
+    """Return the card that is shown for a run that is the last expression of a cell."""
     try:
         card = _run_card(run.info)
     except NotFound:
@@ -98,7 +98,7 @@ def run_bundle(run: Run) -> Bundle:
 
 
 def cluster_bundle(cluster: Cluster) -> Bundle:
-    """The card that is shown for a cluster that is the last expression of a cell."""
+    """Return the card that is shown for a cluster that is the last expression of a cell."""
     try:
         info = cluster.info
     except NotFound:
@@ -133,7 +133,7 @@ def _cluster_card(info: ClusterInfo) -> str:
 
 
 def _card(title: str, state: str, line: str, more: list[str], values: list[float]) -> str:
-    """A card in plain HTML, with user text (names, messages) escaped."""
+    """Return a card in plain HTML, with user text (names, messages) escaped."""
     extra = "".join(f'<div style="color: {_GREY}">{_text(text)}</div>' for text in more if text)
     return (
         '<div style="display: inline-block; padding: 6px 12px; border: 1px solid var(--jp-border-color2, #bdbdbd); '
@@ -144,7 +144,10 @@ def _card(title: str, state: str, line: str, more: list[str], values: list[float
 
 
 def sparkline(values: list[float], width: int = 120, height: int = 18) -> str:
-    """A line through ``values`` as inline SVG, ``width`` x ``height`` pixels; nothing for fewer than two."""
+    """Return a line through ``values`` as inline SVG of ``width`` x ``height`` pixels.
+
+    For fewer than two values, return an empty string.
+    """
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)

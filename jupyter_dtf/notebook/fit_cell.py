@@ -1,4 +1,4 @@
-"""``%%dtf fit``: the cell runs in the notebook like any other, but its calls of ``model.fit`` train on a cluster."""
+"""``%%dtf fit``: the cell runs in the notebook like any other, but its calls to ``model.fit`` train on a cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _instead: ContextVar[Train | None] = ContextVar("jupyter_dtf_fit", default=None)
 
 @contextmanager
 def fits_by(train: Train) -> Iterator[None]:
-    """A context in which ``fit`` of every Keras model calls ``train(model, **arguments)``, in this thread only.
+    """Within the context, let ``fit`` of every Keras model call ``train(model, **arguments)``, in this thread only.
 
     A class that overrides ``fit`` keeps its own; only Keras's ``fit``, which it may call, is replaced.
     """
@@ -43,7 +43,7 @@ def fits_by(train: Train) -> Iterator[None]:
 
 
 def history_of(model: Any, epochs: int, steps: int | None) -> Any:
-    """The ``History`` that Keras's ``fit`` would return for a model that a run has trained."""
+    """Return the ``History`` that Keras's ``fit`` would return for a model that a run has trained."""
     history = model.history
     history.set_model(model)
     history.set_params({"verbose": 0, "epochs": epochs, "steps": steps})
@@ -51,12 +51,12 @@ def history_of(model: Any, epochs: int, steps: int | None) -> Any:
 
 
 def execute(shell: Any, source: str) -> Any:
-    """Run a cell in a shell's namespace, with the shell's syntax. Returns the value of its last expression.
+    """Run a cell in a shell's namespace, with the shell's syntax. Return the value of its last expression.
 
     Raises what the cell raises. As in any cell, a semicolon at the end hides the value.
     """
     text = shell.transform_cell(source)
-    # Under a unique name, by which tracebacks find the source lines.
+    # Cached under a unique name, by which tracebacks find the source lines.
     filename = shell.compile.cache(text, shell.execution_count, raw_code=source)
     tree = shell.transform_ast(ast.parse(text, filename))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

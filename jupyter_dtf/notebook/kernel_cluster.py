@@ -2,7 +2,7 @@
 
 In JupyterLab the page stores the cluster's name with the notebook. It sets the environment variable of
 ``client.notebook_cluster`` whenever the kernel has started, before the first cell runs, and when the user chooses
-another cluster. When code chooses a cluster, the kernel tells the page.
+another cluster. When code chooses a cluster, the kernel notifies the page.
 """
 
 from __future__ import annotations
@@ -14,21 +14,26 @@ from typing import Any
 from ..client import notebook_cluster
 
 OWNED_VARIABLE = "JUPYTER_DTF_CLUSTER_OWNED"
-"""Set by the page along with ``chosen.VARIABLE``: to the same name if the notebook's own code started the cluster."""
+"""Set by the page along with ``notebook_cluster.VARIABLE``: to the same name if the notebook's own code started the
+cluster.
+"""
 COMM_TARGET = "jupyter_dtf:cluster"
 
 _restarting = False
 
 
 def choose(cluster: str, owned: bool) -> None:
-    """Make this the notebook's cluster. ``owned``: it ends with the kernel."""
+    """Make this the notebook's cluster. ``owned``: whether it ends with the kernel."""
     if owned:
         _watch_for_restarts()
     _tell_page(cluster, owned)
 
 
 def is_inherited(cluster: str) -> bool:
-    """Whether this notebook's code started it before a kernel restart, so that it ends with the current kernel."""
+    """Return whether this notebook's code started the cluster before a kernel restart.
+
+    If so, the cluster ends with the current kernel.
+    """
     inherited = kernel() is not None and os.environ.get(OWNED_VARIABLE) == cluster != ""
     if inherited:
         _watch_for_restarts()
@@ -36,19 +41,19 @@ def is_inherited(cluster: str) -> bool:
 
 
 def outlives_kernel(cluster: str) -> bool:
-    """Whether the kernel is only being restarted, and the page will pass the cluster on to the next one."""
+    """Return whether the kernel is only being restarted, and the page will pass the cluster to the next kernel."""
     return _restarting and OWNED_VARIABLE in os.environ and notebook_cluster.name() == cluster
 
 
 def kernel() -> Any:
-    """The kernel of this process; None if it is not a kernel."""
+    """Return the kernel of this process; None if it is not a kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None)
 
 
 def _watch_for_restarts() -> None:
-    """Watch shutdown requests, the only place that says whether the kernel is being restarted."""
+    """Watch shutdown requests, because only they state whether the kernel is being restarted."""
     running = kernel()
     if running is None or "do_shutdown" in vars(running):
         return
@@ -63,7 +68,7 @@ def _watch_for_restarts() -> None:
 
 
 def _tell_page(cluster: str, owned: bool) -> None:
-    """Tell the page. Only a kernel in which the page has set the variables has a page that listens."""
+    """Notify the page. A page listens only if it has set the variables in this kernel."""
     if kernel() is None or OWNED_VARIABLE not in os.environ:
         return
     os.environ[OWNED_VARIABLE] = cluster if owned else ""

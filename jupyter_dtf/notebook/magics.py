@@ -16,7 +16,8 @@ from ..backend.kinds import registry
 from ..client import display_hooks
 from ..client.cluster import Cluster
 from ..client.fit_run import held
-from ..client.run import Results, Run
+from ..client.run import Run
+from ..client.run_results import Results
 from ..client.session import session
 from ..client.waiting import say, wait_in_foreground
 from ..commands import arguments as reading
@@ -36,7 +37,7 @@ class _HelpShown(Exception):
 
 
 class NotPython(UsageError):
-    """A cell has a syntax error. It is shown as Python shows it, without the frames that led to it."""
+    """A cell has a syntax error. The error is shown as in Python, without the frames that led to it."""
 
     def __init__(self, error: SyntaxError) -> None:
         self._lines = "".join(traceback.format_exception_only(error)).splitlines()
@@ -66,7 +67,7 @@ def register(shell: Any) -> None:
 
 @magics_class
 class DtfMagics(Magics):
-    """Clusters and runs. Without the name of a cluster, this notebook's is used (``dtf.cluster()``)."""
+    """Magics for clusters and runs. Without the name of a cluster, they use this notebook's (``dtf.cluster()``)."""
 
     shell: Any
 
@@ -77,7 +78,7 @@ class DtfMagics(Magics):
 
     @line_cell_magic
     def dtf(self, line: str, cell: str | None = None) -> Any:
-        """Clusters and runs: ``%dtf --help``, ``%%dtf run --help``."""
+        """Manage clusters and runs. See ``%dtf --help`` and ``%%dtf run --help``."""
         try:
             words = shlex.split(line)
         except ValueError as error:
@@ -201,7 +202,7 @@ class DtfMagics(Magics):
         return self._named(command.get_default("completes") or "") if is_first else []
 
     def _named(self, what: str) -> list[str]:
-        """The names of a kind of thing: clusters, runs, jobs of this notebook's cluster, or kinds of cluster."""
+        """Return the names of one kind: clusters, runs, jobs of this notebook's cluster, or kinds of cluster."""
         match what:
             case "cluster" | "on":
                 return [info.name for info in session().do(lambda fleet: fleet.clusters())]
@@ -221,7 +222,10 @@ class DtfMagics(Magics):
         return cluster
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster with that name, or this notebook's; if there is none, the one in the variable ``cluster``."""
+        """Return the cluster with this name; without a name, this notebook's cluster.
+
+        If the notebook has none, return the cluster in the variable ``cluster``.
+        """
         if name:
             return Cluster.connect(name)
         cluster = current() or self.shell.user_ns.get(VARIABLE)
@@ -231,7 +235,7 @@ class DtfMagics(Magics):
 
 
 def _fit_options(parsed: argparse.Namespace) -> dict[str, Any]:
-    """The options on the line of ``%%dtf fit``, as arguments of ``cluster.fit``. Raises InvalidInput."""
+    """Return the options on the line of ``%%dtf fit``, as arguments of ``cluster.fit``. Raises InvalidInput."""
     options: dict[str, Any] = {"strategy": parsed.strategy, "scale_lr": parsed.scale_lr, "check": parsed.check}
     if parsed.warmup_epochs is not None:
         options["warmup_epochs"] = parsed.warmup_epochs
@@ -247,7 +251,7 @@ def _find_run(text: str) -> RunInfo:
 
 
 def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
-    """The jobs whose tasks take part. Raises NotFound."""
+    """Return the jobs whose tasks take part. Raises NotFound."""
     jobs = cluster.jobs
     if job and job not in jobs:
         raise NotFound(f"--job must be one of {', '.join(jobs)}, the jobs of {cluster.name}, got {job!r}")
@@ -255,7 +259,7 @@ def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
 
 
 def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
-    """The names of the tasks with these indices; empty for all tasks. Raises InvalidInput, NotFound."""
+    """Return the names of the tasks with these indices; empty for all tasks. Raises InvalidInput, NotFound."""
     if not indices:
         return []
     if len(jobs) > 1:
@@ -271,7 +275,10 @@ def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
 
 
 def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
-    """The parser and its commands; ``completes`` of a command says whether its arguments are clusters or runs."""
+    """Return the parser and its commands.
+
+    The default ``completes`` of a command states whether its arguments are clusters or runs.
+    """
     parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
@@ -300,13 +307,13 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     reading.add_runs_arguments(runs)
     runs.set_defaults(do=magics.runs)
 
-    compare = commands.add_parser("compare", help="compare runs side by side, showing what differs")
+    compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
     compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
     compare.set_defaults(do=magics.compare, completes="runs")
 
     resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
-    resume.add_argument("run", help="its id, a part of it, or its name")
+    resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
         "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
     )
@@ -318,20 +325,20 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     pause = commands.add_parser(
         "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
     )
-    pause.add_argument("run", help="its id, a part of it, or its name")
+    pause.add_argument("run", help="the run's id, part of its id, or its name")
     pause.set_defaults(do=magics.pause, completes="run")
 
     continue_ = commands.add_parser("continue", help="continue a paused training")
-    continue_.add_argument("run", help="its id, a part of it, or its name")
+    continue_.add_argument("run", help="the run's id, part of its id, or its name")
     continue_.set_defaults(do=magics.continue_, completes="run")
 
     logs = commands.add_parser("logs", help="print the output of a run's tasks")
-    logs.add_argument("run", help="its id, a part of it, or its name")
+    logs.add_argument("run", help="the run's id, part of its id, or its name")
     logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
     logs.set_defaults(do=magics.logs, completes="run")
 
     show = commands.add_parser("show", help="show a run's dashboard")
-    show.add_argument("run", help="its id, a part of it, or its name")
+    show.add_argument("run", help="the run's id, part of its id, or its name")
     show.set_defaults(do=magics.show, completes="run")
     return parser, dict(commands.choices)
 
@@ -343,7 +350,7 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
         "run",
         help="run the cell on the tasks",
         description="Runs the cell on all tasks, or on those chosen, each in its own process. The notebook's variables "
-        "that the cell uses are sent along; ctx is the task's context. Returns the value of the last expression of "
+        "that the cell uses are sent along; ctx is the task's context. Returns the value of the last expression in "
         "each task.",
     )
     run.add_argument("--job", default="", help="run only on the tasks of this job")
@@ -367,19 +374,27 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
 
     fit = commands.add_parser(
         "fit",
-        help="run the cell here, but its calls of model.fit on the cluster",
+        help="run the cell here, but train on the cluster when it calls model.fit",
         description="Runs the cell in the notebook, but trains on the cluster whenever it calls model.fit of a Keras "
         "model. Afterwards the model has the trained weights, and model.fit returns its History. Each fit is a run.",
     )
     fit.add_argument("--strategy", default="allreduce", help="allreduce (default), ps or mirrored")
     fit.add_argument("--jobs", default="", metavar="JOB=N,...", help="the tasks (default: all tasks of the cluster)")
     fit.add_argument("--scale-lr", action="store_true", help="multiply the learning rate by the number of tasks")
-    fit.add_argument("--warmup-epochs", type=float, metavar="N", help="epochs over which it rises to that (default: 5)")
+    fit.add_argument(
+        "--warmup-epochs",
+        type=float,
+        metavar="N",
+        help="epochs over which the learning rate rises to its scaled value (default: 5)",
+    )
     fit.add_argument(
         "--checkpoint", action=argparse.BooleanOptionalAction, help="write a checkpoint after each epoch (default: yes)"
     )
     fit.add_argument(
-        "--check", action=argparse.BooleanOptionalAction, default=True, help="compare the first step with one process"
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="compare the first step with that of a single process",
     )
     fit.add_argument("--cluster", default="", metavar="NAME", help="the cluster (default: this notebook's)")
     fit.add_argument("--name", default="", help="the name of the runs (default: that of the model)")

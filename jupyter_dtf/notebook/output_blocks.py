@@ -8,15 +8,16 @@ from typing import Any
 
 from ..client import wording
 from ..client.following import Follower
-from ..client.run import Run, task_names
+from ..client.run import Run
+from ..client.run_words import task_names
 from ..schema.events import Logged
 from .still import PALETTE
 
 _REFRESH_S = 0.2
 MOST_LINES = 500
-"""How many lines of each task, the newest, a notebook's output keeps; ``run.logs`` has all."""
+"""The number of newest lines of each task that a notebook's output keeps; ``run.logs`` returns all lines."""
 _MOST_LINE = 2000
-"""The most characters of one line in a notebook's output."""
+"""The maximum number of characters of a line in a notebook's output."""
 
 
 class BlockedOutput:
@@ -51,7 +52,7 @@ class Blocks:
     def show(self, events: list[Logged]) -> None:
         for event in events:
             source = event.task, event.stream
-            if (left_out := event.first - self._next.get(source, 0)) > 0:  # lines that came too fast to be sent here
+            if (left_out := event.first - self._next.get(source, 0)) > 0:  # lines that arrived too fast to be sent here
                 self._counts[event.task] += left_out
             self._next[source] = event.first + len(event.lines)
             for line in event.lines:
@@ -73,7 +74,7 @@ class Blocks:
         self._counts[task] += 1
 
     def html(self) -> str:
-        """All blocks as HTML, with the tasks' output escaped."""
+        """Return all blocks as HTML, with the tasks' output escaped."""
         blocks = []
         for number, (task, lines) in enumerate(self._lines.items()):
             if lines:
@@ -89,7 +90,7 @@ class Blocks:
         return "".join(blocks)
 
     def text(self) -> str:
-        """All blocks as plain text."""
+        """Return all blocks as plain text."""
         return "\n".join(
             "\n".join([f"{task}{self._earlier(task)}", *(f"  {wording.without_control(line)}" for _, line in lines)])
             for task, lines in self._lines.items()

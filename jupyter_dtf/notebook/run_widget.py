@@ -1,4 +1,4 @@
-"""``RunWidget``: a run as an ipywidget, to look at or to build dashboards with."""
+"""``RunWidget``: a run as an ipywidget, for viewing or for building dashboards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LIVE = "jp-dtf-widget"
 _PLAIN = "jp-dtf-widget-plain"
-"""The CSS class of what the extension hides where it shows its dashboard instead."""
+"""The CSS class of the elements that the extension hides when it shows its dashboard instead."""
 _BAR_STYLES = {"succeeded": "success", "failed": "danger", "lost": "danger", "paused": "warning"}
 
 
@@ -35,16 +35,16 @@ class RunWidget(LiveWidget):
         **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
     * ``state``: as ``run.status``
-    * ``message``: one line, why it waits or why it failed
-    * ``error``: the same of a run that has failed or is lost; empty otherwise
-    * ``progress``: from 0 to 1; 0 where it is not known
-    * ``step``, ``steps``: how many are done, and of how many; 0 where that is not known
-    * ``epoch``, ``epochs``: counted from 1; 0 where there are none
-    * ``metrics``: the newest value of each metric, the mean of its tasks
-    * ``task_metrics``: the same of each task: ``{"worker:1": {"loss": 0.5}}``
-    * ``best``: the best value of each metric of which it is known whether more or less is better
+    * ``message``: one line: why the run is waiting or why it failed
+    * ``error``: the message of a run that has failed or is lost; otherwise empty
+    * ``progress``: from 0 to 1; 0 if unknown
+    * ``step``, ``steps``: the number of completed steps and the total number; 0 if unknown
+    * ``epoch``, ``epochs``: the current epoch, counted from 1, and the number of epochs; 0 if there are none
+    * ``metrics``: the newest value of each metric, as the mean over the tasks
+    * ``task_metrics``: the newest values of each task: ``{"worker:1": {"loss": 0.5}}``
+    * ``best``: the best value of each metric for which it is known whether higher or lower is better
     * ``tasks``: the state of each task
-    * ``attempt``: how often the task that was started again most often was
+    * ``attempt``: the highest number of restarts of any task
 
     Raises:
         NotFound: If the run is not known.
@@ -139,12 +139,12 @@ class RunWidget(LiveWidget):
     def _task_metrics(self) -> dict[str, dict[str, float]]:
         found: dict[str, dict[str, float]] = {}
         for (metric, task), series in list(self._hub.record(self._run.id).series.items()):
-            if size := len(series):  # it may grow in the meantime
+            if size := len(series):  # it may grow while it is read
                 found.setdefault(task, {})[metric] = float(series.value[size - 1])
         return found
 
     def _draw(self, info: RunInfo, progress: float) -> None:
-        from ..client.run import describe
+        from ..client.run_words import describe
 
         state = info.state.value
         self._bar.value = progress
@@ -171,7 +171,7 @@ class RunWidget(LiveWidget):
 
 
 def traits_of(info: RunInfo, task_metrics: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """The traits of a ``RunWidget`` for the given state of its run. Pure."""
+    """Return the traits of a ``RunWidget`` for the given state of its run. Pure."""
     progress = info.progress
     if info.state is RunState.SUCCEEDED:
         part = 1.0

@@ -1,4 +1,4 @@
-"""A search in a notebook's output: live with the extension, and a static picture that the notebook saves."""
+"""Shows a search in a notebook's output: live with the extension, and as a static picture that the notebook saves."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class SearchShown:
             self._search.wait()
             self.finish()
         except Exception as error:  # the kernel is ending
-            logger.debug("The last picture of %s could not be shown: %s", self._search.name, error)
+            logger.debug("The final picture of %s could not be shown: %s", self._search.name, error)
 
     def finish(self) -> None:
-        """Draw the final picture once the search has ended; before that, does nothing."""
+        """Draw the final picture if the search has ended; otherwise, do nothing."""
         with self._lock:
             if not self._final and self._search.has_ended:
                 self._final = True
@@ -46,7 +46,7 @@ class SearchShown:
 
 
 def search_bundle(search: Search) -> dict[str, Any]:
-    """The live view of a search, with a static picture and a table for frontends without the extension."""
+    """Return the live view of a search, with a static picture and a table for frontends without the extension."""
     return {
         SEARCH_MIME: {"search": search.id},
         "image/svg+xml": search_still(search.line(), search.ranked(), search.metrics, search.params, _best(search)),

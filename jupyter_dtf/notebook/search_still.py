@@ -24,7 +24,10 @@ _CHARACTERS = 13
 def search_still(
     line: str, trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str], best: Collection[int]
 ) -> str:
-    """An SVG document: ``line``, the values of the first objective by trial, and a table of the first ``trials``."""
+    """Return an SVG document of a search.
+
+    It shows ``line``, the values of the first objective by trial, and a table of the first ``trials``.
+    """
     complete = [
         trial for trial in trials if trial.state == "complete" and math.isfinite(trial.value if trial.value else 0.0)
     ]
@@ -50,7 +53,7 @@ def search_still(
 
 
 def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iterator[str]:
-    """The value of each complete trial by its number, with the best in green."""
+    """Draw the value of each complete trial by its number, with the best in green."""
     values = [trial.value or 0.0 for trial in complete]
     numbers = [trial.number for trial in complete]
     y_low, y_high = _apart(min(values), max(values))
@@ -75,7 +78,7 @@ def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iter
 
 
 def _have_axis(values: Sequence[float]) -> bool:
-    """Whether the values can be plotted on an axis: the difference of two floats may overflow or vanish."""
+    """Return whether the values can be plotted on an axis: the difference of two floats may overflow or vanish."""
     low, high = _apart(min(values), max(values))
     return math.isfinite(high - low)
 

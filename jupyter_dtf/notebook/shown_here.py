@@ -1,4 +1,4 @@
-"""How the Python API displays things in a notebook and in a terminal (implements ``client/display_hooks.py``)."""
+"""Displays things for the Python API, in a notebook or in a terminal (implements ``client/display_hooks.py``)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SENT_S = 0.2
 
 
 def here() -> Anywhere:
-    """The implementation for this process at this moment."""
+    """Return the implementation for this process at this moment."""
     return Notebook() if kernel_cluster.kernel() is not None else Anywhere()
 
 
 class Anywhere:
-    """A terminal, or none: shows lines of text. The MIME bundles that IPython asks for are those of a notebook."""
+    """A terminal, or no terminal: shows lines of text. For IPython, the MIME bundles are the same as in a notebook."""
 
     def show(self, run: Run) -> None:
         from ..client import terminal, wording
-        from ..client.run import describe
+        from ..client.run_words import describe
 
         terminal.say(wording.without_control(describe(run.info)))
 
@@ -88,7 +88,7 @@ class Anywhere:
 
 
 class Notebook(Anywhere):
-    """A cell of a notebook: live displays."""
+    """A cell of a notebook: shows live displays."""
 
     def show(self, run: Run) -> None:
         from .display import Shown

@@ -24,13 +24,13 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 12, 26, 24
 _HEAD = 34
 _WARNING = "#d32f2f"
 
-_GREATEST = 1e300  # larger values are gaps, so that differences are finite
+_GREATEST = 1e300  # larger values are drawn as gaps, so that differences are finite
 
 Lines = Mapping[tuple[str, str], Series]
 
 
 def still(info: RunInfo, lines: Lines) -> str:
-    """An SVG document: a plot for each metric with a line for each task, validation dashed, epochs as dots.
+    """Return an SVG document: a plot for each metric with a line for each task, validation dashed, epochs as dots.
 
     A dashed mark shows where the values of a metric stop being finite. ``lines`` maps (metric, task) to points, as
     ``Hub.lines`` returns them; means over tasks are left out.
@@ -63,7 +63,7 @@ def still(info: RunInfo, lines: Lines) -> str:
 
 
 def summary(info: RunInfo) -> str:
-    """The heading of the picture: name, state, epochs, duration."""
+    """Return the heading of the picture: name, state, epochs, duration."""
     parts = [info.name, f"{wording.MARKS.get(info.state, '●')} {info.state.value}"]
     if info.progress.epochs:
         parts.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
@@ -73,7 +73,10 @@ def summary(info: RunInfo) -> str:
 
 
 def _groups(lines: Lines) -> list[tuple[str, dict[tuple[str, str], Series]]]:
-    """Plots in the dashboard's order: the loss first and speed metrics last; validation together with training."""
+    """Return the plots in the dashboard's order: the loss first and speed metrics last.
+
+    Validation metrics are in the same plot as those of training.
+    """
     groups: dict[str, dict[tuple[str, str], Series]] = {}
     all_names = {metric for metric, _ in lines}
     for (metric, task), series in lines.items():
@@ -103,10 +106,10 @@ def _plot(
     colours: Mapping[str, str],
     not_finite: Mapping[str, str],
 ) -> Iterator[str]:
-    """One plot with its axes, its upper left corner at the origin."""
+    """Draw one plot with its axes, with its upper left corner at the origin."""
     kept = {}
     for key, series in members.items():
-        values = series.value  # once: another thread may be adding points, of which every read has more
+        values = series.value  # read once, because another thread may be adding points
         values = np.where(np.abs(values) <= _GREATEST, values, np.nan)
         indices = decimate(values, _PLOT_WIDTH)
         kept[key] = series.step[indices], values[indices]
@@ -150,7 +153,7 @@ def _plot(
 
 
 def _first_not_finite(series: Series) -> float:
-    """The first step with a value that is not finite; infinity if there is none."""
+    """Return the first step with a value that is not finite; infinity if there is none."""
     value = series.value
     steps = series.step[: value.size][~np.isfinite(value)]
     return float(steps[0]) if steps.size else math.inf
@@ -176,7 +179,7 @@ def _dots(xs: Floats, ys: Floats, colour: str) -> Iterator[str]:
 
 
 def _range(columns: list[Floats]) -> tuple[float, float]:
-    """The least and greatest finite value, moved apart a little if they are equal."""
+    """Return the least and greatest finite value, moved apart a little if they are equal."""
     values = np.concatenate(columns)
     values = values[np.isfinite(values)]
     if not values.size:
@@ -189,7 +192,7 @@ def _range(columns: list[Floats]) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten apart) from ``low`` to ``high``, ``about`` many."""
+    """Return about ``about`` round numbers from ``low`` to ``high``, 1, 2 or 5 times a power of ten apart."""
     rough = math.log10((high - low) / about)
     steps = [factor * 10.0 ** (math.floor(rough) + more) for more in (0, 1) for factor in (1, 2, 5)]
     step = min(steps, key=lambda step: abs(math.log10(step) - rough))
@@ -198,7 +201,7 @@ def ticks(low: float, high: float, about: int) -> list[float]:
 
 
 def _path(x: Floats, y: Floats) -> str:
-    """An SVG path through the points, broken where a value is not finite. A lone point becomes a dot."""
+    """Return an SVG path through the points, broken where a value is not finite. A lone point becomes a dot."""
     commands = []
     pen_down = False
     for px, py in zip(x.tolist(), y.tolist(), strict=True):

@@ -18,7 +18,7 @@ from ..schema.design import Design
 from .kernel_cluster import is_inherited
 
 _held: Cluster | None = None
-"""The object that was returned last; returned again as long as the cluster is the same."""
+"""The object that was returned last. It is returned again as long as the cluster is the same."""
 
 
 def cluster(
@@ -38,7 +38,7 @@ def cluster(
     which ends with the kernel, but survives a kernel restart in JupyterLab. A ``with`` block leaves it running.
 
     Outside a notebook, it is the cluster that the environment variable JUPYTER_DTF_CLUSTER names, or a new one that
-    ends with the process.
+    ends with the process. If the notebook's cluster has other jobs than those requested, a message is printed.
 
     Args:
         name: Use this existing cluster from now on.
@@ -55,7 +55,6 @@ def cluster(
     Raises:
         NotFound: If there is no cluster with this name.
         InvalidInput: If an argument is invalid.
-        Conflict: If the notebook's cluster has other jobs than those requested.
         Unavailable: If the backend cannot be used here.
 
     Example:
@@ -87,7 +86,10 @@ def cluster(
 
 
 def current() -> Cluster | None:
-    """This notebook's cluster if it has one that is running or starting. Raises the same as ``dtf.connect``."""
+    """Return this notebook's cluster if it has one that is running or starting; otherwise None.
+
+    Raises the same errors as ``dtf.connect``.
+    """
     name = notebook_cluster.name()
     try:
         state = session().do(lambda fleet: fleet.cluster(name)).state if name else ClusterState.STOPPED
@@ -97,7 +99,7 @@ def current() -> Cluster | None:
 
 
 def use(cluster: Cluster, *, owned: bool = False) -> Cluster:
-    """Make this the notebook's cluster. ``owned``: it was started here and ends with the kernel."""
+    """Make this the notebook's cluster. ``owned``: whether it was started here and ends with the kernel."""
     global _held
     _held = cluster
     notebook_cluster.choose(cluster.name, owned=owned)

@@ -37,14 +37,14 @@ _WARN = "var(--jp-warn-color0, #b26a00)"
 
 
 def trace_bundle(trace: Trace) -> dict[str, Any]:
-    """The MIME bundle of a trace that is the last expression of a cell."""
+    """Return the MIME bundle of a trace that is the last expression of a cell."""
     picture = draw(trace.data)
-    # As HTML it is part of the page and has the colors of its theme.
+    # As HTML, the picture is part of the page and has the colors of its theme.
     return {"text/html": f"<div>{picture}</div>", "image/svg+xml": picture, "text/plain": repr(trace)}
 
 
 def draw(data: TraceData) -> str:
-    """The SVG document of a trace."""
+    """Return the SVG document of a trace."""
     shown = longest(data, MAX_OPS)
     rows, height = _rows(shown)
     warnings = [line for warning in data.warnings[:MAX_WARNINGS] for line in _wrapped(f"⚠ {warning}")]
@@ -78,7 +78,7 @@ def draw(data: TraceData) -> str:
 
 
 def heading(data: TraceData) -> str:
-    """A one-line summary of a trace."""
+    """Return a one-line summary of a trace."""
     steps = sorted({op.step for op in data.ops})
     if not steps:
         return "Nothing was traced"
@@ -124,7 +124,7 @@ class _Row:
 
 
 def _rows(data: TraceData) -> tuple[dict[str, _Row], int]:
-    """A row for each device, and the position at which the last one ends, in px."""
+    """Return a row for each device, and the position at which the last one ends, in px."""
     devices = by_device(data)
     for transfer in data.transfers:
         for device in (transfer.source, transfer.target):
@@ -146,10 +146,10 @@ def _grid(end_us: float, scale: float, bottom: int) -> Iterator[str]:
 
 
 def _arrow(transfer: Transfer, rows: dict[str, _Row], scale: float, taken: list[tuple[float, float]]) -> Iterator[str]:
-    """An arrow from the sender's row, when the tensor is sent, to the receiver's, when it has arrived.
+    """Draw an arrow from the sender's row, when the tensor is sent, to the receiver's row, when it has arrived.
 
-    Its size is written next to it unless that would cover a label at one of the positions in ``taken``; it is always in
-    the title.
+    The tensor's size is written next to the arrow unless it would cover a label at one of the positions in ``taken``.
+    It is always in the title.
     """
     source, target = rows[transfer.source], rows[transfer.target]
     x1, x2 = (_LEFT + at * scale for at in (transfer.start_us, transfer.start_us + transfer.duration_us))
@@ -183,14 +183,14 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _ink(colour: str) -> str:
-    """Black or white, whichever is legible on a color (relative luminance, WCAG 2.2)."""
+    """Return black or white, whichever is legible on a color (relative luminance, WCAG 2.2)."""
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
     return "#000000" if 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 else "#ffffff"
 
 
 def _time(microseconds: float) -> str:
-    """``250 µs``, ``1.5 ms``, ``2 s``."""
+    """Return a time as text: ``250 µs``, ``1.5 ms``, ``2 s``."""
     if microseconds < 1000:
         return f"{microseconds:.3g} µs"
     if microseconds < 1e6:

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S = 0.2
 _DRAWING = 5
-"""A view is redrawn after this many times what drawing took, so that it uses at most a sixth of a core."""
+"""The pause between drawings, as a multiple of the time that drawing took: a view uses at most a sixth of a core."""
 
 
 class Seen(NamedTuple):
@@ -39,22 +39,23 @@ class Seen(NamedTuple):
 
     traits: Mapping[str, Any]
     draw: Callable[[], None]
-    """Draws it in the widget's children."""
+    """Draws the state in the widget's children."""
     is_last: bool
     """Whether this state is final."""
 
 
 class LiveWidget(ipywidgets.VBox):
-    """A widget whose traits follow something until that has ended, or until ``close()``.
+    """A widget whose traits follow a run or a cluster until it has ended, or until ``close()``.
 
-    Traits change where the values of widgets do: on the kernel's event loop, that is between cells, and in ``wait``.
-    Observers are called there and print into the cell that created the widget. Without an event loop (in a script) this
-    happens in the widget's own thread. The view is always drawn in that thread, so also while a cell runs.
+    Traits change where the values of other widgets change: on the kernel's event loop, which means between cells, and
+    in ``wait``. Observers are called there and print into the cell that created the widget. Without an event loop (in a
+    script), this happens in the widget's own thread. The view is always drawn in that thread, and therefore also while
+    a cell is running.
 
     A subclass creates its children and then calls ``_begin``.
     """
 
-    # Class attributes, because Python closes a widget whose constructor has raised, too.
+    # Class attributes, because Python also closes a widget whose constructor has raised an error.
     _thread: threading.Thread | None = None
     _handles: Any = ()
     _shipped: tuple[Any, ...] = ()
@@ -64,29 +65,29 @@ class LiveWidget(ipywidgets.VBox):
         super().__init__(children, **options)
         self._shipped = self.children
         self._loop = _running_loop()
-        self._on_loop = contextvars.copy_context()  # tells the kernel which cell the output belongs to
+        self._on_loop = contextvars.copy_context()  # by which the kernel assigns output to a cell
         self._lock = threading.Lock()
         self._pending: Mapping[str, Any] | None = None
         self._given = threading.Event()
         self._changed = threading.Event()
         self._closing = threading.Event()
         self._showing = threading.Lock()
-        self._has_ended = False  # its thread
+        self._has_ended = False  # the thread
         self._is_over = False
         self._handles = []
 
     # -- for subclasses -----------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> Callable[[], None]:
-        """Arrange for ``_changed`` to be set after each change. Returns a function that ends this."""
+        """Arrange for ``_changed`` to be set after each change. Return a function that undoes this."""
         raise NotImplementedError
 
     def _look(self) -> Seen:
-        """The current state. Called in the widget's thread, except for the first time."""
+        """Return the current state. Called in the widget's thread, except for the first time."""
         raise NotImplementedError
 
     def _still(self) -> dict[str, Any]:
-        """A MIME bundle of the current state, for frontends without a kernel."""
+        """Return a MIME bundle of the current state, for frontends without a kernel."""
         raise NotImplementedError
 
     def _said(self, text: str) -> None:
@@ -96,7 +97,7 @@ class LiveWidget(ipywidgets.VBox):
     # -- public -------------------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until what the widget follows has ended and the final state is shown.
+        """Wait until the run or cluster has ended and its final state is shown.
 
         Traits change and observers are called in the meantime, even within a cell.
 
@@ -136,7 +137,7 @@ class LiveWidget(ipywidgets.VBox):
             child.close()
         super().close()
         if self._handles and not self._is_over:
-            with contextlib.suppress(DtfError):  # it is no longer known
+            with contextlib.suppress(DtfError):  # the run or cluster is no longer known
                 self._end_displays()
 
     def _ipython_display_(self, **_options: Any) -> None:
@@ -160,7 +161,8 @@ class LiveWidget(ipywidgets.VBox):
             raise
         self._unsubscribe = unsubscribe
         self._changed.set()
-        # Without this cell's context: messages belong to the cell that runs then, and nbclient ignores all others.
+        # The thread does not have this cell's context: its messages belong to whichever cell is running, because
+        # nbclient ignores all others.
         self._thread = threading.Thread(target=self._follow, name="dtf-widget", daemon=True)
         self._thread.start()
 
@@ -172,16 +174,16 @@ class LiveWidget(ipywidgets.VBox):
                 if self._closing.is_set() or self._show():
                     return
         except Unavailable as error:  # the kernel is ending
-            logger.debug("%s does not follow any more: %s", type(self).__name__, error)
+            logger.debug("%s has stopped following: %s", type(self).__name__, error)
         except Exception as error:
-            logger.warning("%s does not follow any more: %s: %s", type(self).__name__, type(error).__name__, error)
+            logger.warning("%s has stopped following: %s: %s", type(self).__name__, type(error).__name__, error)
         finally:
             self._unsubscribe()
             self._has_ended = True
             self._given.set()
 
     def _show(self) -> bool:
-        """Publish and draw the current state, then pause for a while. Returns whether it is final."""
+        """Publish and draw the current state, then pause for a while. Return whether it is final."""
         began = time.monotonic()
         seen = self._look()
         seen.draw()
@@ -220,7 +222,10 @@ class LiveWidget(ipywidgets.VBox):
             self._taking = False
 
     def send_state(self, key: Any = None) -> None:
-        """As in any widget, but not as output of the creating cell, where observers print (see ``_begin``)."""
+        """Send the state as in any widget, but not as output of the creating cell.
+
+        The traits change in the context of that cell, into which observers print (see ``_begin``).
+        """
         send = super().send_state
         if self._taking:
             contextvars.Context().run(send, key)
@@ -228,7 +233,7 @@ class LiveWidget(ipywidgets.VBox):
             send(key)
 
     def notify_change(self, change: Any) -> None:
-        """As in any widget, but the error of an observer is shown, and the others are called nevertheless."""
+        """Notify observers as in any widget. If one raises an error, show the error and still call the others."""
         try:
             super().notify_change(change)
         except Exception:
@@ -251,9 +256,9 @@ class LiveWidget(ipywidgets.VBox):
         threading.Thread(target=ask, name="dtf-widget-ask", daemon=True).start()
 
     def _bundle(self) -> dict[str, Any]:
-        """The MIME bundle that a cell saves: a picture once the final state is reached, as a saved widget is not live.
+        """Return the MIME bundle that a cell saves: once the final state is reached, a picture.
 
-        If the user has added children, it remains a widget.
+        A saved widget would not be live. If the user has added children, the bundle remains a widget.
         """
         if self.comm is None or (self._is_over and self.children == self._shipped):
             return self._still()
@@ -268,7 +273,7 @@ class LiveWidget(ipywidgets.VBox):
 
 
 def finite(value: Any, _widget: Any = None) -> Any:
-    """Plain data that can be encoded as JSON: numbers that are not finite become ``None``."""
+    """Return plain data that can be encoded as JSON: numbers that are not finite become ``None``."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -277,7 +282,7 @@ def finite(value: Any, _widget: Any = None) -> Any:
 
 
 def text_of(text: str) -> str:
-    """User text, escaped for HTML."""
+    """Return user text, escaped for HTML."""
     return html.escape(wording.without_control(text))
 
 

@@ -1,4 +1,4 @@
-"""The structs of the REST routes: descriptions of clusters and kinds, forms, previews, pages of output.
+"""Structs of the REST routes: descriptions of clusters and kinds, forms, previews and pages of output.
 
 The browser's types (``src/api/schema.ts``) are generated from the structs of this package.
 """
@@ -23,12 +23,12 @@ class ClusterState(str, enum.Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
-    FAILED = "failed"  # did not start; the message says why
+    FAILED = "failed"  # did not start; the message gives the reason
     LOST = "lost"  # its process has died; it is shown until it is dismissed
 
 
 class ClusterPatch(Struct):
-    """A change to a running cluster: new counts of tasks per job."""
+    """A change to a running cluster: the new number of tasks of each job."""
 
     jobs: dict[str, int]
 
@@ -37,12 +37,12 @@ class ClusterPatch(Struct):
 
 
 class ResumeRequest(Struct):
-    """On which cluster to resume a run, and from which of its checkpoints."""
+    """The cluster on which to resume a run, and the checkpoint from which to resume it."""
 
     cluster: str = ""
-    """Empty: the cluster that it ran on."""
+    """The name of the cluster; empty: the one on which the run was executed."""
     step: int | None = None
-    """None: the newest."""
+    """The step of the checkpoint. None: the newest checkpoint."""
 
     def __post_init__(self) -> None:
         if self.cluster:
@@ -50,7 +50,7 @@ class ResumeRequest(Struct):
 
 
 class RunProfileRequest(Struct):
-    """The number of next steps of a running run to trace."""
+    """A request to trace the next ``steps`` steps of an active run."""
 
     steps: int = PROFILE_STEPS
 
@@ -59,27 +59,27 @@ class RunProfileRequest(Struct):
 
 
 class ExampleRequest(Struct):
-    """The folder to copy an example to, as a path of the server's contents manager."""
+    """The folder into which to copy an example, as a path of the server's contents manager."""
 
     folder: str = ""
 
 
 class ExampleCopy(PeerStruct):
-    """The copy of an example, under a name that was free."""
+    """The path of the copy of an example, under an unused name."""
 
     path: str
 
 
 class TaskLocation(PeerStruct):
-    """The place of a task of a cluster's jobs, in a run with default settings."""
+    """The location of one task of a cluster in a run with default settings."""
 
     task: str
-    """``worker:1``."""
+    """The name of the task, such as ``worker:1``."""
     host: str
     gpus: list[int] = []
-    """The indices of the host's GPUs that are its ``GPU:0`` and so on; empty: it computes on the CPU."""
+    """The indices of the host's GPUs that the task sees as ``GPU:0`` and so on; empty: the task computes on the CPU."""
     memory_bytes: int = 0
-    """Its memory limit on each of its GPUs; 0: none."""
+    """The task's memory limit on each of its GPUs; 0: no limit."""
 
 
 class ClusterInfo(PeerStruct):
@@ -92,23 +92,24 @@ class ClusterInfo(PeerStruct):
     coming: list[ComingHost] = []
     """Hosts that are starting, if the kind reports them."""
     tasks: list[TaskLocation] = []
-    """In order of rank; empty until the hosts are present."""
+    """The tasks in order of rank; empty until the hosts have joined."""
     created: float = 0.0
     active_runs: int = 0
     notes: list[str] = []
-    """Notes for the user, such as more tasks than cores."""
+    """Notes for the user, for example that there are more tasks than cores."""
     warnings: list[str] = []
-    """Problems that need action, such as runs that cannot be saved. Each says what to do."""
+    """Problems that need action, for example that runs cannot be saved. Each states what to do."""
     silent_s: float = 0.0
-    """Seconds since it last responded, if that is longer than usual; 0 while it responds."""
+    """Seconds since the cluster last responded, if that is longer than usual; 0 while it responds."""
     incompatible: str = ""
-    """Why this version of jupyter_dtf cannot talk to it: which protocols both speak, and what to do. Empty: it can."""
+    """Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do.
+    Empty: it can."""
 
 
 def read_cluster(raw: Any) -> ClusterInfo:
-    """The description of a cluster, received from itself. Raises InvalidInput.
+    """Decode a description that a cluster has sent about itself. Raises InvalidInput.
 
-    Because the cluster responds, a state that this version does not know is read as running.
+    A state that this version does not know is read as running, because the cluster responds.
     """
     if (
         isinstance(raw, dict)
@@ -125,18 +126,18 @@ class FieldInfo(PeerStruct):
     name: str
     title: str
     type: str
-    """integer, number, bytes, string, boolean, choice; list: of strings, separated by commas in forms and terminals."""
+    """integer, number, bytes, string, boolean, choice or list (strings, separated by commas in forms and terminals)."""
     default: Any = None
     help: str = ""
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = []
     counts_hosts: bool = False
-    """Whether it is the number of the cluster's hosts, which a design with hosts determines."""
+    """Whether this option is the number of the cluster's hosts, which a design with hosts determines."""
 
 
 class KindInfo(PeerStruct):
-    """A kind of cluster. ``missing`` says what it needs if it is not available."""
+    """A kind of cluster. If it is not available, ``missing`` states what it needs."""
 
     kind: str
     title: str
@@ -146,7 +147,7 @@ class KindInfo(PeerStruct):
 
 
 class Problem(Struct):
-    """A problem of one field of a request."""
+    """A problem with one field of a request."""
 
     field: str
     message: str
@@ -158,14 +159,15 @@ class Preview(Struct):
 
     cluster_spec: dict[str, list[str]]
     tf_config: dict[str, str]
-    """TF_CONFIG as JSON text for each task, ``worker:0`` first; of the first hundred."""
+    """TF_CONFIG as JSON text for each of the first hundred tasks, ``worker:0`` first."""
     problems: list[Problem] = []
     hosts: list[HostDesign] = []
-    """The hosts that it would have, as far as they are known beforehand."""
+    """The hosts that the cluster would have, as far as they are known beforehand."""
     script: str = ""
-    """The script submitted to a batch system for each host; empty if there is none."""
+    """The script that would be submitted to the batch system for each host; empty if the kind uses none."""
     fields: list[FieldInfo] = []
-    """Options of the kind in addition to those of ``KindInfo``, given the values so far; such as a gateway's own."""
+    """Options of the kind that depend on the values entered so far, such as a gateway's own, in addition to those of
+    ``KindInfo``."""
 
 
 class Template(Struct):
@@ -179,26 +181,26 @@ class Template(Struct):
 
 
 class StatusInfo(PeerStruct):
-    """Versions, so that the browser can tell a stale server from a missing one."""
+    """The server's versions, with which the browser can distinguish an outdated server from a missing one."""
 
     version: str
     protocol: int = 0
-    """The newest protocol that the server speaks (``schema.protocol``), and the oldest."""
+    """The newest protocol that the server supports (``schema.protocol``); ``oldest`` is the oldest."""
     oldest: int = 0
     dask: str = ""
     tensorflow: str = ""
-    """The installed version; empty if there is none."""
+    """The installed version of TensorFlow; empty if it is not installed."""
     notes: list[str] = []
-    """Notes about this server for the user, such as a store of past runs that cannot be read."""
+    """Notes about this server for the user, for example that the store of past runs cannot be read."""
 
 
 def dashboard_path(cluster: str) -> str:
-    """Where Dask's own dashboard of a cluster is, below a Jupyter server's base URL."""
+    """Return the path of Dask's own dashboard of a cluster, relative to a Jupyter server's base URL."""
     return f"jupyter-dtf/api/clusters/{cluster}/dask/status"
 
 
 class DashboardInfo(PeerStruct):
-    """Where Dask's own dashboard of a cluster is: a path on the Jupyter server, which alone can reach it."""
+    """The path of Dask's own dashboard of a cluster on the Jupyter server; only that server can reach the dashboard."""
 
     url: str
 
@@ -206,23 +208,24 @@ class DashboardInfo(PeerStruct):
 class OutputPage(PeerStruct):
     """A page of the output of a run's tasks, oldest first. ``events`` are ``log`` events as JSON.
 
-    The next page is requested with ``before_time`` of the first, or ``after_time`` of the last.
+    To request the adjacent page, pass the time of the first event as ``before_time``, or that of the last event as
+    ``after_time``.
     """
 
     run: str
     events: list[dict[str, Any]] = []
     earlier: bool = False
-    """Whether there is earlier output."""
+    """Whether there is output before this page."""
     later: bool = False
-    """Whether there is later output by now."""
+    """Whether there is output after this page by now."""
     total: int = 0
-    """The number of lines of the stream so far, in a page by line numbers."""
+    """The number of lines of the stream so far, if the page was requested by line numbers."""
 
 
 class ErrorInfo(PeerStruct):
-    """The body of every error answer."""
+    """The body of every error response."""
 
     message: str
     error: str
-    """The name of the error's class."""
+    """The class name of the error."""
     field: str = ""

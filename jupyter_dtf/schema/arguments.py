@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions share: numbers of any library, lists of texts, paths and times."""
+"""Shared checks of function arguments: numbers of any library, lists of strings, paths and durations."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DOTTED = re.compile(r"[0-9.]+")  # an IPv4 address, or an attempt at one
 
 
 def plain(value: Any) -> Any:
-    """The same with Python's own numbers in place of other libraries', also inside of dicts, lists and tuples.
+    """Convert numbers of other libraries to Python's own, including those inside dicts, lists and tuples.
 
-    Everything that is not a number, such as NumPy's booleans, stays what it is.
+    Everything that is not a number, such as NumPy's booleans, is returned unchanged.
     """
     if value is None or isinstance(value, (bool, str, bytes)) or type(value) in (int, float):
         return value
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def make_plain(struct: msgspec.Struct) -> None:
-    """Replace the numbers of other libraries in the fields of a struct that is being created."""
+    """Convert numbers of other libraries to Python's own in the fields of a struct that is being created."""
     for name in struct.__struct_fields__:
         value = getattr(struct, name)
         if (found := plain(value)) is not value:
@@ -47,27 +47,27 @@ def make_plain(struct: msgspec.Struct) -> None:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether this is an integer of any library, and not a boolean."""
+    """Return whether a value is an integer of any library and not a boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a real number of any library, and not a boolean."""
+    """Return whether a value is a real number of any library and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def check_texts(value: Any, field: str, example: str) -> list[str]:
-    """A list of texts that can be passed to the operating system, as an argument holds it. Raises InvalidInput."""
+    """Validate a list of strings that can be passed to the operating system, and return it. Raises InvalidInput."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-        raise InvalidInput(f"`{field}` must be a list of texts, such as {example}, got {value!r:.200}", field=field)
+        raise InvalidInput(f"`{field}` must be a list of strings, such as {example}, got {value!r:.200}", field=field)
     for item in value:
         if "\0" in item:
-            raise InvalidInput(f"`{field}` must be texts without NUL, got {item!r:.200}", field=field)
+            raise InvalidInput(f"`{field}` must be strings without NUL characters, got {item!r:.200}", field=field)
     return list(value)
 
 
 def check_addresses(value: Any, field: str) -> list[str]:
-    """Addresses or names of machines, of which a single one may be given as a text. Raises InvalidInput."""
+    """Validate a list of addresses or names of machines, or a single one as a string. Raises InvalidInput."""
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(map(_is_address, given)):
         raise InvalidInput(
@@ -87,16 +87,19 @@ def _is_address(value: Any) -> bool:
 
 
 def check_path(value: Any, field: str) -> Path:
-    """A path, as an argument holds it. Raises InvalidInput."""
+    """Validate a path, and return it as a ``Path``. Raises InvalidInput."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(text := os.fspath(value), str) or not text:
         raise InvalidInput(f"`{field}` must be a path, got {value!r:.200}", field=field)
     if "\0" in text:
-        raise InvalidInput(f"`{field}` must be a path without NUL, got {text!r:.200}", field=field)
+        raise InvalidInput(f"`{field}` must be a path without NUL characters, got {text!r:.200}", field=field)
     return Path(text)
 
 
 def check_seconds(value: Any, field: str) -> float | None:
-    """The longest time to wait, None for no limit; 0 for one that is over already. Raises InvalidInput."""
+    """Validate the longest time to wait, in seconds. Raises InvalidInput.
+
+    Returns None for no limit (None or infinity), and 0 for a negative value.
+    """
     if value is None:
         return None
     if not is_number(value) or math.isnan(value):
@@ -105,14 +108,14 @@ def check_seconds(value: Any, field: str) -> float | None:
 
 
 def check_text(value: Any, field: str, what: str) -> str:
-    """A text that is not empty, such as ``what`` says. Raises InvalidInput."""
+    """Validate a nonempty string. Raises InvalidInput, with ``what`` as the rule."""
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"`{field}` must be {what}, got {value!r:.200}", field=field)
     return value
 
 
 def as_mapping(value: Any, field: str) -> dict[Any, Any]:
-    """A mapping as a dict. Raises InvalidInput."""
+    """Convert a mapping to a dict. Raises InvalidInput for anything else."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"`{field}` must be a mapping, got {value!r:.100}", field=field)
     return dict(value)

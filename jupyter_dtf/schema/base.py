@@ -1,7 +1,7 @@
-"""The base structs, and decoding with errors that name the field, the rule and the value.
+"""Base classes of structs, and decoding with errors that name the field, the rule and the value.
 
-Input from users is strict: an unknown key is an error. Data from another process of jupyter_dtf may be of a newer
-version, so unknown keys are ignored. The base class of a struct says which of the two it is.
+Input from users is read strictly: an unknown key is an error. Data from another process of jupyter_dtf may come from a
+newer version, so unknown keys are ignored. The base class of a struct determines which of the two applies.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ MAX_INTEGER = 2**63
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
-    """Base of structs that users or their programs write. Unknown keys are rejected; fields are keyword-only."""
+    """Base of structs written by users or their programs. Unknown keys are rejected; fields are keyword-only."""
 
 
 class PeerStruct(msgspec.Struct, kw_only=True, omit_defaults=False):
-    """Base of structs that processes of jupyter_dtf write for each other or to files. Unknown keys are ignored."""
+    """Base of structs that processes of jupyter_dtf exchange or write to files. Unknown keys are ignored."""
 
 
 _SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
 
 
 def description_of(doc: str) -> str:
-    """A docstring without its sections (``Args:`` and so on), dedented: for readers who do not use Python."""
+    """Return a docstring dedented and without its sections (``Args:`` and so on), which are only about Python."""
     return _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]
 
 
 _PATH = re.compile(r"^(?P<message>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
-_STEP = re.compile(r"\[\.\.\.\]|[^.\[\]]+")  # ``[...]``: some key of a dict, which msgspec does not name
+_STEP = re.compile(r"\[\.\.\.\]|[^.\[\]]+")  # ``[...]``: a key of a dict, which msgspec does not name
 _GOT = re.compile(r"got `(\w+)`$")
 _UNKNOWN = re.compile(r"unknown field `(.+)`$", re.DOTALL)
 _JSON_NAMES = {str: "str", int: "int", float: "float", bool: "bool", list: "array", dict: "object", type(None): "null"}
@@ -116,15 +116,16 @@ def convert(raw: Any, type_: type[T]) -> T:
 
 
 def to_plain(value: Any) -> Any:
-    """A struct as dicts, lists, strings and numbers, as in JSON."""
+    """Convert a struct to dicts, lists, strings and numbers, as in JSON."""
     return msgspec.to_builtins(value)
 
 
 def without_defaults(value: Any) -> Any:
-    """A struct as plain data, without the fields, at any depth, that have their default value.
+    """Convert a struct to plain data, omitting fields that have their default value, at any depth.
 
-    A request to a peer that reads strictly is sent in this form, and kept in it in files: an older version then refuses
-    only the new options that are used. Both sides must have the same defaults, so a new default is a new meaning.
+    Requests to a peer that reads strictly are sent, and stored in files, in this form: an older version then rejects
+    only new options that are actually used. Both sides must have the same defaults, so changing a default changes the
+    meaning of stored and sent data.
     """
     if isinstance(value, msgspec.Struct):
         config = value.__struct_config__
@@ -149,9 +150,10 @@ def _is_default(field: msgspec.structs.FieldInfo, value: Any) -> bool:
 
 
 def convert_request(raw: Any, type_: type[T], reader: str) -> T:
-    """Convert a request that another process of jupyter_dtf, maybe of another version, has sent to ``reader``.
+    """Convert a request sent to ``reader`` by another process of jupyter_dtf, possibly of another version.
 
-    Raises Unavailable, which names the field, if this version cannot read it, and InvalidInput if it breaks a rule.
+    Raises Unavailable, which names the field, if this version cannot read the request, and InvalidInput if the request
+    violates a rule.
     """
     try:
         return msgspec.convert(raw, type_)
@@ -168,7 +170,7 @@ def convert_request(raw: Any, type_: type[T], reader: str) -> T:
 
 
 def encode_json(value: Any) -> bytes:
-    """A struct as JSON. NaN and infinities become null; lone surrogates are escaped."""
+    """Encode a struct as JSON. NaN and infinities become null; lone surrogates are escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -176,9 +178,9 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_unknown(raw: Any, value: Any) -> Any:
-    """``value`` as plain data, plus the keys of ``raw``, from which it was read, that its structs do not know.
+    """Convert ``value`` to plain data, plus the keys of ``raw``, from which it was read, that its structs do not know.
 
-    For changing data that a newer version has written without losing what this version does not know.
+    This allows data written by a newer version to be changed without losing keys that this version does not know.
     """
     if isinstance(value, msgspec.Struct):
         old = raw if isinstance(raw, dict) else {}

@@ -1,6 +1,6 @@
 """Checkpoints: the policy for writing and keeping them, their description, and the manifest beside their data.
 
-A checkpoint is a directory named after its step. It is written under another name and then renamed, so it is either
+A checkpoint is a directory named after its step. It is written under a temporary name and then renamed, so it is either
 complete or does not exist.
 """
 
@@ -26,8 +26,8 @@ _LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 class Checkpoint(Struct):
     """When checkpoints are written, which are kept, and where.
 
-    By default one is written after every epoch that is long enough not to be slowed down by it, and the newest three
-    are kept. Several ``every_`` options can be combined.
+    By default, a checkpoint is written after every epoch that is long enough not to be slowed down by it, and the
+    newest three are kept. The ``every_`` options can be combined.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -37,18 +37,18 @@ class Checkpoint(Struct):
     """
 
     every_steps: int | None = None
-    """Write one after every so many steps."""
+    """Write a checkpoint after every ``every_steps`` steps."""
     every_seconds: float | None = None
-    """Write one at the end of a step if so many seconds have passed since the previous one was started."""
+    """Write a checkpoint at the end of a step if this many seconds have passed since the previous one was started."""
     every_epochs: int | None = None
-    """Write one after every so many epochs."""
+    """Write a checkpoint after every ``every_epochs`` epochs."""
     keep: int = 3
-    """How many of the newest checkpoints are kept."""
+    """The number of newest checkpoints to keep."""
     best: str | None = None
-    """A metric of the end of an epoch, such as ``val_loss``: the best checkpoint by it is kept as well."""
+    """A metric at the end of an epoch, such as ``val_loss``: the checkpoint with its best value is kept as well."""
     directory: str | None = None
-    """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), in which a directory
-    for the run is created. None: the run's own directory.
+    """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), below which a
+    directory for the run is created. None: the run's own directory.
     """
 
     def __post_init__(self) -> None:
@@ -87,14 +87,14 @@ class Checkpoint(Struct):
 
     @property
     def after_epochs(self) -> int | None:
-        """After how many epochs one is written; 1 by default."""
+        """The number of epochs after which a checkpoint is written; 1 by default."""
         is_default = self.every_steps is None and self.every_seconds is None
         return 1 if is_default and self.every_epochs is None else self.every_epochs
 
     def is_better(self, value: float, than: float) -> bool:
-        """Whether a value of the metric ``best`` is better than another one.
+        """Return whether a value of the metric ``best`` is better than another one.
 
-        Larger is better if its name is that of a score, and smaller otherwise.
+        A larger value is better if the metric's name is that of a score; otherwise, a smaller one is.
         """
         larger = any(part in (self.best or "").lower() for part in _LARGER_IS_BETTER)
         return value > than if larger else value < than
@@ -104,20 +104,20 @@ class CheckpointInfo(PeerStruct):
     """One complete checkpoint."""
 
     step: int
-    """Completed steps, over all epochs."""
+    """The number of completed steps, over all epochs."""
     epoch: int
     """The epoch to continue with, counted from 0."""
     step_in_epoch: int = 0
-    """Completed steps of that epoch."""
+    """The number of completed steps of that epoch."""
     time: float = 0.0
     """When its values were captured, in seconds since 1970."""
     bytes: int = 0
     metric: float | None = None
-    """The value of the metric ``best`` at the end of its epoch; None if there is none."""
+    """The value of the metric ``best`` at the end of the checkpoint's epoch; None if there is none."""
     path: str = ""
-    """Its directory, on the chief's machine."""
+    """The checkpoint's directory on the chief's machine."""
     seconds: float = 0.0
-    """How long it took to write while the program continued, in seconds; 0 if unknown."""
+    """The time that writing took while the program continued, in seconds; 0 if unknown."""
 
 
 class FileDigest(PeerStruct):
@@ -148,16 +148,16 @@ class Manifest(PeerStruct):
     run_id: str = ""
     strategy: str = ""
     tasks: int = 1
-    """How many tasks shared a step."""
+    """The number of tasks that shared each step."""
     metric: float | None = None
     variables: list[StoredVariable] = []
     files: dict[str, FileDigest] = {}
     files_in: str = ""
-    """The directory of these files in that of the checkpoint, if they are not beside the manifest: in remote storage,
-    if they have replaced those of another checkpoint of the same step."""
+    """The subdirectory of the checkpoint's directory that contains these files, if they are not beside the manifest:
+    this happens in remote storage if they have replaced the files of another checkpoint of the same step."""
 
     def info(self, path: Any) -> CheckpointInfo:
-        """The public description of the checkpoint at ``path``."""
+        """Return the public description of the checkpoint at ``path``."""
         return CheckpointInfo(
             step=self.step,
             epoch=self.epoch,
@@ -170,7 +170,7 @@ class Manifest(PeerStruct):
 
 
 def surplus(known: list[CheckpointInfo], policy: Checkpoint) -> list[CheckpointInfo]:
-    """The checkpoints that ``policy`` does not keep: all except the newest ones and the best."""
+    """Return the checkpoints that ``policy`` does not keep: all except the newest ones and the best."""
     ordered = sorted(known, key=lambda info: info.step)
     kept = {info.step for info in ordered[-policy.keep :]}
     best: CheckpointInfo | None = None

@@ -7,21 +7,21 @@ from typing import NamedTuple
 from .base import PeerStruct
 
 OK, WARNING, ERROR = "ok", "warning", "error"
-"""No problem; a problem that runs can live with; a problem that prevents runs."""
+"""The levels of a finding: no problem; a problem that does not prevent runs; a problem that prevents runs."""
 
 
 class Finding(PeerStruct):
-    """One thing that was checked."""
+    """The result of one check."""
 
     about: str
     """The subject in a word or two: ``versions``, ``disk``."""
     text: str
-    """The finding: sentences without the final full stop, which do not name the host."""
+    """Sentences that describe the finding, without a final period and without the host's name."""
     level: str = OK
 
 
 class HostCheckup(PeerStruct):
-    """The findings about one host."""
+    """All findings about one host."""
 
     name: str
     address: str = ""
@@ -31,17 +31,17 @@ class HostCheckup(PeerStruct):
 
 
 class PairSpeed(PeerStruct):
-    """How fast one host sends to another, measured one pair of hosts at a time."""
+    """The speed at which one host sends to another, measured for one pair of hosts at a time."""
 
     source: str
     target: str
     bytes_per_second: float
     latency_seconds: float
-    """The round trip time of one byte."""
+    """The round-trip time of one byte."""
 
 
 class Checkup(PeerStruct):
-    """A complete check. ``cluster`` is empty if only this machine was checked."""
+    """All results of a check. ``cluster`` is empty if only this machine was checked."""
 
     cluster: str = ""
     kind: str = ""
@@ -58,12 +58,12 @@ class Checkup(PeerStruct):
 
 
 class FreeSpace(NamedTuple):
-    """The free space in a directory that is written to."""
+    """The free space of a directory to which files are written."""
 
     what: str
-    """What is written there: ``runs``."""
+    """The kind of files written there, such as ``runs``."""
     path: str
     free_bytes: int
     total_bytes: int
     advice: str
-    """What to do if there is none."""
+    """What to do if no space is left."""

@@ -1,4 +1,4 @@
-"""Jobs, tasks and endpoints: the ClusterSpec in all forms that TensorFlow has used."""
+"""Jobs, tasks and endpoints: the ClusterSpec in all forms that TensorFlow has ever used."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ..errors import InvalidInput
 from .arguments import is_integer, plain
 
 JOB_NAME = r"^[a-zA-Z][a-zA-Z0-9_]*$"
-"""A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression that matches a full line."""
+"""A regular expression for the full name of a job: the names that TensorFlow accepts between "/job:" and "/task:"."""
 _ENDPOINT = re.compile(r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z")
 
 _JOB = re.compile(JOB_NAME.removesuffix("$"))
 
 MAX_TASKS_PER_JOB = 10_000
 USUAL_JOBS = ("worker", "ps", "chief", "evaluator")
-"""The jobs in the order in which forms offer them."""
+"""The jobs that forms offer, in this order."""
 FIRST_JOBS = ("chief", "worker")
-"""The jobs that train: ranks count them first, in this order."""
+"""The jobs that train. Their tasks have the lowest ranks, in this order of jobs."""
 CPU_JOBS = ("ps", "evaluator")
-"""Jobs that hold variables or only evaluate: they come last by rank and get no GPU unless the user assigns one."""
+"""Jobs that hold variables or only evaluate: they have the highest ranks, and no GPU unless the user assigns one."""
 
 
 def default_jobs() -> dict[str, int]:
-    """The default jobs of a cluster."""
+    """Return the default jobs of a cluster."""
     return {"worker": 2}
 
 
 def check_job_name(name: object, field: str = "") -> str:
-    """Validate the name of a job: a letter, then letters, digits and underscores."""
+    """Validate the name of a job: a letter, followed by letters, digits and underscores."""
     if not isinstance(name, str) or not _JOB.fullmatch(name):
         raise InvalidInput(
             f"A job's name must be a letter followed by letters, digits or underscores, got {name!r}", field=field
@@ -40,7 +40,7 @@ def check_job_name(name: object, field: str = "") -> str:
 
 
 def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
-    """Validate the numbers of tasks of the jobs: at least one job, each with 1 to 10,000 tasks."""
+    """Validate jobs with their numbers of tasks: at least one job, each with 1 to 10,000 tasks."""
     if not isinstance(jobs, Mapping):
         raise InvalidInput(f"`jobs` must map job names to numbers of tasks, got {jobs!r}", field=field)
     checked: dict[str, int] = plain(dict(jobs))
@@ -59,7 +59,7 @@ def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
 
 
 def as_jobs(jobs: Mapping[str, int] | int) -> dict[str, int]:
-    """Convert the argument ``jobs=``: a number means workers. Raises InvalidInput."""
+    """Convert the argument ``jobs=``, in which a number means that many workers. Raises InvalidInput."""
     if isinstance(jobs, Mapping):
         return check_jobs(jobs)
     if not is_integer(jobs):
@@ -71,7 +71,7 @@ def as_jobs(jobs: Mapping[str, int] | int) -> dict[str, int]:
 
 
 def split_endpoint(endpoint: str, field: str = "") -> tuple[str, int]:
-    """Host and port of ``host:port``; an IPv6 address is in brackets."""
+    """Split ``host:port`` into host and port. An IPv6 address must be in brackets."""
     match = _ENDPOINT.match(endpoint) if isinstance(endpoint, str) else None
     if match is None:
         raise InvalidInput(f"An endpoint must be host:port, got {endpoint!r}", field=field)
@@ -91,10 +91,10 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class ClusterSpec:
-    """The endpoints of the tasks of a cluster. Immutable; specs are equal if all endpoints are.
+    """The endpoints of the tasks of a cluster. Immutable; two specs are equal if all their endpoints are equal.
 
     Args:
-        jobs: For each job ``{task index: "host:port"}`` (indices may be sparse), or a list of endpoints.
+        jobs: For each job, ``{task index: "host:port"}`` (indices may be sparse) or a list of endpoints.
 
     Raises:
         InvalidInput: If a job name, task index or endpoint is invalid.
@@ -170,7 +170,7 @@ class ClusterSpec:
         return {name: dict(tasks) for name, tasks in self._jobs.items()}
 
     def tasks(self) -> Iterator[tuple[str, int, str]]:
-        """Iterate over ``(job, task index, endpoint)``, with the jobs in their order."""
+        """Iterate over ``(job, task index, endpoint)``, in the order of the jobs."""
         for name, tasks in self._jobs.items():
             for index, endpoint in tasks.items():
                 yield name, index, endpoint
@@ -194,14 +194,14 @@ class ClusterSpec:
             raise InvalidInput(f"The task must be one of {self.as_flag()!r}, got {job}:{index}") from None
 
     def as_dict(self) -> dict[str, list[str] | dict[int, str]]:
-        """The spec as a dict of lists; as in ``tf.train.ClusterSpec``, a job with sparse indices is a dict of dicts."""
+        """Return the spec as a dict of lists; as in ``tf.train.ClusterSpec``, a job with sparse indices is a dict."""
         return {
             name: list(tasks.values()) if list(tasks) == list(range(len(tasks))) else dict(tasks)
             for name, tasks in self._jobs.items()
         }
 
     def as_flag(self) -> str:
-        """The spec as a flag string, ``worker|h:2222;h:2223,ps|h:2221``.
+        """Return the spec as a flag string, ``worker|h:2222;h:2223,ps|h:2221``.
 
         Raises:
             InvalidInput: If task indices are sparse.
@@ -214,7 +214,7 @@ class ClusterSpec:
         return ",".join(f"{name}|{';'.join(tasks.values())}" for name, tasks in self._jobs.items())
 
     def as_tf_config(self, job: str, index: int) -> str:
-        """The TF_CONFIG of one task.
+        """Return the TF_CONFIG of one task.
 
         Args:
             job: The name of the job.
@@ -227,7 +227,7 @@ class ClusterSpec:
         return json.dumps({"cluster": self.as_dict(), "task": {"type": job, "index": index}})
 
     def as_tf(self) -> Any:
-        """The spec as a ``tf.train.ClusterSpec``. Needs TensorFlow."""
+        """Return the spec as a ``tf.train.ClusterSpec``. Requires TensorFlow."""
         import tensorflow as tf
 
         return tf.train.ClusterSpec(self.as_dict())

@@ -14,7 +14,7 @@ from .cluster import check_jobs, default_jobs
 from .hosts import HostDesign, TaskPlace, check_places
 
 CLUSTER_NAME = r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$"
-"""The name of a cluster or a template. A regular expression that matches a full line."""
+"""A regular expression for the full name of a cluster or a template."""
 _NAME = re.compile(CLUSTER_NAME.removesuffix("$"))
 
 
@@ -30,8 +30,8 @@ def check_name(name: str, field: str = "name") -> str:
 
 
 GRACE_S = 60.0
-"""The default time that a cluster outlives its last client: long enough to restart a Jupyter server, and short enough
-that a killed kernel does not occupy a machine for long."""
+"""The default time, in seconds, for which a cluster outlives its last client: long enough to restart a Jupyter server,
+and short enough that the cluster of a killed kernel does not occupy a machine for long."""
 
 
 DEFAULT_KIND = "local"
@@ -39,21 +39,21 @@ DEFAULT_KIND = "local"
 
 
 class ClusterRequest(Struct):
-    """A request to start a cluster. ``options`` are those of its kind (``KindInfo.fields``)."""
+    """A request to start a cluster. ``options`` are the options of its kind (``KindInfo.fields``)."""
 
     name: str = ""
-    """Empty: choose an unused name."""
+    """The name of the cluster; empty: choose an unused name."""
     kind: str = DEFAULT_KIND
     jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
     hosts: list[HostDesign] = []
-    """The hosts in the design, which have to exist; empty: the hosts that the kind provides."""
+    """The hosts in the design, which must exist; empty: the hosts that the kind provides."""
     tasks: list[TaskPlace] = []
-    """Tasks with an assigned host; the others run where there is room."""
+    """Tasks with an assigned host; all others run where there is room."""
     keep: bool = False
-    """Keep running until stopped, with or without clients."""
+    """Whether to keep the cluster running until it is stopped, with or without clients."""
     grace_s: float = GRACE_S
-    """Without ``keep``: end so many seconds after the last client has disconnected, but never during a run."""
+    """Without ``keep``: end this many seconds after the last client has disconnected, but never during a run."""
 
     def __post_init__(self) -> None:
         if self.name:
@@ -73,7 +73,7 @@ COMMON: dict[str, str] = {
 }
 """The fields of a request besides its kind's options, with their types as in ``FieldInfo.type``.
 
-Keyword arguments in Python and ``--option`` on the command line accept them like the options.
+Keyword arguments in Python and ``--option`` on the command line accept these fields like the kind's options.
 """
 
 

@@ -1,4 +1,4 @@
-"""``Context``: what the ``ctx`` of a program offers. ``backend/task/context.py`` implements it."""
+"""``Context``, the interface of the ``ctx`` of a program. ``backend/task/context.py`` implements it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .cluster import ClusterSpec
 
 
 class Context(Protocol):
-    """The place of a task in its run, and its ways to report: the ``ctx`` of a program.
+    """The ``ctx`` of a program: the position of its task in the run, and methods for reporting.
 
     ``cluster.run`` calls ``main_fun(args, ctx)``, ``cluster.search`` calls ``train_fn(params, ctx)``, and
-    ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks count the chief first, then the workers, then ``ps``,
-    ``evaluator`` and any other job, each by index.
+    ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks are assigned to the chief first, then to the workers,
+    then to ``ps``, ``evaluator`` and any other job, each by index.
 
     Example:
         >>> def main_fun(args, ctx: dtf.Context):
@@ -39,7 +39,7 @@ class Context(Protocol):
 
     @property
     def task(self) -> str:
-        """The name of this task, ``worker:1``."""
+        """The name of this task, such as ``worker:1``."""
 
     @property
     def tasks(self) -> list[str]:
@@ -47,7 +47,7 @@ class Context(Protocol):
 
     @property
     def cluster_spec(self) -> ClusterSpec:
-        """The endpoints of the run's tasks. ``TF_CONFIG`` contains the same."""
+        """The endpoints of the run's tasks, as in ``TF_CONFIG``."""
 
     @property
     def rank(self) -> int:
@@ -79,7 +79,7 @@ class Context(Protocol):
 
     @property
     def attempt(self) -> int:
-        """How often the run's tasks have been started, including this time: 1, and 2 after the first restart."""
+        """The number of times that the run's tasks have been started, including this time: 1, and 2 after a restart."""
 
     @property
     def server(self) -> Any:
@@ -92,7 +92,7 @@ class Context(Protocol):
 
     @property
     def run_dir(self) -> Path:
-        """The directory of the run, which is kept after the run and readable by this user only."""
+        """The directory of the run. It is kept after the run, and only this user can read it."""
 
     @property
     def checkpoint_dir(self) -> Path:
@@ -100,11 +100,11 @@ class Context(Protocol):
 
     @property
     def shared_dir(self) -> Path:
-        """A directory in memory that the tasks on a machine share while the run lasts."""
+        """A directory in memory that is shared by the tasks on this machine for the duration of the run."""
 
     @property
     def task_dir(self) -> Path:
-        """A directory of this task on its machine, which is removed when the task ends."""
+        """A directory for this task on its machine. It is removed when the task ends."""
 
     # -- data ---------------------------------------------------------------------------------------------------
 
@@ -132,19 +132,19 @@ class Context(Protocol):
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run was asked to stop. A program that checks this can end in its own way."""
+        """Whether the run has been requested to stop. A program that checks this can end in its own way."""
 
     @property
     def stop_requested(self) -> threading.Event:
-        """The event behind ``should_stop``, to wait for."""
+        """The event behind ``should_stop``, for programs that wait for it."""
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
-        """Report a value of one or more metrics, to be plotted. Takes microseconds.
+        """Report the values of one or more metrics, to be plotted. A call takes microseconds.
 
         Args:
-            step: The step that the values belong to. None: one more than the last.
+            step: The step that the values belong to. None: one more than in the last call.
             **metrics: A number for each metric.
 
         Raises:
@@ -152,10 +152,10 @@ class Context(Protocol):
         """
 
     def report_histogram(self, name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
-        """Report the distribution of some values, to be shown as a heat map over the steps.
+        """Report the distribution of values, to be shown as a heat map over the steps.
 
         Args:
-            name: What the values are.
+            name: A name for the values.
             values: An array or tensor of any shape. Values that are not finite are counted separately.
             step: The step that the values belong to. None: that of the last ``report``.
             bins: The number of bins.
@@ -168,9 +168,9 @@ class Context(Protocol):
         """Report a picture.
 
         Args:
-            name: What the picture shows.
-            image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or
-                of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+            name: A name for the picture.
+            image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
+                floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
             step: The step that the picture belongs to. None: that of the last ``report``.
             caption: Text to show with the picture.
 
@@ -181,10 +181,10 @@ class Context(Protocol):
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
         """Report a text, such as a sample of the model's output.
 
-        Beyond 100 texts or 4 MiB under one name, fewer and fewer are sent.
+        Beyond 100 texts or 4 MiB under one name, texts are sent less and less often.
 
         Args:
-            name: What the text shows.
+            name: A name for the text.
             text: The text, at most 64 KiB.
             step: The step that the text belongs to. None: that of the last ``report``.
 
@@ -195,12 +195,12 @@ class Context(Protocol):
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
         """Report a table.
 
-        Beyond 100 tables or 4 MiB under one name, fewer and fewer are sent.
+        Beyond 100 tables or 4 MiB under one name, tables are sent less and less often.
 
         Args:
-            name: What the table shows.
-            table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one
-                for each row.
+            name: A name for the table.
+            table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
+                each row.
             step: The step that the table belongs to. None: that of the last ``report``.
 
         Raises:
@@ -211,9 +211,9 @@ class Context(Protocol):
         """Report the progress of the run. Only the chief's report is used.
 
         Args:
-            done: How many units are done.
+            done: The number of completed units.
             total: The total number of units; 0 if unknown.
-            unit: What is counted.
+            unit: The name of the unit.
             epoch: The current epoch, counted from 1; 0 if there are none.
             epochs: The total number of epochs; 0 if there are none.
 
@@ -226,7 +226,7 @@ class Context(Protocol):
 
         Args:
             epoch: The number of the epoch, counted from 0.
-            step: The number of steps done, over all epochs.
+            step: The number of completed steps, over all epochs.
             logs: The values of the metrics, averaged over the tasks.
 
         Raises:
@@ -234,16 +234,16 @@ class Context(Protocol):
         """
 
     def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
-        """Report something to the user, to be shown among the run's events.
+        """Report a message to the user, to be shown among the run's events.
 
         Args:
             level: ``"info"``, ``"warning"`` or ``"error"``.
             title: One line.
             text: Details.
-            mark: A word or two with which to mark the current step on the plots.
+            mark: One or two words with which to mark the current step on the plots.
 
         Raises:
-            InvalidInput: If ``level`` is another one, or an argument is not a string.
+            InvalidInput: If ``level`` is none of these, or an argument is not a string.
         """
 
     def log(self, text: str) -> None:
@@ -278,7 +278,7 @@ class Context(Protocol):
         """
 
     def restore(self, step: int | None = None) -> tuple[int, Any] | None:
-        """Read a checkpoint of this run, or of the run that it continues if it has none of its own yet.
+        """Read a checkpoint of this run or, if it has none yet, of the run that it continues.
 
         Args:
             step: The step of the checkpoint. None: the newest.

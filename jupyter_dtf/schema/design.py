@@ -1,4 +1,4 @@
-"""A design: a cluster, a model, the placement of its layers, and training settings. The content of a ``.dtf`` file."""
+"""Designs, the content of ``.dtf`` files: a cluster, a model, the placement of its layers, and training settings."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ VERSION = 1
 """The version of the format that is written."""
 SUFFIX = ".dtf"
 MAX_TEXT_BYTES = 32 << 20
-"""Enough for some hundred thousand layers."""
+"""The largest size of a design's text, in bytes: enough for several hundred thousand layers."""
 
 
 class ClusterDesign(Struct):
     """The cluster of a design."""
 
     name: str = ""
-    """Empty: choose an unused name."""
+    """The name of the cluster; empty: choose an unused name."""
     kind: str = DEFAULT_KIND
     jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
     """The options of its kind."""
     hosts: list[HostDesign] = []
-    """Empty: the hosts that the kind provides by itself."""
+    """The hosts in the design; empty: the hosts that the kind provides."""
     tasks: list[TaskPlace] = []
 
 
 class ModelSource(Struct):
-    """Where the model came from, so that it can be read again."""
+    """The origin of the model, from which it can be read again."""
 
     kind: str = "none"  # kernel, file, none
     path: str = ""
-    """The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder."""
+    """The path, relative to the server's folder, of the file, or of the notebook whose kernel has the variable."""
     variable: str = ""
 
 
 class ModelDesign(Struct):
-    """A model as its layers."""
+    """A model, described by its layers."""
 
     graph: LayerGraph
     source: ModelSource = msgspec.field(default_factory=ModelSource)
 
 
 class RunSettings(Struct):
-    """How to train the model."""
+    """Settings for training the model."""
 
     batch_size: int = 64
-    """Examples per step, over all microbatches and replicas."""
+    """The number of examples per step, over all microbatches and replicas."""
     microbatches: int = 8
     replicas: int = 1
     epochs: int = 1
@@ -77,15 +77,15 @@ class Design(Struct):
     run: RunSettings = msgspec.field(default_factory=RunSettings)
     calibration: Calibration | None = None
     drawing: dict[str, Any] = {}
-    """State of the designer's view only: the ids of blocks of the model that are ``folded`` and ``unfolded``, if not as
-    by default. Other keys are kept unchanged."""
+    """The state of the designer's view only: the ids of the model's blocks that are ``folded`` or ``unfolded`` contrary
+    to the default. Other keys are kept unchanged."""
 
     @classmethod
     def parse(cls, text: str) -> Design:
         """Parse a design from text. Designs in an older format are converted.
 
-        An empty text is an empty design, as JupyterLab's "New File" creates it. Contradictions are not rejected here;
-        ``backend.planning.check_design`` finds them.
+        An empty text, such as JupyterLab's "New File" creates, is an empty design. Contradictions are not rejected
+        here; ``backend.planning.check_design`` finds them.
 
         Args:
             text: The content of a ``.dtf`` file.
@@ -94,8 +94,8 @@ class Design(Struct):
             The design.
 
         Raises:
-            InvalidText: With line and column, if the text is not JSON, has an unknown field or a value of the wrong
-                type, or was written by a newer version.
+            InvalidText: If the text is not JSON, has an unknown field or a value of the wrong type, or was written by a
+                newer version. The error has the line and column.
         """
         plain = texts.read(text) if text.strip() else {}
         try:
@@ -117,7 +117,7 @@ class Design(Struct):
             raise texts.InvalidText(f"A design must be UTF-8 text: {error}") from None
 
     def text(self) -> str:
-        """The design as text, in the canonical form that ``schema.text`` describes.
+        """Return the design as text, in the canonical form that ``schema.text`` describes.
 
         Raises:
             InvalidInput: If a value cannot be represented, such as NaN.
@@ -136,8 +136,8 @@ class Design(Struct):
 
         Raises:
             NotFound: If the file does not exist.
-            Unavailable: If it cannot be read.
-            InvalidText: If it is not a design, with the line and column of the error.
+            Unavailable: If the file cannot be read.
+            InvalidText: If the file is not a design. The error has the line and column.
         """
         path = check_path(path, "path")
         try:
@@ -175,7 +175,7 @@ class Design(Struct):
 
 
 def version_of(text: str) -> int:
-    """The version of the format of a text that is a design."""
+    """Return the format version of a design's text."""
     version: int = _version_of(texts.read(text))
     return version
 
@@ -202,20 +202,20 @@ def _in_this_version(plain: Any) -> Any:
 
 
 def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 0: a request to start a cluster, as in templates; its lifetime is not part of a design."""
+    """Convert version 0, a request to start a cluster as in templates. Its lifetime is not part of a design."""
     not_drawn = set(ClusterRequest.__struct_fields__) - set(ClusterDesign.__struct_fields__)
     cluster = {key: value for key, value in plain.items() if key not in {"version", *not_drawn}}
     return {"version": 1, "cluster": cluster}
 
 
 _MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {0: _from_request}
-"""From each version to the next."""
+"""For each older version, the function that converts a design to the next version."""
 
 _NUMBER = re.compile(r"\d+(?=\.|\Z)")
 
 
 def _steps(field: str, plain: Any) -> list[str | int]:
-    """The keys and indices of the path to a field of an error, as far as they exist in the text."""
+    """Return the keys and indices on the path to an error's field, as far as they exist in the text."""
     steps: list[str | int] = []
     step: str | int
     while field:
@@ -236,29 +236,29 @@ def _steps(field: str, plain: Any) -> list[str | int]:
 
 
 class DesignProblem(Problem):
-    """A problem with a design: with one of its fields, or with text that could not be parsed."""
+    """A problem with one of a design's fields, or with text that could not be parsed."""
 
     line: int = 0
-    """Counted from 1, like ``column``; 0 if the problem is with a field."""
+    """The line, counted from 1 like ``column``; 0 if the problem is with a field."""
     column: int = 0
 
 
 class DesignReport(Struct):
-    """What a design would create, and its problems. Ports are 0, because each run chooses its own."""
+    """The cluster that a design would create, and its problems. Ports are 0, because each run chooses its own."""
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
-    """TF_CONFIG as JSON text for each task, ``worker:0`` first; of the first hundred."""
+    """TF_CONFIG as JSON text for each of the first hundred tasks, ``worker:0`` first."""
     devices: dict[str, str] = {}
-    """The device that each task computes on, ``/job:worker/task:1/device:GPU:0``."""
+    """The device on which each task computes, such as ``/job:worker/task:1/device:GPU:0``."""
     problems: list[DesignProblem] = []
     prediction: Prediction | None = None
     text: str = ""
-    """The design in the current format, if the text that was sent is in an older one."""
+    """The design in the current format, if the text that was checked is in an older one."""
 
 
 class DescribeRequest(Struct):
-    """A model in a file, by its path below the server's folder."""
+    """A model in a file, given by its path below the server's folder."""
 
     path: str
 
@@ -271,7 +271,7 @@ class ProfileRequest(Struct):
 
 
 class LayerPlace(PeerStruct):
-    """A layer of a run: where it was placed, and where its operations ran."""
+    """A layer of a run: the devices on which it was placed, and those on which its operations ran."""
 
     layer: str
     planned: list[str]
@@ -279,11 +279,11 @@ class LayerPlace(PeerStruct):
 
 
 class StepTimes(PeerStruct):
-    """The durations of a run's steps that were not traced, in seconds."""
+    """The durations of a run's untraced steps, in seconds."""
 
     count: int
     left_out: int
-    """The number of first steps that are not counted, because they build, trace and check."""
+    """The number of steps left out at the beginning, because they build, trace and check the model."""
     median_s: float
     low_s: float
     """A quarter of the steps took less."""
@@ -294,11 +294,11 @@ class StepTimes(PeerStruct):
 
 
 class RunPlacement(PeerStruct):
-    """Where a run's layers were placed and where they ran, and when each device was busy in the last traced step."""
+    """The planned and actual devices of a run's layers, and when each device was busy in the last traced step."""
 
     layers: list[LayerPlace]
     timeline: list[Slot] = []
     step_seconds: float = 0.0
-    """Seconds of the traced step, which tracing slows down."""
+    """The duration of the traced step in seconds; tracing slows it down."""
     steps: StepTimes | None = None
-    """None if the run has not made enough steps yet."""
+    """None if the run has not completed enough steps yet."""

@@ -1,4 +1,4 @@
-"""Messages about full or failing disks: which directory, how large it is, what is free, what to do."""
+"""Messages about full or failing disks: the directory, the size of its disk, the free space, and what to do."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _NOTHING_BYTES = 64 << 10
 
 
 def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, advice: str = "") -> str:
-    """A sentence on why ``what`` could not be written below ``path``.
+    """Return a sentence on why ``what`` could not be written below ``path``.
 
-    ``needed``: bytes, if known. ``advice``: what to do other than freeing space.
+    ``needed`` is the number of bytes, if known. ``advice`` is what to do other than freeing space.
     """
     place = nearest(Path(path))
     reason = f"{what} cannot be written to {place}: {error.strerror or error}"
     if error.errno in FULL:
         needs = f"{bytes_(needed)} are needed, " if needed else ""
-        reason += f" ({needs}{_free(place)}). Free some room"
+        reason += f" ({needs}{_free(place)}). Free some space"
         if place.is_relative_to("/dev/shm"):
             reason += ", or make it larger: docker run --shm-size=2g, mount -o remount,size=2g /dev/shm"
         return f"{reason}{', or ' + advice if advice else ''}"
-    return f"{reason}. It has to be writable{', or ' + advice if advice else ''}"
+    return f"{reason}. It must be writable{', or ' + advice if advice else ''}"
 
 
 def is_full(path: Path) -> bool:
-    """Whether the disk of a directory, existing or not, is almost full."""
+    """Return whether the disk of a directory, which need not exist, is almost full."""
     try:
         return shutil.disk_usage(nearest(path)).free < _NOTHING_BYTES
     except OSError:
@@ -38,7 +38,7 @@ def is_full(path: Path) -> bool:
 
 
 def nearest(path: Path) -> Path:
-    """The directory itself, or its nearest existing ancestor."""
+    """Return the directory itself if it exists, otherwise its nearest existing ancestor."""
     while not path.is_dir() and path != path.parent:
         path = path.parent
     return path
@@ -48,14 +48,14 @@ def _free(place: Path) -> str:
     try:
         usage = shutil.disk_usage(place)
     except OSError:
-        return "how much is free is not known"
+        return "the free space is unknown"
     return f"{bytes_(usage.free)} of {bytes_(usage.total)} are free"
 
 
 def allocate(descriptor: int, path: Path, count: int, what: str) -> None:
     """Allocate the first ``count`` bytes of a file that will be mapped. Raises OSError if there is not enough space.
 
-    A mapped page that the file system cannot back ends the process with SIGBUS when it is written to.
+    Writing to a mapped page that the file system cannot back would end the process with SIGBUS.
     """
     try:
         os.posix_fallocate(descriptor, 0, count)

@@ -1,4 +1,4 @@
-"""The comparison of a run with its forecast. Inert."""
+"""The comparison of a run with its forecast, as data only."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from .text_table import aligned
 
 
 class PartGap(PeerStruct):
-    """One part of a run's step compared with its forecast."""
+    """One part of a run's step, compared with its forecast."""
 
     part: str
-    """``input``, ``compute``, ``exchange``, ``update``, ``idle``, ``step``, which is all of these, or ``checkpoint``,
-    which is not part of it.
+    """``input``, ``compute``, ``exchange``, ``update`` or ``idle``; ``step``, which is the total of these; or
+    ``checkpoint``, which is not included in the total.
     """
     forecast_s: float
     measured_s: float | None = None
-    """None if the run has not measured it."""
+    """None if the run did not measure this part."""
     text: str = ""
-    """A comment, such as ``the exchange is not hidden``, or why it was not measured."""
+    """A comment, such as ``the exchange is not hidden``, or the reason why the part was not measured."""
 
 
 class EfficiencyReport(PeerStruct):
@@ -27,18 +27,18 @@ class EfficiencyReport(PeerStruct):
     run: str
     title: str = ""
     tasks: int = 0
-    """The tasks that computed."""
+    """The number of tasks that computed."""
     steps: int = 0
-    """The steps that were counted; 0: too few to be meaningful."""
+    """The number of steps that were counted; 0: there were too few to be meaningful."""
     examples_per_second: float = 0.0
     forecast_examples_per_second: float = 0.0
     efficiency: float | None = None
-    """The fraction of the speed of as many tasks that never wait for each other; None if unknown."""
+    """The speed as a fraction of that of equally many tasks that never wait for each other; None if unknown."""
     gaps: list[PartGap] = []
     slowest: str = ""
-    """The task that the others wait for, if it is always the same."""
+    """The task for which the others wait, if it is always the same."""
     findings: list[str] = []
-    """Sentences, the most costly first."""
+    """Sentences about lost time, the most costly first."""
 
     def __repr__(self) -> str:
         rows = [["part", "forecast", "measured", ""]]

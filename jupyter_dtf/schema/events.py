@@ -1,10 +1,10 @@
-"""The events of a run, as one stream. Each kind is a struct with a ``type`` tag.
+"""The events of a run, which form one stream. Each kind of event is a struct with a ``type`` tag.
 
 An event is encoded once, in the task or the controller, and then passed on as the same bytes. The controller assigns it
-the run's next sequence number (``seq``): sequence numbers of a run have no gaps, and a viewer resumes from the last one
-it has seen.
+the run's next sequence number (``seq``). The sequence numbers of a run have no gaps, and a viewer resumes from the last
+one it has received.
 
-A newer version may have events, fields and states that this one does not know: unreadable parts of an event are
+A newer version may have events, fields and states that this version does not know: unreadable parts of an event are
 skipped, and the event keeps its number and its bytes.
 """
 
@@ -24,17 +24,17 @@ from .run import Progress, RunState, TaskState
 LEVELS = ("info", "warning", "error")
 
 _BIN_BYTES, _CELL_BYTES = 36, 30
-"""The memory used by a bin of a histogram and by a cell of a table."""
+"""The memory used by a bin of a histogram, and by a cell of a table, in bytes."""
 
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
-"""The marks of notes on a task that the others wait for in every step, and on the end of that."""
+"""The marks of two notes: on a task for which the others wait in every step, and on the end of that condition."""
 PRUNED = "pruned"
-"""The mark of the note on a trial that is ended because it is unpromising."""
+"""The mark of the note on a trial that was ended because it was unpromising."""
 
 
 class Event(PeerStruct, tag_field="type"):
-    """Base of all events. ``time`` is in seconds since the epoch, by the clock of the machine where it happened."""
+    """Base of all events. ``time`` is in seconds since the epoch, by the clock of the machine on which it occurred."""
 
     time: float
 
@@ -47,14 +47,14 @@ class RunChanged(Event, tag="run"):
 
 
 class TaskEvent(Event, kw_only=True):
-    """Base of events from a task's process, and from its host about it."""
+    """Base of events from the process of a task, and of events about it from its host."""
 
     attempt: int = 0
     """The number of earlier starts of the task: 0 at first, 1 after a restart."""
 
 
 class TaskChanged(TaskEvent, tag="task"):
-    """A task changed its state. An event of a later attempt starts over; one of an earlier attempt is outdated."""
+    """A task changed its state. An event of a later attempt resets the task; one of an earlier attempt is outdated."""
 
     task: str
     state: TaskState
@@ -70,7 +70,7 @@ class TaskChanged(TaskEvent, tag="task"):
 
 
 class Point(msgspec.Struct, array_like=True):
-    """One call of ``report``: ``values`` at ``step``, at wall time ``time`` (seconds since the epoch)."""
+    """One call of ``report``: ``values`` at ``step``, reported at the wall time ``time`` (seconds since the epoch)."""
 
     step: float
     time: float
@@ -80,8 +80,8 @@ class Point(msgspec.Struct, array_like=True):
 class Points(TaskEvent, tag="points"):
     """Consecutive points of one task. ``first`` is the sequence number, within the attempt, of the first of ``count``.
 
-    ``data`` is the msgpack of each Point, concatenated: ``report`` encodes them, and only readers decode them, with
-    ``decode_points``.
+    ``data`` is the concatenated msgpack encoding of the Points. ``report`` encodes them, and only readers decode them,
+    with ``decode_points``.
     """
 
     task: str
@@ -91,11 +91,11 @@ class Points(TaskEvent, tag="points"):
 
 
 class Logged(TaskEvent, tag="log"):
-    """Lines of output of a task. ``first`` is the number, within the task and stream, of the first line; a later
-    attempt numbers its lines after those before.
+    """Lines of output of a task. ``first`` is the number of the first line, within the task and stream.
 
-    The stream of events carries no more output than a user can read, and keeps only the last of it: if ``first``
-    skips lines, those are in the run's files only. The lines of an event without lines are no longer kept.
+    A later attempt continues the numbering of the previous one. The stream of events carries no more output than a user
+    can read, and retains only the most recent part: if ``first`` skips lines, these are only in the run's files. An
+    event without lines is one whose lines are no longer retained.
     """
 
     task: str
@@ -103,14 +103,14 @@ class Logged(TaskEvent, tag="log"):
     first: int
     lines: list[str]
     kept: bool = True
-    """Whether the host writes it to the run's files, which it must have access to."""
+    """Whether the host writes the output to the run's files, for which it needs access to them."""
 
 
 class Note(TaskEvent, tag="note"):
     """Information for the user: a warning, a passed check, the description of a failure.
 
-    A note about the values of a metric, such as the first that is not finite, has ``metric`` and ``step`` and is
-    marked on that metric's plot. Other notes with a ``mark`` are marked on every plot.
+    A note about the values of a metric, such as the first non-finite one, has ``metric`` and ``step`` and is marked on
+    that metric's plot. Other notes with a ``mark`` are marked on every plot.
     """
 
     level: str
@@ -120,25 +120,25 @@ class Note(TaskEvent, tag="note"):
     metric: str = ""
     step: float | None = None
     mark: str = ""
-    """The text of the mark: ``SLOW``, ``PRUNED``, or another word or two."""
+    """The text of the mark: ``SLOW``, ``PRUNED``, or one or two other words."""
     alarm: str = ""
-    """The condition, if the user requested to be notified of it (``schema/notify.py``): ``nan``, ``idle``, ``end``."""
+    """The condition, such as ``nan``, if the user requested to be notified of it (``schema/notify.py``)."""
 
 
-GOES_ON = "Training goes on after step"
-"""The beginning of the title of the note in which a chief reports where its training continues; the step follows."""
+CONTINUES = "Training continues after step"
+"""The beginning of the title of the note with which a chief reports the step after which its training continues."""
 
 
 class Progressed(TaskEvent, tag="progress"):
-    """The progress of the run, as counted by the chief."""
+    """The progress of the run, as reported by the chief."""
 
     progress: Progress
 
 
 class EpochEnded(TaskEvent, tag="epoch"):
-    """An epoch's logs, averaged over the tasks: what Keras's ``History`` records. ``epoch`` counts from 0.
+    """The logs of an epoch, averaged over the tasks, as recorded by Keras's ``History``. ``epoch`` is counted from 0.
 
-    The first one of a later attempt replaces that epoch and all after it (``last_epochs``).
+    The first such event of a later attempt replaces that epoch and all later ones (``last_epochs``).
     """
 
     epoch: int
@@ -147,7 +147,7 @@ class EpochEnded(TaskEvent, tag="epoch"):
 
 
 class CheckpointSaved(TaskEvent, tag="checkpoint"):
-    """A checkpoint is complete, and those of the steps ``removed`` were deleted."""
+    """A checkpoint was completed, and the checkpoints of the steps in ``removed`` were deleted."""
 
     checkpoint: CheckpointInfo
     task: str = ""
@@ -155,29 +155,29 @@ class CheckpointSaved(TaskEvent, tag="checkpoint"):
 
 
 class Submitted(Event, tag="submitted"):
-    """What the run was submitted with: its first event, if it has one."""
+    """The code and the design that the run was submitted with. If a run has this event, it is the first one."""
 
     code: list[Source]
     """The sources that could be found."""
     design: Source | None = None
-    """The design that it came from, if any, as the text of a ``.dtf`` file (``schema/design.py``)."""
+    """The design that the run was started from, if any, as the text of a ``.dtf`` file (``schema/design.py``)."""
 
 
 class TracedSteps(TaskEvent, tag="traced"):
-    """The progress of a task with a requested profile."""
+    """The progress of a task in recording a requested profile."""
 
     task: str
     profile: int
     """The number of the profile in the run."""
     stage: str
-    """``waits`` for a step, has ``begun`` with it, has ``left`` its trace, or has ``failed``."""
+    """``waits`` (for a step), ``begun`` (with the step), ``left`` (the trace has been written) or ``failed``."""
     has_steps: bool = False
-    """Whether it has reported the beginning of a step before."""
+    """Whether the task has reported the beginning of a step before."""
     first: int = 0
     last: int = 0
-    """The steps of the trace that it has left."""
+    """The first and the last step of the trace, once it has been written."""
     message: str = ""
-    """Why it failed."""
+    """The reason for a failure."""
 
 
 class Profiled(TaskEvent, tag="profile"):
@@ -187,17 +187,17 @@ class Profiled(TaskEvent, tag="profile"):
     steps: int
     done: bool = False
     message: str = ""
-    """Why there is no trace, if it has ended."""
+    """The reason why there is no trace, if the profile has ended without one."""
 
 
 class TrialValued(TaskEvent, tag="trial"):
-    """The values returned by the program of a trial, by objective; NaN for values that are not numbers."""
+    """The values that the program of a trial returned, by objective; NaN for values that are not numbers."""
 
     values: dict[str, float]
 
 
 class SearchAsked(TaskEvent, tag="search_asked"):
-    """A request to the program that drives a trial's search: to stop it, or to run this many more trials."""
+    """A request to the program that drives a trial's search: to stop it, or to run ``more`` additional trials."""
 
     stop: bool = False
     more: int = 0
@@ -210,7 +210,7 @@ Cell = Union[str, float, bool, None]
 class Histogram(TaskEvent, tag="histogram"):
     """A histogram of values at a step: ``counts`` in bins of equal width from ``low`` to ``high``.
 
-    Values that are not finite are in no bin. Without finite values there are no bins, and both limits are 0.
+    Non-finite values are not in any bin. If there are no finite values, there are no bins, and both limits are 0.
     """
 
     task: str
@@ -224,9 +224,9 @@ class Histogram(TaskEvent, tag="histogram"):
 
 
 class Picture(TaskEvent, tag="image"):
-    """A picture of a step, as PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels.
+    """A picture of a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels.
 
-    One without a ``png`` replaces an event that was dropped, and is ignored.
+    A picture with an empty ``png`` takes the place of an event that was dropped, and is ignored.
     """
 
     task: str
@@ -239,7 +239,7 @@ class Picture(TaskEvent, tag="image"):
 
 
 class ReportedText(TaskEvent, tag="text"):
-    """A text of a step, of at most ``media.MOST_TEXT_BYTES`` as UTF-8."""
+    """A text of a step, with at most ``media.MOST_TEXT_BYTES`` as UTF-8."""
 
     task: str
     name: str
@@ -259,10 +259,10 @@ class ReportedTable(TaskEvent, tag="table"):
 
 MEDIA_EVENTS = (Histogram, Picture, ReportedText, ReportedTable)
 MediaEvent = Union[Histogram, Picture, ReportedText, ReportedTable]
-"""Events that are stored apart from the others of a run, and read there (``records/kept_media.py``)."""
+"""Events that are stored separately from the other events of a run (``records/kept_media.py``)."""
 
 StoryEvent = Union[RunChanged, TaskChanged, Note, CheckpointSaved]
-"""Events shown to the user, under *Events*: a type that is added here must be drawn in ``src/views/events.tsx``."""
+"""Events shown to the user under *Events*. A type that is added here must be drawn in ``src/views/events.tsx``."""
 STORY = tuple(str(kind.__struct_config__.tag) for kind in get_args(StoryEvent))
 
 AnyEvent = Union[
@@ -281,7 +281,7 @@ AnyEvent = Union[
 
 
 class _Typed(PeerStruct):
-    """The fields of every event of every version."""
+    """The fields that every event of every version has."""
 
     type: str
 
@@ -289,7 +289,7 @@ class _Typed(PeerStruct):
 class UnknownEvent(PeerStruct):
     """An event that this version cannot read: its type or one of its values is unknown.
 
-    It uses up a sequence number and is otherwise ignored. ``why`` says what cannot be read.
+    It occupies a sequence number and is otherwise ignored. ``why`` states what cannot be read.
     """
 
     type: str
@@ -297,13 +297,14 @@ class UnknownEvent(PeerStruct):
 
 
 POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
-"""The beginning of encoded ``Points`` and ``Logged``, after the byte of the map: they are passed on undecoded."""
+"""The first bytes of encoded ``Points`` and ``Logged`` events, after the byte of the map: these events are passed on
+without being decoded."""
 MEDIA = (b"\xa4type\xa9histogram", b"\xa4type\xa5image", b"\xa4type\xa4text", b"\xa4type\xa5table")
-"""The same of every ``MediaEvent``."""
+"""The first bytes of each kind of encoded ``MediaEvent``, likewise."""
 
 
 def media_bytes(event: MediaEvent) -> int:
-    """The approximate number of bytes of memory that the contents of an event take."""
+    """Return the approximate number of bytes of memory that the contents of an event occupy."""
     if isinstance(event, Picture):
         return len(event.png)
     if isinstance(event, ReportedText):
@@ -315,7 +316,7 @@ def media_bytes(event: MediaEvent) -> int:
 
 
 def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
-    """The epochs among a run's events, without those that a later attempt has repeated or will repeat."""
+    """Return the epochs among a run's events, except those that a later attempt has repeated or will repeat."""
     found: list[EpochEnded] = []
     attempt = 0
     for event in events:
@@ -328,7 +329,7 @@ def last_epochs(events: Iterable[object]) -> list[EpochEnded]:
 
 
 def checkpoints_of(events: Iterable[object]) -> list[CheckpointInfo]:
-    """The checkpoints among a run's events, without those deleted since, by step."""
+    """Return the checkpoints among a run's events, ordered by step, except those that were deleted."""
     found: dict[int, CheckpointInfo] = {}
     for event in events:
         if isinstance(event, CheckpointSaved):
@@ -345,14 +346,14 @@ _point_list = msgspec.msgpack.Decoder(list[Point])
 
 
 def encode_event(event: AnyEvent) -> bytes:
-    """The event as msgpack bytes."""
+    """Encode an event as msgpack bytes."""
     return _encoder.encode(event)
 
 
 def decode_event(data: bytes) -> AnyEvent | UnknownEvent:
-    """Decode an event that ``encode_event`` encoded, here or in another version.
+    """Decode an event that was encoded by ``encode_event`` of this or another version.
 
-    Raises msgspec.MsgspecError for anything that is not an event of any version: events have a type.
+    Raises msgspec.MsgspecError for anything that is not an event of any version, which would have a type.
     """
     try:
         event: AnyEvent = _decoder.decode(data)
@@ -362,11 +363,11 @@ def decode_event(data: bytes) -> AnyEvent | UnknownEvent:
 
 
 def encode_points(points: list[Point]) -> bytes:
-    """The ``data`` of a ``Points`` event."""
+    """Encode points as the ``data`` of a ``Points`` event."""
     return b"".join(map(_encoder.encode, points))
 
 
 def decode_points(points: Points) -> list[Point]:
-    """The points of a ``Points`` event, oldest first."""
+    """Decode the points of a ``Points`` event, oldest first."""
     header = b"\xdd" + points.count.to_bytes(4, "big")  # msgpack: array of count elements
     return _point_list.decode(header + points.data)

@@ -1,6 +1,7 @@
-"""The protocol between an inlet of a task and the processes that feed it: a header, a queue's name, a body.
+"""The protocol between a task's inlet and the processes that feed it. Messages consist of header, queue name and body.
 
-An outlet asks, the inlet answers each request once, in order. An item's body is a payload (``schema/payload.py``).
+An outlet sends requests, and the inlet answers each of them once, in order. The body of an item is a payload
+(``schema/payload.py``).
 """
 
 from __future__ import annotations
@@ -15,50 +16,50 @@ from pathlib import Path
 from ..errors import Unavailable
 
 HEADER = struct.Struct("<BHQ")
-"""Kind, bytes of the queue's name, bytes of the body."""
+"""The kind of message, the number of bytes of the queue's name, and the number of bytes of the body."""
 
 PUT = 1
-"""The body is an item. Answered by ``TAKEN`` once it is in the queue, by ``UNWANTED`` if it will not be read."""
+"""The body is an item. The answer is ``TAKEN`` once it is in the queue, or ``UNWANTED`` if it will not be read."""
 END = 2
-"""The end of this queue."""
+"""The queue has ended."""
 FAIL = 3
-"""The queue ends with an error; the body is the exception."""
+"""The queue has ended with an error; the body is the exception."""
 TAKE = 4
-"""The body is ``COUNT``: answered by ``RESULTS`` once there are that many results, or will be no more."""
+"""The body is ``COUNT``. The answer is ``RESULTS``, once there are that many results or will be no further ones."""
 BYE = 5
-"""The last message of a connection that has sent everything."""
+"""The last message of an outlet that has sent everything."""
 
 TAKEN = 10
 UNWANTED = 11
 RESULTS = 12
-"""The body is a list of results: fewer than requested if the task has no more."""
+"""The body is a list of results, with fewer than requested if the task will give no more."""
 
 COUNT = struct.Struct("<Q")
 SUFFIX = ".feed"
-"""The suffix of the names of sockets."""
+"""The suffix of the file names of sockets."""
 _LONGEST = 107
-"""The most bytes in the path of a Unix socket."""
+"""The largest number of bytes in the path of a Unix socket."""
 
 
 def directory(shared: Path) -> Path:
-    """The directory of the inlets of a run's tasks on one machine, which these tasks share."""
+    """Return the directory of the inlets of a run's tasks on one machine, below their ``shared`` directory."""
     return shared / "feeds"
 
 
 def inlet_path(shared: Path, task: str) -> Path:
-    """The socket of a task's inlet."""
+    """Return the path of the socket of a task's inlet."""
     return directory(shared) / (task.replace(":", "-") + SUFFIX)
 
 
 def task_of(path: Path) -> str:
-    """The short name of the task whose inlet it is."""
+    """Return the short name of the task whose inlet has this path."""
     job, _, index = path.name.removesuffix(SUFFIX).rpartition("-")
     return f"{job}:{index}"
 
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """An alias of a socket's path that is short enough to bind or connect to. Raises Unavailable if there is none."""
+    """Provide an alias of a socket's path that is short enough to bind or connect to, or raise Unavailable."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return
@@ -72,7 +73,10 @@ def address(path: Path) -> Iterator[str]:
 
 
 def read_exactly(connection: socket.socket, into: memoryview) -> bool:
-    """Fill ``into``. False if the connection ended before the first byte; raises ConnectionError if it did later."""
+    """Fill ``into``. Returns False if the connection has ended before the first byte.
+
+    Raises ConnectionError if the connection ends after the first byte.
+    """
     done = 0
     while done < len(into):
         count = connection.recv_into(into[done:])
@@ -85,7 +89,7 @@ def read_exactly(connection: socket.socket, into: memoryview) -> bool:
 
 
 def read_header(connection: socket.socket) -> tuple[int, str, int] | None:
-    """Kind, queue and bytes of the body of the next message; None if the connection has ended."""
+    """Read the kind, the queue and the number of bytes of the body of the next message; None if there is none."""
     head = bytearray(HEADER.size)
     if not read_exactly(connection, memoryview(head)):
         return None
@@ -97,6 +101,6 @@ def read_header(connection: socket.socket) -> tuple[int, str, int] | None:
 
 
 def header(kind: int, queue: str, length: int) -> bytes:
-    """The beginning of a message, of which the body follows."""
+    """Return the part of a message that precedes the body."""
     name = queue.encode()
     return HEADER.pack(kind, len(name), length) + name

@@ -1,4 +1,4 @@
-"""Requests for and results of forecasts of how a training would scale. Inert; ``backend/planning`` computes them."""
+"""Requests for, and results of, forecasts of how a training would scale. ``backend/planning`` computes them."""
 
 from __future__ import annotations
 
@@ -21,77 +21,79 @@ if TYPE_CHECKING:
 STRATEGIES = ("allreduce", "ps", "mirrored", "pipeline")
 """The strategies that can be forecast: all-reduce, parameter servers, in-graph replicas, pipelines."""
 ALGORITHMS = ("auto", "ring", "hierarchical", "tree")
-"""The algorithms of all-reduce."""
+"""The all-reduce algorithms."""
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
-"""The precisions of computation. Not every device has all of them."""
+"""The precisions of computation. Not every device supports all of them."""
 TRANSPORTS = ("tcp", "rdma")
 """The transports between machines."""
 COMPRESSIONS = ("none", "fp16", "bf16")
-"""The compression of gradients."""
+"""The types of gradient compression."""
 
 MAX_TASKS = 65_536
 MAX_POINTS = 64
-"""The most numbers of tasks in a forecast."""
+"""The largest number of points, each for one number of tasks, in a forecast."""
 MAX_FIGURE = 1e18
-"""The largest number that the user may give, so that results stay finite."""
+"""The largest number that a user may enter, so that results stay finite."""
 
 
 _COUNTS = ("batch_size", "per_device", "backup_workers", "microbatches", "stages", "replicas", "devices_per_machine")
 
 
 class ForecastSettings(Struct):
-    """What to forecast. Empty and 0: from the design, its calibration, or the defaults."""
+    """What to forecast. Empty strings and 0: take the value from the design, its calibration, or the defaults."""
 
     strategy: str = "allreduce"
     """``allreduce``, ``ps``, ``mirrored`` (in-graph) or ``pipeline``."""
     tasks: list[int] = []
-    """The numbers of computing tasks; empty: 1, 2, 4, ..., 512. ``ps`` tasks are additional. For a pipeline: all of
-    its stages and replicas."""
+    """The numbers of computing tasks, to which ``ps`` tasks are additional; empty: 1, 2, 4, ..., 512. For a pipeline,
+    each number includes all stages and replicas."""
     batch_size: int = 0
-    """Examples in a step over all tasks, the same for every number of tasks (strong scaling)."""
+    """The number of examples in a step of all tasks, the same for every number of tasks (strong scaling)."""
     per_device: int = 0
-    """Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design."""
+    """The number of examples in a step of each task (weak scaling). If both are 0: as in the design, per task."""
     algorithm: str = "auto"
-    """For all-reduce: ``ring``, ``hierarchical`` (a ring between machines, each of which reduces first), ``tree``, or
-    ``auto``, as ``dtf.AllReduce`` would choose."""
+    """For all-reduce: ``ring``, ``hierarchical`` (a reduction within each machine, then a ring between machines),
+    ``tree``, or ``auto``, which is the choice that ``dtf.AllReduce`` would make."""
     compression: str = "none"
-    """For gradients that are sent: ``none``, ``fp16``, ``bf16``."""
+    """The compression of gradients that are sent: ``none``, ``fp16`` or ``bf16``."""
     sync: bool = False
-    """For ``ps``: whether all workers wait for the slowest in each step; off by default, as in the strategy."""
+    """For ``ps``: whether all workers wait for the slowest one in each step. False by default, as in the strategy."""
     servers: int = 1
-    """The number of ``ps`` tasks, which share the variables."""
+    """The number of ``ps`` tasks, over which the variables are distributed."""
     backup_workers: int = 0
-    """For ``ps`` with ``sync``: this many of the last gradients of each step are not waited for."""
+    """For ``ps`` with ``sync``: the number of late gradients for which each step does not wait."""
     microbatches: int = 0
-    """For a pipeline. 0: the design's."""
+    """For a pipeline: the number of microbatches. 0: that of the design."""
     stages: int = 0
-    """For a pipeline: the devices of one copy of the model. 0: the design's, or 2."""
+    """For a pipeline: the number of devices of one copy of the model. 0: that of the design, or 2."""
     replicas: int = 0
-    """For a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one."""
+    """For a pipeline: the number of copies of the model. 0: as many as the tasks allow; 1: all tasks are stages of one
+    copy."""
     device: str = ""
-    """A device of ``GET /hardware``, such as ``A100``. Empty: as the calibration measured, or else
-    with the speed that the designer assumes."""
+    """A device of ``GET /hardware``, such as ``A100``. Empty: the speed that the calibration measured, or else the one
+    that the designer assumes."""
     precision: str = "fp32"
     utilisation: float = 0.0
-    """The fraction of the device's peak that a step reaches, from 0 to 1. 0: the table's."""
+    """The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table."""
     network: str = ""
-    """Between machines: a network of ``GET /hardware``, such as ``25gbit``. Empty: ``link``, the calibration's, or
-    10 Gbit/s."""
+    """The network between machines, one of ``GET /hardware``, such as ``25gbit``. Empty: ``link``, that of the
+    calibration, or 10 Gbit/s."""
     transport: str = "tcp"
-    """Over that network: ``tcp`` or ``rdma``."""
+    """The transport over that network: ``tcp`` or ``rdma``."""
     local: str = ""
-    """Between the devices of one machine: a network of ``GET /hardware``. Empty: ``pcie3``, or ``memory`` for CPUs."""
+    """The network between the devices of one machine, one of ``GET /hardware``. Empty: ``pcie3``, or ``memory`` for
+    CPUs."""
     link: Link | None = None
-    """Measured between machines, as by ``jupyter dtf doctor --network``. Takes precedence over ``network``."""
+    """A link measured between machines, as by ``jupyter dtf doctor --network``. Takes precedence over ``network``."""
     devices_per_machine: int = 0
-    """0: the most that a host of the design has, or 1."""
+    """The number of devices of each machine. 0: the largest number that a host of the design has, or 1."""
     input_examples_per_s: float = 0.0
-    """The throughput of the input pipeline of each task; 0: it never delays a step."""
+    """The throughput of each task's input pipeline, in examples per second; 0: it never delays a step."""
     straggling: float = 0.0
-    """The variation of the steps of a task: the standard deviation of their time over its mean. 0: as measured, or a
+    """The variation of a task's step times: their standard deviation divided by their mean. 0: the measured or a
     typical value."""
     threshold: float = 0.5
-    """More tasks are worthwhile as long as they add at least this fraction of perfect scaling."""
+    """Additional tasks are worthwhile as long as they add at least this fraction of perfect scaling."""
 
     def __post_init__(self) -> None:
         for field, values in (
@@ -152,7 +154,7 @@ class ForecastSettings(Struct):
 
 
 class ForecastRequest(Struct):
-    """A design with a model, and the settings of one or several forecasts to compare."""
+    """A design with a model, and the settings of one or more forecasts to compare."""
 
     design: Design
     settings: list[ForecastSettings] = msgspec.field(default_factory=lambda: [ForecastSettings()])
@@ -163,90 +165,91 @@ class ForecastRequest(Struct):
 
 
 class StepParts(PeerStruct):
-    """The parts of a step of one task, in seconds. All except ``hidden_s`` add up to the step."""
+    """The parts of one task's step, in seconds. All except ``hidden_s`` add up to the time of the step."""
 
     input_s: float = 0.0
     """Waiting for the next batch."""
     compute_s: float = 0.0
-    """Forward and backward pass."""
+    """The forward and backward passes."""
     hidden_s: float = 0.0
-    """Communication during the backward pass, which costs nothing."""
+    """Communication that overlaps with the backward pass and therefore costs no time."""
     exposed_s: float = 0.0
-    """Communication while nothing is computed."""
+    """Communication during which nothing is computed."""
     update_s: float = 0.0
     """The optimizer."""
     idle_s: float = 0.0
-    """Waiting for other tasks: the slowest of a step, other stages of a pipeline, a busy parameter server."""
+    """Waiting for other tasks: the slowest task of a step, other stages of a pipeline, or a busy parameter server."""
 
 
 class ForecastPoint(PeerStruct):
     """The forecast for one number of tasks."""
 
     tasks: int
-    """The tasks that compute."""
+    """The number of tasks that compute."""
     servers: int = 0
-    """Additional ``ps`` tasks."""
+    """The number of additional ``ps`` tasks."""
     machines: int = 1
-    """The machines of the computing tasks."""
+    """The number of machines of the computing tasks."""
     batch_size: int = 0
-    """Examples in a step of all tasks; in asynchronous training, in one step of each."""
+    """The number of examples in a step of all tasks; in asynchronous training, in one step of each task."""
     step_seconds: float = 0.0
     parts: StepParts = msgspec.field(default_factory=StepParts)
     examples_per_second: float = 0.0
     low: float = 0.0
-    """Examples per second if compute and network are slower than assumed."""
+    """Examples per second if computation and network are slower than assumed."""
     high: float = 0.0
-    """The same if they are faster."""
+    """Examples per second if they are faster than assumed."""
     linear: float = 0.0
     """Examples per second if every task were as fast as a single one."""
     efficiency: float = 0.0
-    """``examples_per_second`` over ``linear``."""
+    """``examples_per_second`` divided by ``linear``."""
     marginal: float = 0.0
-    """What each additional task adds since the previous point, as a fraction of a single task."""
+    """The throughput that each task since the previous point has added, as a fraction of that of a single task."""
     updates_per_second: float = 0.0
     """Updates of the variables per second."""
     staleness: float = 0.0
-    """The mean number of updates by others between a worker fetching the variables and its gradient being applied."""
+    """The mean number of updates by other workers between a worker's fetch of the variables and its own update."""
     dropped: float = 0.0
-    """The fraction of the gradients that arrive too late (backup workers)."""
+    """The fraction of gradients that are dropped because they arrive too late (backup workers)."""
     sent_bytes: int = 0
-    """Bytes sent by each task in a step."""
+    """The number of bytes that each task sends in a step."""
     memory_bytes: int = 0
-    """The memory needed by the device that needs the most."""
+    """The memory needed by the device that needs the most, in bytes."""
     memory_limit_bytes: int = 0
-    """The memory of a device; 0 if unknown."""
+    """The memory of a device, in bytes; 0 if unknown."""
     limit: str = ""
-    """The main cause of lost time: ``exchange``, ``input``, ``waiting``, ``servers``, ``update``; empty if little is
-    lost."""
+    """The main cause of lost time: ``exchange``, ``input``, ``waiting``, ``servers`` or ``update``; empty if little
+    time is lost."""
     problem: str = ""
-    """Why it would not work: memory, more tasks than examples."""
+    """The reason why this number of tasks would not work, such as too little memory or fewer examples than tasks."""
 
 
 class Forecast(PeerStruct):
     """Examples per second by the number of tasks, with the parts of a step and their uncertainty.
 
-    ``show()`` prints all of it, ``frame()`` is a DataFrame with a row for each number of tasks.
+    ``show()`` prints the whole forecast, and ``frame()`` returns a DataFrame with a row for each number of tasks.
     """
 
     model: str
     settings: ForecastSettings
     """The requested settings, with all defaults filled in."""
     title: str = ""
-    """The strategy in words: ``all-reduce, ring, 25 Gbit/s Ethernet (TCP)``."""
+    """The strategy in words, such as ``all-reduce, ring, 25 Gbit/s Ethernet (TCP)``."""
     source: str = ""
-    """The source of the compute time: ``calibration``, ``published``, ``run`` or ``assumed``."""
+    """The source of the computation time: ``calibration``, ``published``, ``run`` or ``assumed``."""
     points: list[ForecastPoint] = []
-    """In order of the number of tasks."""
+    """The points, in order of their number of tasks."""
     pays_until: int = 0
-    """The largest number of tasks in ``points`` up to which more are worthwhile; 0 if not even the first is."""
+    """The largest number of tasks in ``points`` up to which additional tasks are worthwhile; 0 if not even the first
+    number is."""
     why: str = ""
-    """A sentence about where more tasks stop being worthwhile, and why."""
+    """A sentence that states from which number additional tasks are not worthwhile, and why."""
     notes: list[str] = []
     """The assumptions of the forecast."""
     problems: list[Problem] = []
 
     def frame(self) -> pd.DataFrame:
-        """A row for each number of tasks: all fields of a point, including the parts of its step."""
+        """Return a DataFrame with a row for each number of tasks: all fields of a point, and the parts of its step."""
         import pandas as pd
 
         rows = []
@@ -257,7 +260,7 @@ class Forecast(PeerStruct):
         return table
 
     def at(self, tasks: int) -> ForecastPoint:
-        """The point for this number of tasks. Raises InvalidInput if it was not forecast."""
+        """Return the point for a number of tasks. Raises InvalidInput if it was not forecast."""
         for point in self.points:
             if point.tasks == tasks:
                 return point
@@ -265,7 +268,7 @@ class Forecast(PeerStruct):
         raise InvalidInput(f"`tasks` must be one of {known}, got {tasks}", field="tasks")
 
     def show(self) -> None:
-        """Print it, with its assumptions."""
+        """Print the forecast, with its assumptions."""
         print("\n".join([repr(self), *self.notes]))  # noqa: T201 - for a person
 
     def __repr__(self) -> str:
@@ -281,7 +284,7 @@ class Forecast(PeerStruct):
 
 
 def _rows(points: Sequence[ForecastPoint]) -> list[list[str]]:
-    """A readable table, with only the columns that carry information."""
+    """Return the points as a table for display, with only the columns that carry information."""
     columns: list[tuple[str, list[str], bool]] = [
         ("tasks", [str(point.tasks) for point in points], True),
         ("machines", [str(point.machines) for point in points], True),

@@ -1,4 +1,4 @@
-"""The framing of a task's event pipe: a header, then the body. Written by the task, parsed by its host."""
+"""The framing of a task's event pipe, written by the task and parsed by its host. A frame is a header and a body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import struct
 import msgspec
 
 HEADER = struct.Struct("<IB")
-"""Length of the body in bytes, kind of frame."""
+"""The length of the body in bytes, and the kind of frame."""
 POINT = 0
 """The body is one ``Point``."""
 EVENT = 1
@@ -15,26 +15,26 @@ EVENT = 1
 BEAT = 2
 """The body is one ``Beat``, which is dropped if the pipe is full."""
 ATTEMPT = 3
-"""The body is a ``WORD``: the number of the attempt in which the task has continued, to which later frames belong."""
+"""The body is a ``WORD``: the number of the attempt in which the task continues. Later frames belong to it."""
 ABLE = 4
 """The body is a ``WORD``: whether the task can continue in the next attempt of its run, 1 or 0."""
 WORD = struct.Struct("<I")
 BEAT_S = 0.5
-"""Seconds between two heartbeats."""
+"""The time between two heartbeats, in seconds."""
 
 
 class Beat(msgspec.Struct, array_like=True):
     """A task's heartbeat."""
 
     steps: int = 0
-    """The number of steps that its program has reported."""
+    """The number of steps that the task's program has reported."""
     waits: bool = False
-    """Whether it waits for other tasks in a collective."""
+    """Whether the task is waiting for other tasks in a collective."""
     saves: bool = False
-    """Whether it takes or writes a checkpoint."""
+    """Whether the task is taking or writing a checkpoint."""
     step: float = -1.0
-    """The last step that its program has reported."""
+    """The last step that the program has reported."""
     at_s: float = 0.0
-    """When it reported that, by a monotonic clock."""
+    """The time of that report, by a monotonic clock."""
     waited_s: float = 0.0
-    """Seconds for which it had waited for other tasks until then."""
+    """The total time for which the task had waited for other tasks until then, in seconds."""

@@ -10,73 +10,73 @@ from .base import Struct
 
 
 def containers_of(layer: str) -> Iterator[str]:
-    """The paths of the containers of a layer, innermost first: ``a/b`` and ``a`` for ``a/b/dense``."""
+    """Yield the paths of the containers of a layer, innermost first: ``a/b`` and ``a`` for ``a/b/dense``."""
     while layer := layer.rpartition("/")[0]:
         yield layer
 
 
 class Layer(Struct):
-    """One layer that computes something itself. A layer that is called several times is one node."""
+    """One layer that performs computations itself. A layer that is called several times is one node."""
 
     id: str
-    """Its path in the model, ``encoder/dense_1``: the containers it is in, and its name."""
+    """The path of the layer in the model, such as ``encoder/dense_1``: its containers and its name."""
     kind: str
-    """Its class, ``Dense``."""
+    """The class of the layer, such as ``Dense``."""
     calls: int = 1
     input_shapes: list[list[int]] = []
-    """The shapes of its inputs in the first call, with a batch of one example."""
+    """The shapes of the layer's inputs in its first call, with a batch of one example."""
     output_shapes: list[list[int]] = []
     parameters: int = 0
-    """The number of elements of its weights, trainable or not."""
+    """The number of elements of the layer's weights, trainable or not."""
     parameter_bytes: int = 0
     gradient_bytes: int = 0
     slot_bytes: int = 0
-    """Bytes of the optimizer's slots for its weights."""
+    """Bytes of the optimizer's slots for the layer's weights."""
     activation_bytes: int = 0
-    """Bytes of the outputs of its operations in a forward pass, which the backward pass may need."""
+    """Bytes of the outputs of the layer's operations in a forward pass, which the backward pass may need."""
     flops: int = 0
-    """Floating-point operations of a forward pass: a multiplication and an addition are two."""
+    """Floating-point operations of a forward pass. A multiplication and an addition count as two."""
 
 
 class Edge(Struct):
-    """An output of a layer that another one needs."""
+    """An output of a layer that another layer needs."""
 
     source: str
     target: str
     bytes: int
-    """Bytes in a forward pass; the backward pass sends as many in reverse."""
+    """Bytes sent in a forward pass; the backward pass sends as many in the opposite direction."""
 
 
 class Input(Struct):
-    """An input of the model. It is not a layer and not placed, but sent to the devices of the layers that use it."""
+    """An input of the model. It is not a layer and is not placed, but sent to the devices of the layers that use it."""
 
     name: str
-    """The key or name of its data; without one, its position in the argument of ``call``."""
+    """The key or name of the input's data, or else its position in the argument of ``call``."""
     shape: list[int] = []
-    """With a batch of one example, as for layers."""
+    """The shape with a batch of one example, as for layers."""
     dtype: str = ""
-    """Empty if the model does not say."""
+    """The dtype; empty if the model does not specify it."""
     targets: list[str] = []
-    """The ids of the layers that use it, in order."""
+    """The ids of the layers that use the input, in order."""
 
 
 class Refusal(Struct):
-    """Why ``dtf.Pipeline`` would not train the model as it was compiled when it was described."""
+    """A reason why ``dtf.Pipeline`` would not train the model as it was compiled at the time of its description."""
 
     field: str
-    """The field of a design: ``model`` if it holds for any design, or else the cause, such as ``run.replicas``."""
+    """The field of a design that is the cause, such as ``run.replicas``, or ``model`` if this applies to any design."""
     message: str
 
 
 class LayerGraph(Struct):
-    """The layers in the order in which they are first called, and the edges between them."""
+    """The layers of a model, in the order in which they are first called, and the edges between them."""
 
     model: str
     layers: list[Layer]
     edges: list[Edge]
     inputs: list[Input] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
-    """What could not be determined."""
+    """Facts about the model that could not be determined."""
     refusals: list[Refusal] = msgspec.field(default_factory=list)
     takes_turns: bool = False
-    """Whether a pipeline of it alternates forward and backward passes (``schedule="1f1b"``)."""
+    """Whether a pipeline of this model alternates forward and backward passes (``schedule="1f1b"``)."""

@@ -1,4 +1,4 @@
-"""The devices and networks that a forecast knows by name. Inert; the tables are in ``backend/planning``."""
+"""The devices and networks that forecasts know by name. The tables of their values are in ``backend/planning``."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from .base import PeerStruct
 
 
 class DeviceFigures(PeerStruct):
-    """The figures of a device, from its maker's data sheet."""
+    """The specifications of a device, from its manufacturer's data sheet."""
 
     name: str
     title: str = ""
     flops_per_s: dict[str, float] = {}
-    """The peak by precision, without sparsity; ``fp32``, ``tf32``, ``bf16``, ``fp16``."""
+    """The peak performance without sparsity, by precision: ``fp32``, ``tf32``, ``bf16``, ``fp16``."""
     memory_bytes: int = 0
     memory_bytes_per_s: float = 0.0
     utilisation: float = 0.0
-    """The fraction of its peak that training reaches without tuning."""
+    """The fraction of the peak performance that training reaches without tuning."""
     source: str = ""
 
 
 class NetworkFigures(PeerStruct):
-    """The figures of a kind of network, in one direction."""
+    """The specifications of a kind of network, in one direction."""
 
     name: str
     title: str = ""
     bytes_per_s: float = 0.0
-    """The nominal rate."""
+    """The nominal bandwidth."""
     efficiency: dict[str, float] = {}
-    """The fraction of that which collectives reach, by transport: ``tcp``, ``rdma``; or ``local``, within a machine."""
+    """The fraction of that which collectives reach, by transport: ``tcp``, ``rdma``, or ``local`` within a machine."""
     latency_s: dict[str, float] = {}
     """The latency of a small message, by transport."""
     is_local: bool = False
-    """Whether it is within a machine."""
+    """Whether the network connects devices of one machine."""
     source: str = ""
 
 

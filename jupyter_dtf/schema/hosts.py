@@ -1,4 +1,4 @@
-"""Hosts with their devices, and the tasks placed on them: the drawn part of a cluster design."""
+"""Hosts with their devices, and the tasks placed on them: the part of a cluster design that is drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEVICE = re.compile(r"^(?P<kind>CPU|GPU:(?P<gpu>[0-9]{1,4}))\Z")
 
 
 def host_name(worker: object) -> str:
-    """The name of a Dask worker as a host: its own name, or its address if it has none."""
+    """Return the host name of a Dask worker: the worker's own name, or its address if it has none."""
     return str(worker).removeprefix("tls://").removeprefix("tcp://")
 
 
@@ -22,30 +22,30 @@ class HostDesign(Struct):
     name: str
     cpus: int = 1
     memory_bytes: int = 0
-    """0: unknown."""
+    """The memory of the host; 0: unknown."""
     gpus: list[int] = []
-    """The memory of each GPU in bytes, 0 if unknown; ``GPU:0`` first."""
+    """The memory of each GPU in bytes, starting with ``GPU:0``; 0: unknown."""
 
 
 class TaskPlace(Struct):
-    """A task placed on a device of a host. Tasks without a place run where there is room."""
+    """The placement of a task on a device of a host. Tasks without a placement run where there is room."""
 
     job: str
     index: int
     host: str
     device: str = "CPU"
-    """``CPU``, or ``GPU:1``: the host's second GPU."""
+    """``CPU``, or a GPU such as ``GPU:1``, the host's second one."""
     memory_bytes: int = 0
-    """The most device memory it may allocate, in bytes; 0: all."""
+    """The largest amount of device memory that the task may allocate, in bytes; 0: no limit."""
 
     @property
     def task(self) -> str:
-        """``worker:1``."""
+        """The name of the task, such as ``worker:1``."""
         return f"{self.job}:{self.index}"
 
     @property
     def gpu(self) -> int | None:
-        """The number of the host's GPU; None for the CPU. Raises InvalidInput if ``device`` is neither."""
+        """The index of the host's GPU; None for the CPU. Raises InvalidInput if ``device`` is neither."""
         match = _DEVICE.match(self.device)
         if match is None:
             raise InvalidInput(f"A device must be CPU, GPU:0, GPU:1 and so on, got {self.device!r}", field="device")
@@ -61,7 +61,7 @@ def check_places(jobs: Mapping[str, int], hosts: Sequence[HostDesign], tasks: Se
 def wrong_places(
     jobs: Mapping[str, int], hosts: Sequence[HostDesign], tasks: Sequence[TaskPlace]
 ) -> Iterator[InvalidInput]:
-    """The errors in hosts and task placements, with fields such as ``hosts[1].name`` and ``tasks[0].device``."""
+    """Yield the errors in hosts and task placements, with fields such as ``hosts[1].name`` and ``tasks[0].device``."""
     named: dict[str, HostDesign] = {}
     for number, host in enumerate(hosts):
         yield from _wrong_host(host, f"hosts[{number}]")
@@ -120,6 +120,6 @@ def _wrong_device(place: TaskPlace, host: HostDesign, where: str) -> Iterator[In
         )
     elif memory and place.memory_bytes > memory:
         yield InvalidInput(
-            f"A memory cap must be <= {memory}, what {place.device} of {host.name} has, got {place.memory_bytes}",
+            f"A memory cap must be <= {memory}, the memory of {place.device} of {host.name}, got {place.memory_bytes}",
             field=f"{where}.memory_bytes",
         )

@@ -1,4 +1,4 @@
-"""The specification of a task that a host starts, and the outcome that a task leaves behind."""
+"""The specification with which a host starts a task, and the files that hosts and tasks exchange about it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _NEXT = "next.json"
 _PROFILE = "profile.json"
 _WITHOUT = "without.json"
 ENDED_BEFORE = "has ended while others were started again"
-"""The message about a task that was told to continue in another attempt, but ended in the previous one."""
+"""The message about a task that was ordered to continue in another attempt, but ended in the previous one."""
 MOST_TOLD = 1_000_000
-"""The most characters of a traceback."""
+"""The largest number of characters of a traceback, a message or an error."""
 
 
 class TaskSpec(PeerStruct):
-    """The complete specification of one task of a run: nothing else is needed after the fork."""
+    """The complete specification of one task of a run. Nothing else is needed after the fork."""
 
     run_id: str
     cluster: str
     job_name: str
     task_index: int
     cluster_spec: dict[str, dict[int, str]]
-    """``{job: {task index: endpoint}}`` of the run's gang."""
+    """``{job: {task index: endpoint}}`` for the tasks of this attempt."""
     rank: int
     size: int
     local_rank: int
     local_size: int
     machines: list[str]
-    """The machine of every rank; equal names share memory."""
+    """The machine of each rank. Tasks with the same machine name share memory."""
     threads: int
     run_dir: str
     stop_grace_s: float
@@ -46,50 +46,50 @@ class TaskSpec(PeerStruct):
     cwd: str = ""
     environment: dict[str, str] = {}
     visible_gpus: list[str] = []
-    """For CUDA_VISIBLE_DEVICES; empty: none."""
+    """The values for CUDA_VISIBLE_DEVICES; empty: no GPUs."""
     gpu_memory_bytes: int = 0
-    """TensorFlow's memory limit on each; 0: none."""
+    """TensorFlow's memory limit on each GPU; 0: no limit."""
     gpu_growth: bool = True
-    """Without such a limit: allocate memory as needed instead of all at once."""
+    """Without a memory limit: whether to allocate memory as needed instead of all at once."""
     gpu_shortage: str = ""
-    """A sentence about those that had too little free memory for the task just before it was started."""
+    """A sentence about GPUs that had too little free memory for the task just before it was started."""
     gang: list[str] = []
-    """The names of all tasks that the run was submitted with, by rank; ``cluster_spec`` has those of this attempt."""
+    """The names of all tasks with which the run was submitted, by rank. ``cluster_spec`` has those of this attempt."""
     may_go_over: bool = False
-    """Whether the task's process may continue in another attempt of the run when other tasks are lost."""
+    """Whether the task's process may continue in another attempt of the run after other tasks are lost."""
     may_be_spare: bool = False
-    """Whether it may run in a process in which TensorFlow's runtime was started with this many threads."""
+    """Whether the task may run in a spare process, whose TensorFlow runtime was started with this many threads."""
     trace_steps: list[int] = []
-    """``[first, last]``: the steps to trace; empty: none."""
+    """The steps to trace, as ``[first, last]``; empty: none."""
     checkpoint: Checkpoint | bool | None = None
     """As in ``RunOptions``."""
     resume: str = ""
     """As in ``RunRequest``."""
     attempt: int = 0
-    """The number of earlier starts of the task; all events of its process carry it."""
+    """The number of earlier starts of the task. All events of its process include this number."""
     rejoins: bool = False
-    """Whether it replaces a lost task on its own, while the others continue."""
+    """Whether the task replaces a lost one while all others continue."""
     joins: bool = False
-    """Whether tasks of the previous attempt continue in this one."""
+    """Whether tasks of the previous attempt continue in this attempt."""
     lines: dict[str, int] = {}
-    """``{stream: lines}`` printed by earlier attempts, as far as known."""
+    """The number of lines printed by earlier attempts, by stream, as far as known."""
     secret: str = ""
-    """32 random bytes as hex digits, known only to the tasks of the run."""
+    """A secret of the run's tasks: 32 random bytes as hexadecimal digits."""
     links: list[str] = []
-    """The address at which each rank accepts connections of the other tasks, ``host:port``."""
+    """The address at which each rank accepts connections from the other tasks, as ``host:port``."""
     between_machines: str = "tcp"
-    """The default transport of exchanges between machines: ``tcp``, or ``ring``."""
-    # Filled in by the host:
+    """The default transport for exchanges between machines: ``tcp`` or ``ring``."""
+    # The following fields are filled in by the host.
     shared_dir: str = ""
     task_dir: str = ""
     feed: str = ""
-    """The socket on which the host serves the rows of partitions that Dask holds."""
+    """The path of the socket on which the host serves the rows of partitions that Dask holds."""
     payload: str = ""
     """The path of the program's payload."""
 
     @property
     def task(self) -> str:
-        """The short name, ``worker:1``."""
+        """The short name of the task, such as ``worker:1``."""
         return f"{self.job_name}:{self.task_index}"
 
     @property
@@ -99,18 +99,18 @@ class TaskSpec(PeerStruct):
 
 
 def task_id(run_id: str, task: str, attempt: int) -> str:
-    """The id by which hosts identify the process of a task."""
+    """Return the id by which hosts identify the process of a task."""
     return f"{run_id}/{task}" + f"/{attempt}" * (attempt > 0)
 
 
 def of_task_id(id_: str) -> tuple[str, str]:
-    """The run and the task of a ``task_id``."""
+    """Split a ``task_id`` into the run and the task."""
     run_id, task, *_ = id_.split("/")
     return run_id, task
 
 
 class Outcome(PeerStruct):
-    """How a task's program ended. Absent if the process died."""
+    """How the program of a task ended. There is no outcome if the process died."""
 
     ok: bool
     message: str = ""
@@ -121,11 +121,11 @@ class Outcome(PeerStruct):
     result: bytes = b""
     """The pickled return value."""
     peer_lost: bool = False
-    """Whether the failure follows from the end of another task and is not the program's own."""
+    """Whether the failure was caused by the end of another task rather than by this program."""
 
 
 class TaskResult(PeerStruct):
-    """The end of a task, as its host reports it: ``exit_code`` or ``signal`` says how the process ended."""
+    """The end of a task, as reported by its host. ``exit_code`` or ``signal`` states how the process ended."""
 
     task: str
     attempt: int | None = None
@@ -134,21 +134,21 @@ class TaskResult(PeerStruct):
     signal: str = ""
     outcome: Outcome | None = None
     message: str = ""
-    """The reason if the task did not cause it, or what failed in finding out."""
+    """The reason for the end if the task did not cause it, or why the reason could not be determined."""
 
 
 class Quiet(PeerStruct):
-    """A task that has made no step, produced no output and used no CPU for ``seconds``, as reported by its host."""
+    """A task that has completed no step, printed no output and used no CPU for ``seconds``, as reported by its host."""
 
     id: str
-    """Its ``task_id``."""
+    """The ``task_id``."""
     seconds: float
     steps: int = 0
-    """The number of steps before that."""
+    """The number of steps completed before that."""
     longest_s: float = 0.0
     """The longest time between two steps."""
     waits: bool = False
-    """Whether it waits for other tasks in a collective."""
+    """Whether the task is waiting for other tasks in a collective."""
 
 
 def leave_next(spec: TaskSpec) -> None:
@@ -157,18 +157,18 @@ def leave_next(spec: TaskSpec) -> None:
 
 
 def read_next(task_dir: Path) -> TaskSpec:
-    """Read what ``leave_next`` wrote last. Raises OSError."""
+    """Read the specification that ``leave_next`` last wrote. Raises OSError."""
     return msgspec.json.decode(private_files.read_file(task_dir / _NEXT), type=TaskSpec)
 
 
 class ProfileOrder(PeerStruct):
-    """The order to a task to trace some of its steps."""
+    """An order to a task to trace some of its steps."""
 
     number: int
     """The number of the profile in the run, counted from 1."""
     steps: int
     first: int = 0
-    """The first step, which no task has reached yet. If it is 0 or in the past, each task begins as soon as it can."""
+    """The first step, which no task has reached yet. If it is 0 or already over, each task begins as soon as it can."""
 
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
@@ -177,31 +177,31 @@ def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
 
 
 def read_profile(task_dir: Path) -> ProfileOrder:
-    """Read what ``leave_profile`` wrote last. Raises OSError."""
+    """Read the order that ``leave_profile`` last wrote. Raises OSError."""
     return msgspec.json.decode(private_files.read_file(task_dir / _PROFILE), type=ProfileOrder)
 
 
 def leave_without(task_dir: Path, tasks: list[str]) -> None:
-    """Write the lost tasks for which there is no room into the directory of a running task. Raises OSError."""
+    """Write the names of lost tasks for which there is no room into the directory of a running task. Raises OSError."""
     private_files.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
 
 
 def read_without(task_dir: Path) -> frozenset[str]:
-    """Read what ``leave_without`` wrote last. Raises OSError."""
+    """Read the names that ``leave_without`` last wrote. Raises OSError."""
     return msgspec.json.decode(private_files.read_file(task_dir / _WITHOUT), type=frozenset[str])
 
 
 class Pace(PeerStruct):
-    """The progress of a task, as reported by its host. Only the difference between two of them is meaningful."""
+    """The progress of a task, as reported by its host. Only the difference between two such reports is meaningful."""
 
     id: str
-    """Its ``task_id``."""
+    """The ``task_id``."""
     step: float
-    """The last step that its program has reported."""
+    """The last step that the task's program has reported."""
     at_s: float
-    """When it reported that, by the task's own clock."""
+    """The time of that report, by the task's own clock."""
     waited_s: float
-    """Seconds for which it had waited for other tasks until then."""
+    """The total time for which the task had waited for other tasks until then, in seconds."""
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
@@ -212,9 +212,11 @@ def leave_outcome(task_dir: Path, outcome: Outcome) -> None:
 
 
 def read_outcome(task_dir: Path) -> Outcome | None:
-    """Read a task's outcome; None if it died before that. Raises OSError or msgspec.MsgspecError if it is invalid.
+    """Read a task's outcome; None if the task died without one.
 
-    The program can write to the directory as well, so anything but a regular file is rejected, as it might block.
+    Raises OSError or msgspec.MsgspecError if the outcome is invalid.
+
+    The program can write to the directory as well. Anything except a regular file is rejected, because it might block.
     """
     try:
         fd = os.open(task_dir / _OUTCOME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -227,9 +229,9 @@ def read_outcome(task_dir: Path) -> Outcome | None:
 
 
 def remove_runs_of(host: int, machine: Path, shared: Path) -> None:
-    """Remove the directories of the runs of one host, ``<run>-<pid of the host>``, and its shared memory."""
+    """Remove the directories of one host's runs, ``<run>-<pid of the host>``, and the shared memory of these runs."""
     for directory in machine.glob(f"[0-9]*-{host}"):
         shutil.rmtree(directory, ignore_errors=True)
         run = directory.name.removesuffix(f"-{host}")
-        if not any(machine.glob(f"{run}-*")):  # no other host of this machine has tasks of it
+        if not any(machine.glob(f"{run}-*")):  # no other host on this machine has tasks of the run
             shutil.rmtree(shared / run, ignore_errors=True)

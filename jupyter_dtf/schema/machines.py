@@ -1,4 +1,4 @@
-"""The hosts of a cluster: their descriptions, those that are starting, and their figures over time."""
+"""Descriptions of a cluster's hosts and of hosts that are starting, and series of their metrics over time."""
 
 from __future__ import annotations
 
@@ -7,68 +7,68 @@ from .base import PeerStruct
 
 class GpuInfo(PeerStruct):
     id: str
-    """Its name in CUDA_VISIBLE_DEVICES: the UUID."""
+    """The name of the GPU in CUDA_VISIBLE_DEVICES: its UUID."""
     index: int
     name: str
     memory_bytes: int
     memory_used_bytes: int
     utilization: float
-    """0 to 1."""
+    """The utilization, from 0 to 1."""
     power_watts: float | None = None
-    """Like all fields below, None if the GPU or its driver does not report it."""
+    """None, like all following fields, if the GPU or its driver does not report the value."""
     temperature_celsius: float | None = None
     pcie_received_bytes_per_second: float | None = None
     pcie_sent_bytes_per_second: float | None = None
     nvlink_received_bytes_per_second: float | None = None
-    """The total of its NVLinks."""
+    """The total over all NVLinks."""
     nvlink_sent_bytes_per_second: float | None = None
 
 
 class HostInfo(PeerStruct):
-    """One Dask worker: the host that tasks run on."""
+    """A host, on which tasks run: one Dask worker."""
 
     name: str
     address: str
     machine: str = ""
     threads: int = 0
     memory_bytes: int = 0
-    """The Dask worker's memory limit, or the machine's memory if there is none."""
+    """The Dask worker's memory limit, or the machine's memory if the worker has no limit."""
     cpu: float = 0.0
-    """Cores in use by the host and its tasks."""
+    """The number of cores in use by the host and its tasks."""
     memory_used_bytes: int = 0
     gpus: list[GpuInfo] = []
     """The GPUs that the Dask worker may use, in the order in which it uses them."""
     warm: bool = False
     """Whether TensorFlow is imported, so that tasks start immediately."""
     unguarded: str = ""
-    """Why the ports of TensorFlow's servers cannot be closed to other users on this machine; empty: they are closed."""
+    """Why the ports of TensorFlow's servers are not closed to other users on this machine; empty if they are closed."""
     slots: int = 0
-    """Its share of the tasks, relative to other hosts; 0: as many as any other."""
+    """The host's share of the tasks, relative to other hosts; 0: the same share as any other."""
     drawn: str = ""
-    """The host of the design that it was matched with, if any."""
+    """The host of the design with which this host was matched, if any."""
     problem: str = ""
-    """The versions that differ from those of its cluster, with both; empty: none."""
+    """The packages whose versions differ between host and cluster, with both versions; empty if none differs."""
 
 
 class ComingHost(PeerStruct):
-    """A host that was requested but is not a Dask worker yet, or no longer."""
+    """A host that was requested but is not yet, or no longer, a Dask worker."""
 
     name: str
     step: str
-    """The current step, such as ``connecting`` and ``starting Python``; ``waiting`` until the next attempt."""
+    """The current step, such as ``connecting`` or ``starting Python``; ``waiting`` until the next attempt."""
     problem: str = ""
-    """Why it could not be used, from its last output; it is retried, unless its step is ``ended``."""
+    """Why the host could not be used, from its last output. It is retried unless ``step`` is ``ended``."""
 
 
 class MachineSeries(PeerStruct):
-    """One figure of one host over time, oldest first, and how to draw it (``HOST_FIGURES`` in ``metrics.py``)."""
+    """One metric of one host over time, oldest value first, and how to draw it (``HOST_FIGURES`` in ``metrics.py``)."""
 
     host: str
     metric: str
     plot: str = ""
-    """The plot that it shares with other series of the host; empty: its own plot."""
+    """The plot that the series shares with other series of the host; empty: a separate plot."""
     line: str = ""
-    """The name of its line there."""
+    """The name of the series' line in the plot."""
     unit: str = ""
     """``cores``, ``bytes``, ``bytes_per_second``, ``fraction``, ``seconds``, or the text after the number."""
     time: list[float] = []

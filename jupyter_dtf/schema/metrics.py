@@ -1,4 +1,4 @@
-"""The meaning of the names of metrics, for reporting and showing them. Pure."""
+"""The meaning of the names of metrics, for reporting and showing them. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ TASK_LOAD = {
     "network_bytes_per_second": "bytes_per_second",
     "network_seconds": "seconds",
 }
-"""Metrics of a task's processes rather than its model, and their units. The host measures the resources that they use;
-the task reports what it sends to other machines of its run, and how much of each second it spends in exchanges.
+"""Metrics of a task's processes rather than of its model, and their units. The host measures the resources that the
+processes use. The task reports the bytes that it sends to other machines of its run, and the fraction of each second
+that it spends in exchanges.
 """
 
 STEP_COMPUTE = "step_compute_seconds"
@@ -30,69 +31,79 @@ STEP_PARTS = {
     STEP_CHECKPOINT: "seconds",
 }
 """Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
-about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with other
-tasks; the part of that spent waiting for them; snapshots for checkpoints. All except waiting for others add up to the
-step. Parts that a strategy does not measure are left out, and count as computing.
+which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
+other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All except the waiting
+for other tasks add up to the step. Parts that a strategy does not measure are omitted, and count as computing.
 """
 
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
-"""The prefixes of metrics that a task reports of a task on another machine, whose name follows, and their units: what
-it sends to it in a step, and how long that takes. A slow link delays the sender.
+"""The prefixes of a task's metrics about another task on another machine, whose name follows, and their units: the
+bytes sent to that task in a step, and the time that this takes. A slow link delays the sender.
 """
 
 
 class HostFigure(NamedTuple):
-    """How one figure of a machine over time is shown. ``#`` in its texts stands for an index from 0."""
+    """How one metric of a machine is shown over time. ``#`` in its texts stands for an index from 0."""
 
     plot: str
-    """The plot of each host that it is drawn in, shared with others of the same unit: ``CPU``."""
+    """The plot of each host in which the metric is drawn, such as ``CPU``, shared with others of the same unit."""
     line: str
-    """What its line is called there."""
+    """The name of the metric's line in the plot."""
     unit: str
-    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction`` (0 to 1) and ``seconds`` are formatted; any other is
-    shown after the number as it is: ``W``."""
+    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction`` (0 to 1) and ``seconds`` are formatted; any other unit,
+    such as ``W``, is shown unchanged after the number."""
     about: str
-    """A sentence that explains it."""
+    """A phrase that explains the metric."""
 
 
 HOST_FIGURES = {
     "cpu": HostFigure("CPU", "this cluster", "cores", "Cores in use by the host and its tasks"),
-    "machine_cpu": HostFigure("CPU", "whole machine", "cores", "Cores in use on the machine, by whomever"),
+    "machine_cpu": HostFigure("CPU", "whole machine", "cores", "Cores in use on the machine by all programs"),
     "memory_bytes": HostFigure("Memory", "this cluster", "bytes", "Memory of the host and its tasks"),
-    "machine_memory_bytes": HostFigure("Memory", "whole machine", "bytes", "Memory in use on the machine, by whomever"),
+    "machine_memory_bytes": HostFigure(
+        "Memory", "whole machine", "bytes", "Memory in use on the machine by all programs"
+    ),
     "received_bytes_per_second": HostFigure(
-        "Network", "received", "bytes_per_second", "What the machine receives over its network"
+        "Network", "received", "bytes_per_second", "Bytes that the machine receives over its network"
     ),
-    "sent_bytes_per_second": HostFigure("Network", "sent", "bytes_per_second", "What the machine sends over it"),
+    "sent_bytes_per_second": HostFigure(
+        "Network", "sent", "bytes_per_second", "Bytes that the machine sends over its network"
+    ),
     "gpu#_utilization": HostFigure(
-        "GPU utilization", "GPU #", "fraction", "How busy the host's GPU of that number is, 0 to 1"
+        "GPU utilization", "GPU #", "fraction", "Utilization of the host's GPU with this number, 0 to 1"
     ),
-    "gpu#_memory_bytes": HostFigure("GPU memory", "GPU #", "bytes", "Memory in use on it, by whomever"),
-    "gpu#_power_watts": HostFigure("GPU power", "GPU #", "W", "What it draws, with its memory"),
-    "gpu#_temperature_celsius": HostFigure("GPU temperature", "GPU #", "°C", "How hot its chip is"),
+    "gpu#_memory_bytes": HostFigure("GPU memory", "GPU #", "bytes", "Memory in use on the GPU by all programs"),
+    "gpu#_power_watts": HostFigure("GPU power", "GPU #", "W", "Power drawn by the GPU, including its memory"),
+    "gpu#_temperature_celsius": HostFigure("GPU temperature", "GPU #", "°C", "Temperature of the GPU's chip"),
     "gpu#_pcie_received_bytes_per_second": HostFigure(
-        "GPU PCIe", "GPU # received", "bytes_per_second", "What it receives over PCIe, from memory and other GPUs"
+        "GPU PCIe",
+        "GPU # received",
+        "bytes_per_second",
+        "Bytes that the GPU receives over PCIe, from memory and other GPUs",
     ),
     "gpu#_pcie_sent_bytes_per_second": HostFigure(
-        "GPU PCIe", "GPU # sent", "bytes_per_second", "What it sends over PCIe"
+        "GPU PCIe", "GPU # sent", "bytes_per_second", "Bytes that the GPU sends over PCIe"
     ),
     "gpu#_nvlink_received_bytes_per_second": HostFigure(
-        "GPU NVLink", "GPU # received", "bytes_per_second", "What it receives over all its NVLinks, from other GPUs"
+        "GPU NVLink",
+        "GPU # received",
+        "bytes_per_second",
+        "Bytes that the GPU receives over all its NVLinks, from other GPUs",
     ),
     "gpu#_nvlink_sent_bytes_per_second": HostFigure(
-        "GPU NVLink", "GPU # sent", "bytes_per_second", "What it sends over them"
+        "GPU NVLink", "GPU # sent", "bytes_per_second", "Bytes that the GPU sends over all its NVLinks"
     ),
 }
-"""The figures recorded of each host's machine (``backend/machine/figures.py``), in the order of their plots."""
+"""The metrics recorded for each host's machine (``backend/machine/figures.py``), in the order of their plots."""
 SPEED = ("learning_rate", "examples_per_second", "step_seconds")
-"""Metrics of the training's speed rather than its quality; shown after the model's own."""
+"""Metrics of the speed of a training rather than its quality. They are shown after the model's own."""
 
 VALIDATION = "val_"
-"""``val_loss``: Keras's own name for the loss over the validation data."""
+"""The prefix of ``val_loss``, Keras's own name for the loss over the validation data."""
 EPOCH = "epoch_"
-"""``epoch_loss``: the loss of a whole epoch, at its end, as Keras's ``History`` has it. ``loss`` is a batch's own."""
+"""The prefix of ``epoch_loss``, the loss of a whole epoch as in Keras's ``History``; ``loss`` is that of one batch."""
 RUNNING = "running_"
-"""``running_auc``: over the epoch so far, for metrics that have no value for a single batch."""
+"""The prefix of ``running_auc``: over the epoch so far, for metrics that have no value for a single batch."""
 
 _FORMS = (EPOCH, RUNNING, VALIDATION)
 HEADLINE = 4
@@ -100,14 +111,15 @@ HEADLINE = 4
 
 
 def is_load(metric: str) -> bool:
-    """Whether it measures a task's use of its machine, the network and time, rather than its model."""
+    """Return whether a metric measures a task's use of its machine, the network and time, rather than its model."""
     return metric in TASK_LOAD or metric in STEP_PARTS or metric.startswith(tuple(PAIR_LOAD))
 
 
 def family(metric: str, names: Collection[str]) -> str:
-    """The base metric, with which it shares a plot: ``loss`` for ``epoch_loss`` and ``val_loss``.
+    """Return the base metric, with which a metric shares a plot: ``loss`` for ``epoch_loss`` and ``val_loss``.
 
-    ``names``: the metrics of the run. If none is another form, the name has no prefix, as in ``epoch_time``.
+    ``names`` are the metrics of the run. A prefix such as ``epoch_`` only counts as one if the run has another form of
+    the metric, so ``epoch_time`` alone is its own base metric.
     """
     if metric.startswith(VALIDATION) and len(metric) > len(VALIDATION):
         return metric.removeprefix(VALIDATION)
@@ -121,10 +133,10 @@ def family(metric: str, names: Collection[str]) -> str:
 
 
 def headline_of(names: Collection[str], has_ended: bool = False, objectives: Collection[str] = ()) -> dict[str, str]:
-    """The metrics to show first, each with the one that holds its value.
+    """Return the metrics to show first, each with the name of the metric that holds its value.
 
-    They are those of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
-    included. While a run is active, a value is the newest one; after its end, that of the last epoch, as in Keras's
+    These are metrics of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
+    included. While a run is active, the newest values are used; after its end, those of the last epoch, as in Keras's
     history.
     """
     order = (EPOCH, "", RUNNING) if has_ended else ("", RUNNING, EPOCH)
@@ -146,28 +158,28 @@ def headline_of(names: Collection[str], has_ended: bool = False, objectives: Col
 def headline(
     latest: Mapping[str, float], has_ended: bool = False, objectives: Collection[str] = ()
 ) -> dict[str, float]:
-    """The same with the values of ``latest``."""
+    """Return the metrics of ``headline_of`` with their values in ``latest``."""
     return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended, objectives).items()}
 
 
 LESS = r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)"
-"""A regular expression for the names of metrics of which less is better. Takes precedence over ``MORE``."""
+"""A regular expression for the names of metrics whose smaller values are better. Takes precedence over ``MORE``."""
 MORE = r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
-"""The same for metrics of which more is better."""
+"""A regular expression for the names of metrics whose larger values are better."""
 _LESS, _MORE = re.compile(LESS), re.compile(MORE)
 
 
 def direction(metric: str) -> int:
-    """1 if more of a metric is better, -1 if less is, 0 if its name does not say."""
+    """Return 1 if larger values of a metric are better, -1 if smaller ones are, 0 if its name indicates neither."""
     if is_load(metric) or metric in SPEED:
         return 0
     return -1 if _LESS.search(metric) else 1 if _MORE.search(metric) else 0
 
 
 def host_figure(name: str) -> HostFigure:
-    """How a figure of a machine is shown: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
+    """Return how a metric of a machine is shown: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
 
-    An unknown figure, from a newer host, gets its own plot without a unit.
+    An unknown metric, from a newer host, gets a separate plot without a unit.
     """
     if known := HOST_FIGURES.get(name):
         return known
@@ -179,10 +191,10 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """``loss`` for ``epoch_loss``: problems of one are problems of the other. ``val_loss`` is a different metric."""
+    """Return ``loss`` for ``epoch_loss``: a problem of one is one of the other. ``val_loss`` is a different metric."""
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 
 def in_words(value: float) -> str:
-    """``NaN``, ``infinite`` or ``-infinite``, for a value that is not finite."""
+    """Describe a non-finite value as ``NaN``, ``infinite`` or ``-infinite``."""
     return "NaN" if math.isnan(value) else "infinite" if value > 0 else "-infinite"

@@ -1,6 +1,7 @@
-"""The user's own modules, sent to tasks: files by name, and the program that needs them.
+"""The user's own modules, which are sent to tasks, and the program that needs them.
 
-A program's functions and classes are pickled by reference to their modules, which must exist before it is unpickled.
+A program's functions and classes are pickled by reference to their modules, so the modules must exist before the
+program is unpickled.
 """
 
 from __future__ import annotations
@@ -13,32 +14,32 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Module:
-    """A module or a package: ``files`` by their paths, with slashes, below the directory that it is imported from."""
+    """A module or a package. ``files`` maps paths below its import directory, with slashes, to contents."""
 
     name: str
     files: dict[str, bytes]
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The total size of the files, in bytes."""
         return sum(map(len, self.files.values()))
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A program that is not unpickled yet: its pickle, and its arrays, which are sent as they are."""
+    """A program that is not unpickled yet: its pickle, and its arrays, which are sent as raw buffers."""
 
     body: bytes
     buffers: Sequence[pickle.PickleBuffer]
 
     @classmethod
     def of(cls, program: tuple[Any, ...]) -> Packed:
-        """The program ``(function, args, kwargs)``."""
+        """Pickle the program ``(function, args, kwargs)``."""
         import cloudpickle
 
         buffers: list[pickle.PickleBuffer] = []
         return cls(cloudpickle.dumps(program, protocol=5, buffer_callback=buffers.append), buffers)
 
     def open(self) -> Any:
-        """The program, once its modules can be imported."""
+        """Unpickle the program. Its modules must be importable by then."""
         return pickle.loads(self.body, buffers=self.buffers)

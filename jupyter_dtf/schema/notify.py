@@ -14,10 +14,10 @@ from .arguments import make_plain
 from .base import PeerStruct
 
 MOST_KEPT = 20
-"""How many alarms, the newest, a run's summary contains."""
+"""The largest number of alarms in a run's summary, which contains the newest."""
 
 NAN, NO_IMPROVEMENT, IDLE, MEMORY, END = "nan", "no improvement", "idle", "memory", "end"
-"""The conditions that alarms report."""
+"""The conditions reported by alarms."""
 
 
 class Alarm(PeerStruct):
@@ -29,7 +29,7 @@ class Alarm(PeerStruct):
     text: str = ""
     task: str = ""
     time: float = 0.0
-    """When it was noticed, in seconds since the epoch."""
+    """When the condition was detected, in seconds since the epoch."""
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -38,17 +38,17 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     None and False turn a condition off.
 
     Attributes:
-        nan: A metric has become NaN or infinite.
-        no_improvement: ``metric`` has not improved for this many consecutive epochs.
+        nan: Notify when a metric becomes NaN or infinite.
+        no_improvement: Notify when ``metric`` has not improved for this many consecutive epochs.
         metric: The metric for ``no_improvement``. By default the validation loss, or the loss if there is none.
-        idle_s: A task's GPUs (or its host's CPUs, if it has none) have been idle for this many seconds.
-        memory: A host uses more than this fraction of its memory. Does not apply to GPU memory, which TensorFlow
-            allocates all at once.
-        end: The run has ended, successfully or not.
+        idle_s: Notify when a task's GPUs (or its host's CPUs, if it has none) have been idle for this many seconds.
+        memory: Notify when a host uses more than this fraction of its memory. Does not apply to GPU memory, which
+            TensorFlow allocates all at once.
+        end: Notify when the run has ended, successfully or not.
         call: A function that is called with each ``Alarm`` (``about``, ``title``, ``text``, ``task``, ``time``), in a
             thread of the process that started the run, as long as that process is running.
-        command: A command, as a list of words or a line, that is run likewise, without a shell, with the title as its
-            last argument.
+        command: A command, as a list of words or a command line, that is likewise run for each alarm, without a shell
+            and with the title as its last argument.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -90,7 +90,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         ):
             raise _refusal("command", "a list of words, or a command line", words)
         try:
-            self.words  # noqa: B018 - which may be an open quotation
+            self.words  # noqa: B018 - raises for an unclosed quotation
         except ValueError as error:
             raise _refusal("command", f"a valid command line ({error})", words) from None
 
@@ -101,7 +101,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def for_cluster(self) -> Notify:
-        """A copy without ``call`` and ``command``, which concern only this process."""
+        """A copy without ``call`` and ``command``, which only this process uses."""
         return msgspec.structs.replace(self, call=None, command="")
 
 

@@ -1,14 +1,14 @@
-"""One forward, one backward: the order of the passes of a pipeline's devices. Pure.
+"""The order of the passes on a pipeline's devices with the schedule "one forward, one backward".
 
-Each pass has a turn, and a device runs its passes in the order of turns. A stage's *level* is the number of device
-changes before it: from the inputs in the forward pass, from the loss in the backward pass.
+Each pass has a turn, and a device runs its passes in the order of their turns. A stage's *level* is the number of
+device changes before it, counted from the inputs in the forward pass and from the loss in the backward pass.
 
 * A stage runs a few forward passes before its first backward pass, two for each level after it, so that it is busy
-  while a microbatch goes to the loss and back. From then on it alternates backward and forward passes, and holds the
-  activations of as many microbatches as it is ahead, however many a batch has.
-* A backward pass first computes the derivatives that another stage waits for. Those of weights, which no stage waits
-  for, follow as many microbatches later as there are levels between the stage and the end of the backward pass. They
-  fill the gaps in which a stage would otherwise wait at the end of a step.
+  while a microbatch passes to the loss and back. From then on, it alternates backward and forward passes, and holds the
+  activations of as many microbatches as it is ahead, regardless of the number of microbatches in a batch.
+* A backward pass first computes the derivatives for which another stage waits. The derivatives of weights, for which no
+  stage waits, follow as many microbatches later as there are levels between the stage and the end of the backward pass.
+  They fill the gaps in which a stage would otherwise wait at the end of a step.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 APART = 2
 """The number of turns between consecutive microbatches."""
 AHEAD = 2
-"""The number of turns between consecutive levels: 1 has the fewest microbatches in flight that keep all stages busy if
-nothing is late; 2 leaves time for transfers."""
+"""The number of turns between consecutive levels. With 1, the fewest microbatches are in flight that keep all stages
+busy if nothing is late; 2 allows time for transfers."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of a pipeline whose stages have levels 0 to ``forward_levels``, and back 0 to ``backward_levels``."""
+    """The turns of a pipeline with levels 0 to ``forward_levels`` forward, and 0 to ``backward_levels`` backward."""
 
     forward_levels: int
     backward_levels: int
@@ -33,13 +33,13 @@ class Turns:
         return APART * microbatch + AHEAD * level
 
     def inputs(self, microbatch: int, level: int) -> int:
-        """The turn of the derivatives that another stage waits for. ``level``: in the backward pass."""
+        """Return the turn of the derivatives for which another stage waits. ``level`` is that of the backward pass."""
         return APART * microbatch + AHEAD * (self.forward_levels + level) + 1
 
     def weights(self, microbatch: int, level: int) -> int:
-        """The turn of all other derivatives."""
+        """Return the turn of all other derivatives."""
         return self.inputs(microbatch, level) + APART * (self.backward_levels - level)
 
     def held(self, forward_level: int, backward_level: int) -> int:
-        """The number of microbatches whose activations a stage holds, if a batch has that many."""
+        """Return the number of microbatches whose activations a stage holds, if a batch has that many."""
         return (self.weights(0, backward_level) - self.forward(0, forward_level)) // APART + 1

@@ -1,7 +1,7 @@
 """The names of the operations that a cluster's processes request of each other (``dtf_submit``, ``dtf_launch``...).
 
-An external Dask scheduler may serve several of our clusters. There, the names end in the cluster's *scope*; on a
-scheduler of the cluster's own, the scope is empty.
+An external Dask scheduler may serve several of our clusters. There, the names end in the *scope* of the cluster. On a
+cluster's own scheduler, the scope is empty.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 
 PREFIX = "dtf_"
 LEAVE = "dtf_leave"
-"""Remove everything from an external scheduler, which knows this operation until that is done."""
+"""Removes all operations, handlers and plugins of a cluster from an external scheduler, and finally itself."""
 
 
 def scoped(name: str, scope: str) -> str:
-    """The name of an operation, handler or plugin within a scope."""
+    """Return the name of an operation, handler or plugin within a scope."""
     return f"{name}-{scope}" if scope else name
 
 
 class ScopedRpc:
-    """``rpc`` (``distributed.rpc``) with our operations under their scoped names, and Dask's under their own."""
+    """A ``distributed.rpc`` that calls our operations by their scoped names, and Dask's by their own."""
 
     def __init__(self, rpc: Any, scope: str) -> None:
         self._rpc = rpc
@@ -31,5 +31,5 @@ class ScopedRpc:
 
 
 def scoped_rpc(rpc: Callable[[str], Any], scope: str) -> Callable[[str], Any]:
-    """``rpc(address)``, with the peer's operations of one scope."""
+    """Return a function like ``rpc``, whose results call the peer's operations of one scope."""
     return (lambda address: ScopedRpc(rpc(address), scope)) if scope else rpc

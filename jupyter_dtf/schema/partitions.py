@@ -1,7 +1,7 @@
-"""The protocol by which a task reads partitions that Dask holds from its host.
+"""The protocol by which a task reads partitions that Dask holds, through its host.
 
-Over a Unix socket of the host: the task sends one request, the host answers with messages until the pass has ended.
-Each is its length as eight bytes, little-endian, and a payload (``schema/payload.py``).
+It uses a Unix socket of the host. The task sends one request, and the host answers with messages until the pass has
+ended. Each message consists of its length as eight bytes, little-endian, and a payload (``schema/payload.py``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Described:
     """The structure that the examples of all partitions share."""
 
     structure: Any
-    """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``: with the indices of leaves in place of arrays."""
+    """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``, with the indices of leaves in place of arrays."""
     leaves: tuple[tuple[str, tuple[int, ...]], ...]
-    """Dtype and shape of an example of each leaf; ``object`` for strings."""
+    """The dtype and the shape of an example of each leaf. The dtype of strings is ``object``."""
 
     def __str__(self) -> str:
         return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.leaves)
@@ -33,19 +33,19 @@ class Collection:
     """Partitions that are computed by the cluster's Dask scheduler."""
 
     keys: tuple[str, ...]
-    """One for each partition, in order."""
+    """The key of each partition, in order."""
     lengths: tuple[int, ...] | None = None
-    """Their numbers of examples, if known before they are computed."""
+    """The number of examples of each partition, if known before they are computed."""
     graph: bytes | None = None
-    """The graph from which they are recomputed in every pass; None if they are computed once and ``keys`` are kept."""
+    """The graph from which partitions are recomputed in every pass; None if they are computed once and then kept."""
     retries: int = 0
     shuffle_buffer: int = 0
-    """The least number of examples that are shuffled with each other, if the order is random."""
+    """The smallest number of examples that are shuffled with each other, if the order is random."""
 
 
 @dataclass(frozen=True)
 class PassRequest:
-    """One pass over a collection, by one task."""
+    """A request by a task for one pass over a collection."""
 
     run_id: str
     field: str
@@ -57,17 +57,17 @@ class PassRequest:
     size: int
     seed: int | None = None
     described: Described | None = None
-    """The expected structure of the partitions; None requests only that, and no examples."""
+    """The expected structure of the partitions; None: request only the structure, and no examples."""
     first: int = 0
-    """The batch with which the pass begins."""
+    """The number of the batch with which the pass begins."""
 
 
 @dataclass
 class Rows:
-    """Examples of a task's share, in order, of consecutive batches."""
+    """Consecutive examples of a task's share, in one or more batches."""
 
     leaves: list[np.ndarray[Any, Any]]
     counts: np.ndarray[Any, Any]
-    """The number of examples of each batch; the first batch may continue the last one of the previous message."""
+    """The number of examples of each batch. The first batch may continue the last one of the previous message."""
     is_closed: bool
     """Whether the last batch is complete."""

@@ -1,8 +1,8 @@
 """A pickled program and its arrays, laid out so that the tasks of a machine share one copy of the arrays.
 
-Layout: two little-endian u64 (number of buffers, length of the pickle), a u64 length per buffer, the pickle, then each
-buffer at the next multiple of 64 bytes. The buffers are those of pickle protocol 5; a reader maps the file
-copy-on-write, so arrays are loaded lazily and are writable.
+The layout is two little-endian u64 (the number of buffers, the length of the pickle), a u64 length for each buffer, the
+pickle, then each buffer at the next multiple of 64 bytes. The buffers are those of pickle protocol 5. A reader maps the
+file copy-on-write, so arrays are loaded lazily and are writable.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _ALIGN = 64
 
 
 _SMALL = 1 << 16
-"""Smaller pieces of a payload are joined, so that an additional array does not need an additional message."""
+"""Pieces of a payload smaller than this, in bytes, are joined, so that not every array needs a separate message."""
 
 
 class Packed:
-    """A payload that is not laid out yet: its arrays are still their owner's and must not change."""
+    """A payload that is not laid out yet. Its arrays still belong to their owner and must not be changed."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
         self.size = sum(len(piece) for piece in self._pieces)
 
     def chunks(self, most: int) -> Iterator[memoryview]:
-        """All of it in order, in chunks of at most ``most`` bytes (at least 64 KiB), without copying arrays."""
+        """Yield the payload in chunks of at most ``most`` bytes (at least 64 KiB), without copying arrays."""
         waiting = bytearray()
         for piece in self._pieces:
             for start in range(0, len(piece), most):
@@ -49,7 +49,7 @@ class Packed:
 
 
 def packed(value: Any) -> Packed:
-    """The payload of any picklable value; functions and classes of ``__main__`` are pickled by value (cloudpickle)."""
+    """Pickle a value as a payload. Functions and classes of ``__main__`` are pickled by value (cloudpickle)."""
     import cloudpickle
 
     buffers: list[pickle.PickleBuffer] = []
@@ -58,7 +58,7 @@ def packed(value: Any) -> Packed:
 
 
 def pack(value: Any) -> bytes:
-    """The same, laid out."""
+    """Pickle a value as a payload, laid out in one piece."""
     return bytes(packed(value))
 
 
@@ -75,7 +75,7 @@ def _layout(body: bytes, raws: list[memoryview]) -> Iterator[bytes | memoryview]
 
 
 def unpack(payload: bytes | bytearray | memoryview | mmap.mmap) -> Any:
-    """The value of a payload. Arrays are views of ``payload``: writable if it is."""
+    """Return the value of a payload. Its arrays are views of ``payload``, and writable if that is."""
     view = memoryview(payload)
     count, body_length = struct.unpack_from("<QQ", view)
     lengths = struct.unpack_from(f"<{count}Q", view, 16)
@@ -91,6 +91,6 @@ def unpack(payload: bytes | bytearray | memoryview | mmap.mmap) -> Any:
 
 
 def load(path: str | Path) -> Any:
-    """The value of a payload file, with its arrays mapped copy-on-write."""
+    """Return the value of a payload file, with its arrays mapped copy-on-write."""
     with open(path, "rb") as file:
         return unpack(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))

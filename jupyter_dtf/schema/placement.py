@@ -1,4 +1,4 @@
-"""Where a model's layers run, and the predicted cost of that."""
+"""The placement of a model's layers on devices, and its predicted cost."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ _WIDTH = 72
 
 
 class Placement(Struct):
-    """The devices on which the layers of a model run.
-
-    Each layer is either in ``devices`` or in ``splits``.
+    """The devices on which the layers of a model run. Each layer is either in ``devices`` or in ``splits``.
 
     Example:
         >>> dtf.Placement(devices={
@@ -31,19 +29,19 @@ class Placement(Struct):
     """
 
     devices: dict[str, str] = {}
-    """The device of each layer, ``/job:worker/task:1/device:CPU:0``."""
+    """The device of each layer, such as ``/job:worker/task:1/device:CPU:0``."""
     splits: dict[str, list[str]] = {}
-    """Layers whose columns are split: the devices that each hold a part, in the order of the columns."""
+    """For each layer whose columns are split, the devices that hold its parts, in the order of the columns."""
     pinned: list[str] = []
-    """Layers whose device was chosen by the user. Automatic placement does not move them."""
+    """The layers whose device the user chose. Automatic placement does not move them."""
 
     def devices_of(self, layer: str) -> list[str]:
-        """The device of a layer, or those of its parts; empty if neither it nor a container of it is placed."""
+        """Return the device of a layer, or those of its parts; empty if neither it nor a container of it is placed."""
         name = self.placed_as(layer)
         return self.splits[name] if name in self.splits else [self.devices[name]] if name else []
 
     def placed_as(self, layer: str) -> str:
-        """The name under which a layer is placed: its own or that of the nearest container; empty if it is not."""
+        """Return the name under which a layer is placed: its own or its nearest container's; empty if there is none."""
         names = (name for name in (layer, *containers_of(layer)) if name in self.splits or name in self.devices)
         return next(names, "")
 
@@ -59,10 +57,10 @@ class Device(Struct):
     """A device on which layers can be placed."""
 
     name: str
-    """``/job:worker/task:1/device:CPU:0``."""
+    """The name of the device, such as ``/job:worker/task:1/device:CPU:0``."""
     flops_per_s: float
     memory_bytes: int = 0
-    """0: unlimited."""
+    """The memory of the device; 0: unlimited."""
 
     def __post_init__(self) -> None:
         if not self.flops_per_s > 0:
@@ -91,9 +89,10 @@ class Calibration(Struct):
     devices: list[Device]
     link: Link
     layer_seconds: dict[str, list[float]] = {}
-    """On a device as fast as the first, seconds of the forward and backward pass of a microbatch, and of the update."""
+    """The seconds of each layer's forward pass, backward pass (of a microbatch) and update, on a device as fast as the
+    first one."""
     overhead_s: float = 0.0
-    """Seconds that each step takes in addition to layers and transfers."""
+    """The time that each step takes in addition to layers and transfers, in seconds."""
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -111,7 +110,7 @@ class Calibration(Struct):
 
 
 class DeviceLoad(Struct):
-    """The work of one device in a step, and the memory that it needs."""
+    """The work of one device in a step, and the memory that the device needs."""
 
     device: str
     memory_bytes: int
@@ -119,23 +118,23 @@ class DeviceLoad(Struct):
     memory_limit_bytes: int = 0
     """The memory available; 0 if unknown."""
     share: float = 0.0
-    """The share of a step's work, from 0 to 1."""
+    """The device's share of a step's work, from 0 to 1."""
     busy_s: float = 0.0
-    """Seconds per step in which it is busy."""
+    """The time per step during which the device is busy, in seconds."""
     sent_bytes: int = 0
     """Bytes sent per step."""
     received_bytes: int = 0
     layers: int = 0
     problem: str = ""
-    """Why the layers do not fit, with the sizes; empty if they do."""
+    """Why the layers do not fit on the device, with the sizes; empty if they fit."""
     unused: str = ""
-    """Why a complete placement gives it no layer: how long a step would take with it."""
+    """Why a complete placement assigns no layer to the device: the time that a step would take with it."""
     filled_bytes: int = 0
-    """The memory needed if all microbatches went forward before one went backward; 0 if they do."""
+    """The memory needed if all forward passes of a batch ran before the first backward pass; 0 if they do."""
 
 
 class Cut(Struct):
-    """An edge of the graph that goes from one device to another."""
+    """An edge of the graph that connects layers on different devices."""
 
     source: str
     target: str
@@ -146,7 +145,7 @@ class Cut(Struct):
 
 
 class Slot(PeerStruct):
-    """One device busy with one microbatch, for the timeline."""
+    """A period in which a device is busy with one microbatch, for the timeline."""
 
     device: str
     microbatch: int
@@ -164,7 +163,7 @@ class Prediction(Struct):
     batch_size: int
     microbatches: int
     calibrated: bool = False
-    """Whether it is based on measurements of the real devices; otherwise times are only relative."""
+    """Whether the prediction is based on measurements of the real devices; otherwise, times are only relative."""
     devices: list[DeviceLoad] = []
     cuts: list[Cut] = []
     timeline: list[Slot] = []
@@ -182,7 +181,7 @@ class Prediction(Struct):
 
 
 def _placement_text(what: Placement, most: int = _FEW) -> str:
-    """A line for each device with at most ``most`` of its layers."""
+    """Return a line for each device, with at most ``most`` of its layers."""
     layers: dict[str, list[str]] = {}
     for layer, device in what.devices.items():
         layers.setdefault(device, []).append(layer)
@@ -198,7 +197,7 @@ def _placement_text(what: Placement, most: int = _FEW) -> str:
 
 
 def _prediction_text(what: Prediction) -> str:
-    """The step, a row for each device, and the problems."""
+    """Return a summary of the step, a row for each device, and the problems."""
     known = "" if what.calibrated else ", not calibrated"
     first = f"A step of {what.batch_size} examples in {what.microbatches} microbatches: "
     first += f"{seconds_(what.step_seconds)}, bubble {what.bubble:.0%}{known}"
@@ -221,7 +220,7 @@ def _prediction_text(what: Prediction) -> str:
 
 
 def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:
-    """A row for each device: the last digit of the microbatch forward, its letter backward, ``=`` for the update."""
+    """Return a row for each device: a microbatch's last digit forward, its letter backward, ``=`` for the update."""
     end = max((slot.start_s + slot.duration_s for slot in slots), default=0.0)
     rows: dict[str, list[str]] = {slot.device: ["."] * width for slot in slots}
     marks: Mapping[str, str] = {"forward": "0123456789", "backward": "abcdefghij", "update": "=" * 10}

@@ -1,6 +1,7 @@
-"""Files and directories that only their owner can access, whatever the umask; all our processes use these functions.
+"""Creates files and directories that only their owner can access, regardless of the umask.
 
-Also reads files that others may have created: only regular files are opened, because a pipe would block.
+All our processes use these functions. They also read files that other users may have created: only regular files are
+opened, because a pipe would block.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import BinaryIO
 from ..errors import Unavailable
 
 _OPEN = 0o077
-"""The permissions of others."""
+"""The permissions of the group and of other users."""
 
 
 def make_dir(path: Path) -> Path:
-    """Make a directory and its missing parents with mode 0700. An existing one is not changed.
+    """Create a directory and its missing parents with mode 0700. An existing directory is not changed.
 
     Raises OSError.
     """
@@ -28,18 +29,18 @@ def make_dir(path: Path) -> Path:
     make_dir(path.parent)
     try:
         path.mkdir(mode=0o700)
-    except FileExistsError:  # another process was quicker
+    except FileExistsError:  # another process has created it first
         if not path.is_dir():
             raise
     else:
-        path.chmod(0o700)  # a umask may have taken more than was to be taken
+        path.chmod(0o700)  # the umask may have removed too many permissions
     return path
 
 
 def own_dir(path: Path) -> Path:
-    """The same where others may have made one, as in ``/tmp``; other users' access to it is removed.
+    """Create a directory like ``make_dir`` where other users may have created it, as in ``/tmp``.
 
-    Raises Unavailable if it belongs to another user.
+    Other users' access to an existing directory is removed. Raises Unavailable if it belongs to another user.
     """
     make_dir(path)
     found = path.lstat()
@@ -50,7 +51,7 @@ def own_dir(path: Path) -> Path:
 
 
 def open_file(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
-    """Open a file for writing, with mode 0600, even if it existed and is ours."""
+    """Open a file for writing, with mode 0600, which is also set on an existing file of this user."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     found = os.fstat(descriptor)
     if found.st_mode & _OPEN and found.st_uid == os.getuid() and stat.S_ISREG(found.st_mode):
@@ -76,7 +77,8 @@ def read_file(path: Path) -> bytes:
 def write_file(path: Path, data: bytes) -> None:
     """Write a file with mode 0600, atomically. Raises OSError.
 
-    Its space is allocated first: reading a page of a mapped file that was not would kill the process.
+    Its space is allocated first, because reading a page of a mapped file without allocated space would kill the
+    process.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -86,27 +88,27 @@ def write_file(path: Path, data: bytes) -> None:
             file.write(data)
         aside.replace(path)
     except OSError:
-        aside.unlink(missing_ok=True)  # it takes the room that a shorter word would do with
+        aside.unlink(missing_ok=True)  # it takes up space that a smaller file could use
         raise
 
 
 def close(path: Path) -> bool:
     """Remove other users' permissions on a file or directory of this user. Returns whether there were any.
 
-    Links, missing files and those of other users are left unchanged.
+    Links, missing files and files of other users are not changed.
     """
     try:
         found = path.lstat()
         if found.st_uid != os.getuid() or stat.S_ISLNK(found.st_mode) or not found.st_mode & _OPEN:
             return False
         path.chmod(stat.S_IMODE(found.st_mode) & ~_OPEN)
-    except OSError:  # gone meanwhile, or on a file system that has no modes
+    except OSError:  # removed in the meantime, or on a file system without modes
         return False
     return True
 
 
 def close_tree(path: Path) -> None:
-    """The same for a directory and everything in it."""
+    """Remove other users' permissions on a directory and everything in it."""
     close(path)
     for directory, names, files in os.walk(path):
         for name in (*names, *files):

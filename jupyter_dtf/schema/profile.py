@@ -1,4 +1,4 @@
-"""The measurements of a task of a profiling run."""
+"""The measurements by a task of a profiling run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from .placement import Device
 
 
 class TaskProfile(Struct):
-    """Seconds are medians, measured while all tasks of the run did the same, except ``transfers``."""
+    """Times measured by one task. All except ``transfers`` are medians, measured while all tasks did the same."""
 
     devices: list[Device]
     """The task's devices, beginning with the one on which the layers were measured."""
     layer_seconds: dict[str, list[float]] = {}
-    """Seconds of the forward and the backward pass of a microbatch, and of the update."""
+    """The seconds of each layer's forward pass and backward pass of a microbatch, and of its update."""
     step_s: float = 0.0
-    """Seconds of a step besides its layers."""
+    """The time of a step in addition to its layers, in seconds."""
     transfers: list[list[float]] = []
-    """(bytes, seconds) of sending from one task to another and using it there; measured by the first task only."""
+    """(bytes, seconds) of sending data from one task to another and using it there; measured by the first task only."""
     all_tasks_s: float = 0.0
-    """Seconds of an empty step in which every task takes part; measured by the first task only."""
+    """The time of an empty step in which all tasks take part, in seconds; measured by the first task only."""

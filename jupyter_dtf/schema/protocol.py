@@ -1,14 +1,14 @@
 """The version of the protocol between jupyter_dtf's processes.
 
-Kernels, Jupyter servers, cluster processes, pages in a browser and the store of past runs may be of different versions
-after an upgrade. Each states which protocols it speaks, ``OLDEST`` to ``PROTOCOL``; two that have one in common can
-communicate, and others report that in one sentence and disconnect.
+After an upgrade, kernels, Jupyter servers, cluster processes, pages in a browser and the store of past runs may be of
+different versions. Each states which protocols it supports, ``OLDEST`` to ``PROTOCOL``. Two processes with a protocol
+in common can communicate; otherwise they report the mismatch in one sentence and disconnect.
 
-``PROTOCOL`` is raised if an older version would misread this one, or this one an older one: a field is removed or
-changes its meaning, an event is needed to read the rest, there is a new final state (``RunState``, ``TaskState``:
-waiting for an unknown final state never ends), or the order of messages changes. It is not raised for what older
-versions can ignore: a new event, a new field with a default, a new operation, a new intermediate state. ``OLDEST`` is
-raised when the code that supports an older protocol is removed.
+``PROTOCOL`` is increased if an older version would misread this version, or this version an older one: if a field is
+removed or changes its meaning, if an event is required for reading others, if there is a new final state (``RunState``,
+``TaskState``; waiting for an unknown final state never ends), or if the order of messages changes. It is not increased
+for anything that older versions can ignore: a new event, a new field with a default, a new operation, a new
+intermediate state. ``OLDEST`` is increased when the code that supports an older protocol is removed.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from .._version import __version__
 from .base import PeerStruct
 
 PROTOCOL = 1
-"""The newest protocol of this version. 0: from before protocols had numbers."""
+"""The newest protocol that this version supports. 0 is the protocol from before protocols had numbers."""
 OLDEST = 1
-"""The oldest protocol that it supports."""
+"""The oldest protocol that this version supports."""
 
 
 class Speech(PeerStruct):
-    """The protocols that a process speaks. The one struct that every version reads in the same way."""
+    """The protocols that a process supports. This is the only struct that every version reads in the same way."""
 
     protocol: int = 0
     oldest: int = 0
     release: str = ""
-    """Its version of jupyter_dtf."""
+    """The version of jupyter_dtf of the process."""
 
     def __str__(self) -> str:
         return f"protocol{'s' * (self.oldest != self.protocol)} {self.numbers}"
 
     @property
     def numbers(self) -> str:
-        """``2``, ``1 to 2``."""
+        """The protocols as text, such as ``2`` or ``1 to 2``."""
         return f"{self.protocol}" if self.oldest == self.protocol else f"{self.oldest} to {self.protocol}"
 
     def understands(self, other: Speech) -> bool:
-        """Whether there is a protocol that both speak."""
+        """Return whether there is a protocol that both processes support."""
         return max(self.oldest, other.oldest) <= min(self.protocol, other.protocol)
 
 
 def ours() -> Speech:
-    """The protocols of this process."""
+    """Return the protocols of this process."""
     return Speech(protocol=PROTOCOL, oldest=OLDEST, release=__version__)
 
 
 def theirs(raw: Any) -> Speech:
-    """The protocols that a peer states; a peer that states none is from before protocols had numbers."""
+    """Decode the protocols that a peer states. A peer that states none is from before protocols had numbers."""
     try:
         return msgspec.convert(raw, Speech)
     except msgspec.ValidationError:
@@ -61,7 +61,7 @@ def theirs(raw: Any) -> Speech:
 
 
 def cluster_refusal(name: str, speech: Speech) -> str:
-    """A sentence about a cluster that this version cannot communicate with, and what to do; empty if it can."""
+    """Return a sentence on why this version cannot communicate with a cluster, and what to do; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -80,7 +80,7 @@ def cluster_refusal(name: str, speech: Speech) -> str:
 
 
 def host_refusal(name: str, speech: Speech) -> str:
-    """A sentence about a host that its cluster cannot use, and what to do; empty if it can."""
+    """Return a sentence on why a cluster cannot use a host, and what to do; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -92,7 +92,7 @@ def host_refusal(name: str, speech: Speech) -> str:
 
 
 def viewer_refusal(speech: Speech) -> str:
-    """The same for the log of a cluster with an incompatible viewer; empty if it is compatible."""
+    """Return a sentence about an incompatible viewer for the cluster's log; empty if the viewer is compatible."""
     mine = ours()
     if mine.understands(speech):
         return ""

@@ -18,13 +18,13 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """What a run does when one of its tasks dies or freezes for a reason other than an error in its program.
 
     Attributes:
-        max_restarts: How often lost tasks are started again (or all tasks, if the others cannot continue without them),
-            on the hosts that are available then. 0: the run ends when a task is lost.
-        stalled_after: Seconds without a step, output or CPU use after which a task that has made steps before counts
-            as frozen. None: 600. A task that was stopped (SIGSTOP) is noticed within 5 seconds in any case.
-        min_workers: For trainings. If there is no room to restart lost workers, the training continues without them if
-            at least this many are left, and takes them back when there is room. A ``dtf.Pipeline`` continues with
-            fewer copies, and so needs ``replicas``. None: wait for room.
+        max_restarts: The number of times that lost tasks are restarted (or all tasks, if the others cannot continue
+            without them), on the hosts that are available at that time. 0: the run ends when a task is lost.
+        stalled_after: Seconds without a step, output or CPU use after which a task that has completed steps before
+            counts as frozen. None: 600. A task that was stopped (SIGSTOP) is detected within 5 seconds in any case.
+        min_workers: Only for trainings. If there is no room to restart lost workers, the training continues without
+            them if at least this many workers remain, and includes them again when there is room. A ``dtf.Pipeline``
+            continues with fewer copies, and so needs ``replicas``. None: wait for room.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -62,12 +62,12 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def attempts(self) -> int:
-        """The largest number of times that tasks are started, including the first."""
+        """The largest number of times that tasks are started, including the first time."""
         return self.max_restarts + 1
 
     @property
     def stalled_after_s(self) -> float:
-        """``stalled_after``, or its default."""
+        """The value of ``stalled_after``, or its default."""
         return STALLED_AFTER_S if self.stalled_after is None else float(self.stalled_after)
 
 

@@ -1,7 +1,7 @@
-"""Where a controller keeps the results of ended runs, and how the warm process knows that they are still needed.
+"""The directory of the results of ended runs, and the lock with which a controller keeps it from being removed.
 
-They are in the cluster's directory on the machine, which the warm process removes when all hosts there are gone. The
-controller, which may outlive them, holds a lock on the results' directory.
+The directory is within the cluster's directory on the machine, which the warm process removes when all hosts on the
+machine are gone. The controller may outlive the hosts, and holds a lock on the directory of results.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import shutil
 from pathlib import Path
 
 RESULTS = "results"
-"""The name of the directory in the cluster's directory."""
+"""The name of the directory of results in the cluster's directory."""
 
 
 def hold(results: Path) -> int:
-    """Hold the directory of results for this process. Returns a descriptor to close at the end. Raises OSError."""
+    """Lock the directory of results for this process. Returns a descriptor to close at the end. Raises OSError."""
     descriptor = os.open(results, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -25,7 +25,7 @@ def hold(results: Path) -> int:
 
 
 def remove_but_held(directory: Path) -> None:
-    """Remove a cluster's directory, but not the results in it, nor its own lock, while a live process holds them."""
+    """Remove a cluster's directory, except its results and its own lock while a live process holds the results."""
     if not _is_held(directory / RESULTS):
         shutil.rmtree(directory, ignore_errors=True)
         return

@@ -1,4 +1,4 @@
-"""A run, which is one execution of a program on a cluster: its life cycle, its tasks, and its public summary."""
+"""Runs, each of which is one execution of a program on a cluster: life cycle, tasks, and public summary."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class RunState(str, enum.Enum):
     PENDING = "pending"  # accepted; waiting for hosts
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
-    RESTARTING = "restarting"  # tasks were lost; all are being restarted from where they were
-    PAUSING = "pausing"  # asked to pause; tasks are writing a checkpoint and ending
+    RESTARTING = "restarting"  # tasks were lost; the run is being restarted from where it was
+    PAUSING = "pausing"  # a pause was requested; tasks are writing a checkpoint and ending
     PAUSED = "paused"  # without tasks until it is continued
-    STOPPING = "stopping"  # asked to stop; tasks are ending
+    STOPPING = "stopping"  # a stop was requested; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
-    LOST = "lost"  # the cluster went away during the run
+    LOST = "lost"  # the cluster was lost during the run
 
     @property
     def is_final(self) -> bool:
         return not _RUN_STEPS[self]
 
     def step(self, to: RunState) -> RunState:
-        """The next state. Raises IllegalTransition if there is no transition from this state to that one."""
+        """Return the state ``to``. Raises IllegalTransition if there is no transition to it from this state."""
         if to not in _RUN_STEPS[self]:
             legal = ", ".join(sorted(s.value for s in _RUN_STEPS[self])) or "nothing"
             raise IllegalTransition(f"A run that is {self.value} can only become {legal}, got {to.value}")
@@ -77,19 +77,19 @@ class TaskState(str, enum.Enum):
     PENDING = "pending"
     STARTING = "starting"  # forked
     RUNNING = "running"  # the user's program has started
-    SERVING = "serving"  # the program waits in server.join() for the others to end
-    FINISHED = "finished"  # the program has ended; its server stays up for those that have not
+    SERVING = "serving"  # the program waits in server.join() until the other tasks have ended
+    FINISHED = "finished"  # the program has ended; its server continues for tasks that have not
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # an exception, a non-zero exit status, or a signal from elsewhere
+    FAILED = "failed"  # an exception, a nonzero exit status, or a signal from elsewhere
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
-    LOST = "lost"  # its cluster went away while it was running
+    LOST = "lost"  # the cluster was lost while the task was running
 
     @property
     def is_final(self) -> bool:
         return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST)
 
     def step(self, to: TaskState, *, again: bool = False) -> TaskState:
-        """The next state. ``again``: in a new attempt, which starts from any state. Raises IllegalTransition."""
+        """Return the state ``to``. With ``again``, a new attempt starts from any state. Raises IllegalTransition."""
         legal = _BEGINS if again else frozenset() if self.is_final else _TASK_STEPS
         if to not in legal:
             names = ", ".join(sorted(state.value for state in legal)) or "nothing, unless it is restarted"
@@ -98,35 +98,36 @@ class TaskState(str, enum.Enum):
 
 
 _TASK_STEPS = frozenset(TaskState) - {TaskState.PENDING}
-"""States of a live process: what a task reports and what its host reports about it arrive on different paths."""
+"""The states that may follow any non-final state, because the reports of a task and those of its host arrive on
+different paths."""
 _BEGINS = frozenset({TaskState.PENDING, TaskState.STARTING, TaskState.RUNNING, TaskState.FAILED})
-"""The states in which a new attempt may first be seen. It is failed if it could not be started."""
+"""The states in which a new attempt may first be seen. Its state is failed if it could not be started."""
 
 
 class TaskInfo(PeerStruct):
-    """One task of a run. ``task`` is its short name, ``worker:1``."""
+    """One task of a run. ``task`` is its short name, such as ``worker:1``."""
 
     task: str
     state: TaskState = TaskState.PENDING
     attempt: int = 0
-    """How often it was restarted."""
+    """The number of times that the task was restarted."""
     host: str = ""
-    """The name of the Dask worker it runs on."""
+    """The name of the Dask worker on which the task runs."""
     pid: int = 0
     endpoint: str = ""
-    """``host:port``, reserved for its TensorFlow server while the run lasts."""
+    """``host:port``, which is reserved for the task's TensorFlow server for the duration of the run."""
     gpus: list[str] = []
-    """Its GPUs, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs."""
+    """The task's GPUs, as named in CUDA_VISIBLE_DEVICES: numbers on its machine, or UUIDs."""
     exit_code: int | None = None
     signal: str = ""
-    """The name of the signal that ended it (``SIGKILL``), if one did."""
+    """The name of the signal that ended the task, such as ``SIGKILL``, if any."""
     message: str = ""
-    """The last line of the traceback, or why the task was ended."""
+    """The last line of the traceback, or the reason why the task was ended."""
     traceback: str = ""
 
 
 class Progress(PeerStruct):
-    """The progress of a run: ``done`` of ``total`` (0 if unknown) units."""
+    """The progress of a run: ``done`` of ``total`` units (0 if unknown)."""
 
     done: int = 0
     total: int = 0
@@ -142,22 +143,22 @@ class Best(PeerStruct):
     value: float
     step: float = 0.0
     epoch: int = 0
-    """Counted from 1; 0 if there are no epochs."""
+    """The epoch, counted from 1; 0 if there are no epochs."""
 
 
 class RunProfile(PeerStruct):
-    """The newest profile of a run that was requested while it was running."""
+    """The newest profile that was requested while a run was active."""
 
     number: int
     """The number of the profile in the run, counted from 1."""
     steps: int
     done: bool = False
     message: str = ""
-    """Why there is no trace, if it has ended without one."""
+    """The reason why there is no trace, if the profile has ended without one."""
 
 
 class RunDescriptor(PeerStruct):
-    """What is known about a run when it is submitted and does not change. Everything else comes from its events."""
+    """The facts about a run that are known at submission and do not change. Everything else comes from its events."""
 
     id: str
     name: str
@@ -169,36 +170,36 @@ class RunDescriptor(PeerStruct):
     created: float = 0.0
     """Seconds since 1970, like all times."""
     parameters: dict[str, Any] = {}
-    """The user's settings, shown in the dashboard: batch size, epochs, optimizer."""
+    """The user's settings, such as batch size, epochs and optimizer, which are shown in the dashboard."""
     run_dir: str = ""
     goes_on: bool = False
-    """Whether it writes checkpoints from which it, or another run, can continue."""
+    """Whether the run writes checkpoints from which it, or another run, can continue."""
     resumed_from: str = ""
-    """The id of the run from whose checkpoint it continues; empty if there is none, or it is unknown."""
+    """The id of the run from whose checkpoint this run continues; empty if there is none, or it is unknown."""
     origin: Origin = msgspec.field(default_factory=Origin)
-    """Its provenance; empty for runs from before this was recorded."""
+    """The provenance of the run; empty for runs from before this was recorded."""
     trial: TrialInfo | None = None
-    """Which trial of which search it is; None if it is not a trial."""
+    """The search and the trial that this run is; None if it is not a trial."""
     cluster_id: str = ""
-    """The identity of its cluster, since another one may have the same name later. Empty in runs from before this was
-    recorded."""
+    """The identity of the run's cluster, because another cluster may later have the same name. Empty for runs from
+    before this was recorded."""
 
 
 def cluster_id(token: str) -> str:
-    """The identity of a cluster in its runs: a digest of the token that names its directories."""
+    """Return the identity of a cluster in its runs: a digest of the token that names its directories."""
     return hashlib.sha256(token.encode()).hexdigest()[:16]
 
 
 class RunInfo(RunDescriptor):
-    """A run's summary: its descriptor with its events applied, up to ``next_seq``, without output and points.
+    """The summary of a run: its descriptor with its events before ``next_seq`` applied, without output and points.
 
-    Only ``backend/records/apply_event.py`` and ``run_record.py`` create it. Copies that are stored or sent are caches:
-    of two summaries, the one with the higher ``next_seq`` is more recent.
+    Only ``backend/records/apply_event.py`` and ``run_record.py`` create summaries. Copies that are stored or sent are
+    caches: of two summaries, the one with the higher ``next_seq`` is more recent.
     """
 
     state: RunState = RunState.PENDING
     message: str = ""
-    """One line: why it is waiting, or why it failed."""
+    """One line that states why the run is waiting, or why it failed."""
     started: float | None = None
     ended: float | None = None
     tasks: list[TaskInfo] = []
@@ -207,53 +208,54 @@ class RunInfo(RunDescriptor):
     latest: dict[str, float] = {}
     """The latest value of each metric, averaged over the tasks that report it."""
     headline: dict[str, float] = {}
-    """The part of ``latest`` that lists show, most important first: a trial's objective, otherwise its loss, or the
-    first metric that its program reports; never a machine metric. For a run that has ended, the last epoch's values."""
+    """The part of ``latest`` shown in lists, most important first: a trial's objective, otherwise the loss, or the
+    first metric that the program reports; never a machine metric. For a run that has ended, these are the last epoch's
+    values."""
     not_finite: dict[str, str] = {}
-    """Metrics that became non-finite, with a sentence for each: ``loss became NaN at step 8 on worker:1``."""
+    """The metrics that became non-finite, each with a sentence such as ``loss became NaN at step 8 on worker:1``."""
     best: dict[str, Best] = {}
-    """The best value so far of each metric in ``headline`` whose direction is known: over epochs, or over points if the
-    program has no epochs. It is complete only if points were applied, and in a run's record."""
+    """The best value so far of each metric in ``headline`` whose direction is known, over epochs, or over points if the
+    program has no epochs. This is complete only if points were applied, and in a run's record."""
     slow: dict[str, str] = {}
-    """The tasks that the others currently wait for in every step, with a sentence on each."""
+    """The tasks for which the others currently wait in every step, with a sentence about each."""
     alarms: list[Alarm] = []
-    """The newest ``MOST_KEPT`` notifications, oldest first."""
+    """The newest notifications, at most ``MOST_KEPT``, oldest first."""
     checkpoint: CheckpointInfo | None = None
     """The latest checkpoint; None if there is none yet."""
     profile: RunProfile | None = None
-    """The newest profile that was requested; None if none was."""
+    """The newest profile that was requested; None if there was no request."""
     sparkline: list[float] = []
     """At most 60 values of a trial's objective, or of the loss (or the first metric in ``headline``), oldest first."""
     sparkline_steps: list[float] = []
-    """The steps of the first and the last of them; empty if there are none."""
+    """The steps of the first and the last value of the sparkline; empty if there are none."""
     values: dict[str, float] = {}
     """The values that a trial's program returned for its objectives. If it returned none, ``latest`` is used."""
     pruned: bool = False
-    """Whether a trial was ended because it was not promising."""
+    """Whether a trial was ended because it was unpromising."""
     marks: RunMarks = msgspec.field(default_factory=RunMarks)
-    """The user's name, tags and note, which are not events: the hub of each viewer adds them."""
+    """The name, tags and note set by the user. They are not events; the hub of each viewer adds them."""
     next_seq: int = 0
     """The sequence number of the first event that has not been applied."""
     points_seq: int = 0
-    """The same for what is derived from points: ``latest``, ``headline`` and the sparkline. 0 if points were not
-    decoded; the controller passes them on as bytes."""
+    """The same for values derived from points: ``latest``, ``headline`` and the sparkline. 0 if points were not
+    decoded, as in the controller, which passes them on as bytes."""
 
     @classmethod
     def of(cls, run: RunDescriptor) -> RunInfo:
-        """The summary of a run before its first event."""
+        """Create the summary of a run before its first event."""
         return cls(**{name: getattr(run, name) for name in RunDescriptor.__struct_fields__})
 
     @property
     def descriptor(self) -> RunDescriptor:
-        """The part that does not come from events."""
+        """The part of the summary that does not come from events."""
         return RunDescriptor(**{name: getattr(self, name) for name in RunDescriptor.__struct_fields__})
 
 
 def read_run(raw: Any) -> RunInfo:
     """Decode the summary of a run from a peer or from the store. Raises InvalidInput.
 
-    A state that this version does not know is read as running, or as stopped if the run has ended;
-    the message names it.
+    A state that this version does not know is read as running, or as stopped if the run has ended; the message names
+    it.
     """
     if isinstance(raw, dict):
         raw = _known_state(raw, RunState, raw.get("ended") is not None)
@@ -272,7 +274,7 @@ def _known_state(raw: Any, states: type[RunState] | type[TaskState], has_ended: 
 
 
 class RunRequest(RunOptions):
-    """A request to run a program on every task of a cluster. The program itself is sent along as a payload."""
+    """A request to run a program on every task of a cluster. The program itself is sent separately as a payload."""
 
     kind: str = "program"
     strategy: str = ""
@@ -288,24 +290,24 @@ class RunRequest(RunOptions):
     code: list[Source] = []
     """The source code that was submitted, where available."""
     design: Source | None = None
-    """The design that it comes from, as in ``Submitted``."""
+    """The design that the run is started from, as in ``Submitted``."""
     goes_on: bool = False
     """As in ``RunDescriptor``."""
     resumed_from: str = ""
     """As in ``RunDescriptor``."""
     resume: str = ""
-    """The path of the checkpoint, or of a directory of checkpoints, to continue from. Overrides the program's."""
+    """The path of a checkpoint, or of a directory of checkpoints, from which to continue. Overrides the program's."""
     trial: TrialInfo | None = None
     """As in ``RunDescriptor``."""
     places: int = 0
-    """The number of the cluster's slots whose threads and GPUs each task takes for itself; the run waits for them.
-    0: it starts immediately and shares the hosts with other runs."""
+    """The number of the cluster's slots whose threads and GPUs each task reserves; the run waits for them. 0: the run
+    starts immediately and shares the hosts with other runs."""
     place_shares: int = 1
-    """With ``places`` 1: how many such tasks share a slot, at most MOST_SHARES, each with its part of the threads and
-    of the GPUs' memory."""
+    """With ``places=1``: the number of such tasks that share a slot, at most ``MOST_SHARES``. Each gets its part of the
+    threads and of the GPUs' memory."""
     worker_group: int = 1
-    """With ``min_workers``: the number of workers that only train together, as the tasks of one copy of a pipeline do.
-    A run that shrinks keeps a multiple of it."""
+    """With ``min_workers``: the number of workers that can only train together, such as the tasks of one copy of a
+    pipeline. A run that shrinks keeps a multiple of this number."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -337,7 +339,7 @@ class RunRequest(RunOptions):
 
     @property
     def restarts(self) -> Restart:
-        """The restart policy. By default a run that can continue by itself is restarted."""
+        """The restart policy. By default, a run that can continue automatically is restarted."""
         if self.restart is not None:
             return self.restart
         return Restart() if self.kind == "fit" else NEVER
@@ -346,7 +348,7 @@ class RunRequest(RunOptions):
     def stalled_after_s(self) -> float | None:
         """Seconds after which a run without any activity counts as stalled. None: never.
 
-        An arbitrary program may wait for as long as it likes.
+        Arbitrary programs may wait indefinitely.
         """
         restarts = self.restarts
         is_asked = self.kind == "fit" or restarts.max_restarts > 0 or restarts.stalled_after is not None

@@ -1,4 +1,4 @@
-"""What users set on a run: another name, tags, a note, whether it is archived. Not part of its events."""
+"""The marks that users set on a run, which are not part of its events: name, tags, note, and whether it is archived."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ MOST_TAGS = 32
 MOST_OF_A_TAG = 64
 MOST_OF_A_NAME = 200
 MOST_OF_A_NOTE = 10_000
-"""The most characters of a note."""
+"""The largest number of characters of a note."""
 
 
 class RunMarks(PeerStruct):
-    """What users set on a run, as it is stored."""
+    """The marks of a run, as they are stored."""
 
     name: str = ""
-    """The new name of the run; empty: as submitted."""
+    """The new name of the run; empty: the name with which it was submitted."""
     tags: list[str] = []
     note: str = ""
     archived: bool = False
-    """Whether lists omit it unless requested."""
+    """Whether lists omit the run unless archived runs are requested."""
     deleted: float | None = None
-    """When it was deleted, in seconds since the epoch: it is in no list, and can be restored for a while."""
+    """When the run was deleted, in seconds since the epoch. It is then in no list, but can be restored for a while."""
 
 
 class RunPatch(Struct):
-    """A change of the marks of a run. Null leaves a field unchanged; an empty ``name`` restores the original one."""
+    """A change to the marks of a run. Null does not change a field; an empty ``name`` restores the original name."""
 
     name: str | None = None
     tags: list[str] | None = None
@@ -46,12 +46,12 @@ class RunPatch(Struct):
         if self.note is not None:
             if not isinstance(self.note, str) or not is_whole(self.note):
                 raise InvalidInput(
-                    f"`note` must be a text without lone surrogates, got {self.note!r:.200}", field="note"
+                    f"`note` must be a string without lone surrogates, got {self.note!r:.200}", field="note"
                 )
             _check_length(self.note, MOST_OF_A_NOTE, "note")
 
     def applied(self, marks: RunMarks, now: float) -> RunMarks:
-        """The marks after this change at ``now``, seconds since the epoch."""
+        """Return the marks after this change at the time ``now``, in seconds since the epoch."""
         deleted = marks.deleted
         if self.deleted is not None:
             deleted = (now if deleted is None else deleted) if self.deleted else None
@@ -65,12 +65,12 @@ class RunPatch(Struct):
 
 
 def checked_tags(tags: Iterable[str]) -> list[str]:
-    """Tags as they are stored: without surrounding spaces, each once. Raises InvalidInput."""
+    """Convert tags to the form in which they are stored: without surrounding spaces, each once. Raises InvalidInput."""
     found: dict[str, None] = {}
     for tag in tags:
         check_line(tag, "tags")
         if not tag.strip():
-            raise InvalidInput(f"A tag must be a nonempty text, got {tag!r}", field="tags")
+            raise InvalidInput(f"A tag must be a nonempty string, got {tag!r}", field="tags")
         _check_length(tag, MOST_OF_A_TAG, "tags")
         found[tag.strip()] = None
     if len(found) > MOST_TAGS:

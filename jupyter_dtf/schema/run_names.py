@@ -1,4 +1,4 @@
-"""Default names of runs: that of the model or program, with a number if it is taken. Pure."""
+"""Default names of runs: the name of the model or program, with a number if it is taken. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 
 def numbered(name: str, taken: Iterable[str]) -> str:
-    """``mlp`` if no run has that name, then ``mlp 2``, ``mlp 3``: one more than the highest in ``taken``."""
+    """Return ``mlp`` if no run has that name, else ``mlp 2``, ``mlp 3``: one more than the highest in ``taken``."""
     counted = re.compile(re.escape(name) + r"(?: ([1-9][0-9]{0,8}))?")
     numbers = [int(match[1] or 1) for other in taken if (match := counted.fullmatch(other))]
     return name if not numbers else f"{name} {max(numbers) + 1}"
 
 
 def again(name: str, taken: Iterable[str]) -> str:
-    """The name of a run that continues one of this name: ``mlp 3`` after ``mlp 2``."""
+    """Return a name for a run that continues one of this name, such as ``mlp 3`` for ``mlp 2``."""
     return numbered(re.sub(r" [1-9][0-9]{0,8}$", "", name), taken)

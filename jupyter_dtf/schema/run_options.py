@@ -20,36 +20,37 @@ MIN_GPU_MEMORY_BYTES = 1 << 20
 
 
 STEP_GRACE_S = 30.0
-"""How long a training may take to reach the end of a step after a stop. If it is killed, what it has learnt is lost."""
+"""The time that a training may take to reach the end of a step after a stop. If it is killed, its progress is lost."""
 
 
 class RunOptions(Struct):
-    """The options of a run, validated when created. A new option is a field here and an argument of these functions."""
+    """The options of a run, validated on creation. A new option is a field here and an argument of these functions."""
 
     name: str = ""
     jobs: dict[str, int] = {}
     """The jobs that take part, with their numbers of tasks; empty: all jobs of the cluster."""
     threads_per_task: int = 0
-    """0: divide the host's threads among its tasks of this run."""
+    """The number of threads of each task. 0: divide the host's threads among its tasks of this run."""
     gpus_per_task: int | None = None
-    """None: divide the machine's GPUs among its tasks of this run, except ``ps`` and ``evaluator``. 0: none."""
+    """The number of GPUs of each task; 0: none. None: divide the machine's GPUs among its tasks of this run, except
+    ``ps`` and ``evaluator``."""
     gpu_memory: int | float | None = None
-    """The most that a task allocates on each of its GPUs: bytes (int) or a fraction (float). None: no limit."""
+    """The most memory that a task allocates on each of its GPUs: bytes (int) or a fraction (float). None: no limit."""
     stop_grace_s: float = 10.0
-    """How long the program may take to end by itself after a stop."""
+    """The time, in seconds, that the program may take to end on its own after a stop."""
     environment: dict[str, str] = {}
     trace_steps: list[int] = []
-    """``[first, last]``: record what ran where in these steps, counted from 1. Empty: none."""
+    """``[first, last]``, counted from 1: the steps in which to record what runs where. Empty: none."""
     restart: Restart | None = None
-    """What happens when a task dies or freezes. None: the default for the kind of run (``RunRequest.restarts``)."""
+    """What to do when a task dies or freezes. None: the default for the kind of run (``RunRequest.restarts``)."""
     notify: Notify | None = None
-    """What to notify the user about. None: nothing in addition to the usual notes."""
+    """The conditions about which to notify the user. None: nothing in addition to the usual notes."""
     checkpoint: Checkpoint | bool | None = None
     """When checkpoints are written and which are kept. None and True: the default; False: no checkpoints."""
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
-        """The options among a function's arguments (its ``locals()``); missing ones and None mean the default.
+        """Collect the options among a function's arguments (its ``locals()``). Missing ones and None mean the default.
 
         Raises InvalidInput.
         """

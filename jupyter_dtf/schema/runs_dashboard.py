@@ -1,4 +1,4 @@
-"""Chosen plots over several runs: the content of a ``.dtfplots`` file, which the browser reads and writes."""
+"""Dashboards of plots of several runs: the content of ``.dtfplots`` files, which the browser reads and writes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ SUFFIX = ".dtfplots"
 
 
 class DashboardRun(Struct):
-    """A run by its id, with its name when the file was written, as it may no longer be in the store."""
+    """A run, by its id. ``name`` is its name when the file was written, because it may no longer be in the store."""
 
     id: str
     name: str = ""
 
 
 class DashboardPlot(Struct):
-    """One plot: a metric with its forms (``loss`` has ``epoch_loss`` and ``val_loss``), or one form alone."""
+    """One plot: a metric with all its forms (``loss`` with ``epoch_loss`` and ``val_loss``), or one form alone."""
 
     metric: str
     smoothing: float = 0.0
-    """Weight of the past, 0 to 0.98."""
+    """The weight of previous values in smoothing, from 0 to 0.98."""
     log: bool = False
     """Whether the vertical axis is logarithmic."""
 
 
 class RunsDashboard(Struct):
-    """Runs that are overlaid in chosen plots."""
+    """A dashboard of chosen plots in which runs are overlaid."""
 
     version: int = VERSION
     title: str = ""

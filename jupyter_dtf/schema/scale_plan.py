@@ -1,4 +1,4 @@
-"""Requests for and results of plans with the fewest machines that reach a target. Inert."""
+"""Requests for, and results of, plans with the fewest machines that reach a target. Data only."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .text_table import aligned
 
 
 class ScaleTarget(Struct):
-    """The target: exactly one of the first three."""
+    """The target of a plan. Exactly one of the first three fields must be set."""
 
     examples_per_second: float = 0.0
     hours: float = 0.0
-    """Hours in which to train on ``examples``."""
+    """The hours within which to train on ``examples``."""
     device_hours: float = 0.0
     """A budget: train on ``examples`` as fast as possible within this many device hours."""
     examples: float = 0.0
@@ -59,22 +59,22 @@ class PlanOption(PeerStruct):
     settings: ForecastSettings
     reached: bool
     point: ForecastPoint
-    """The fewest tasks that reach the target, or else the ones closest to it."""
+    """The point with the fewest tasks that reach the target, or else the point closest to it."""
     hours: float = 0.0
-    """Hours for the target's examples; 0 if it has none."""
+    """The hours that training on the target's examples takes; 0 if the target has no examples."""
     device_hours: float = 0.0
     problem: str = ""
 
 
 class ScalePlan(PeerStruct):
-    """The fewest machines that reach a target, with their strategy, and the others for comparison."""
+    """The plan with the fewest machines that reach a target, and those with other strategies for comparison."""
 
     target: ScaleTarget
     reached: bool
     best: PlanOption
     others: list[PlanOption] = []
     design: Design | None = None
-    """The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer."""
+    """A design with the cluster, the model, and the placement of a pipeline. Once saved, it opens in the designer."""
     why: str = ""
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The search of a run that is a trial: everything a viewer needs to show the trials of a search together. Pure."""
+"""The search and the trial that a run is: everything a viewer needs to show the trials of a search together."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ MOST_MORE = 100_000
 
 
 class TrialInfo(PeerStruct):
-    """Which trial of which search a run is. Its parameters are the run's; its values are reported at its end."""
+    """The search and the trial that a run is. The trial's parameters are the run's; values are reported at its end."""
 
     search: str
-    """The search's id, the same for all its trials, including those of processes that continue it."""
+    """The id of the search, which is the same for all its trials, including those of processes that continue it."""
     name: str
     """The name of the search."""
     number: int
-    """Counted from 0."""
+    """The number of the trial, counted from 0."""
     objectives: dict[str, str] = {}
     """The objectives, most important first, each with ``minimize`` or ``maximize``. Empty: trials are not ranked."""
     parameters: list[str] = []
     """The names of the searched parameters, in the order of the space."""
     logarithmic: list[str] = []
-    """Those that are sampled from a logarithmic range."""
+    """The names of the parameters that are sampled from a logarithmic range."""
     in_words: list[str] = []
-    """Those whose values are not plain data, so that the run's parameters contain their ``repr``."""
+    """The names of the parameters whose values are not plain data: the run's parameters contain their ``repr``."""
     most: int = 0
-    """The number of trials of the search; 0 if it is not limited."""
+    """The number of trials of the search; 0 if it is unlimited."""
     may_grow: bool = False
-    """Whether more trials can be requested while it runs."""
+    """Whether more trials can be requested while the search is running."""
     asked_more: int = 0
-    """The number of trials beyond ``most`` that were requested while this one ran."""
+    """The number of trials beyond ``most`` that were requested while this trial was running."""
     asked_stop: bool = False
-    """Whether the end of the search was requested while this one ran."""
+    """Whether the end of the search was requested while this trial was running."""
 
 
 class SearchRequest(Struct):
-    """A request to the program that drives a search: to ``stop`` it, or to run this many ``more`` trials."""
+    """A request to the program that drives a search: to ``stop`` the search, or to run ``more`` additional trials."""
 
     stop: bool = False
     more: int = 0
@@ -51,13 +51,14 @@ class SearchRequest(Struct):
         if not 0 <= self.more <= MOST_MORE:
             raise InvalidInput(f"`more` must be a number of trials up to {MOST_MORE:,}, got {self.more}", field="more")
         if self.stop == bool(self.more):
-            raise InvalidInput(f"Either `stop` or `more` trials must be asked for, got {self.stop} and {self.more}")
+            raise InvalidInput(f"Either `stop` or `more` must be requested, got {self.stop} and {self.more}")
 
 
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:
-    """The unchecked values that a trial's function returned for each objective.
+    """Return the unchecked values that a trial's function returned for each objective.
 
-    It returns a number if there is one objective, a list with one for each, or a dict with some of them by name.
+    The function returns a number if there is one objective, a list with a value for each, or a dict with some of them
+    by name.
     """
     if _is_number(returned):
         returned = (returned,)
@@ -69,7 +70,7 @@ def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]
 
 
 def as_value(value: Any) -> float:
-    """A value of an objective; NaN if it is not a number, infinite if it is too large."""
+    """Convert the value of an objective to a float: NaN if it is not a number, infinite if it is too large."""
     try:
         return float(value) if _is_number(value) else math.nan
     except OverflowError:
@@ -77,7 +78,7 @@ def as_value(value: Any) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a real number: Python's, NumPy's, or an array or a tensor of shape ()."""
+    """Return whether a value is a real number of Python or NumPy, or an array or tensor of shape ()."""
     if isinstance(value, bool):
         return False
     is_scalar = getattr(value, "shape", None) == () and getattr(value, "dtype", None) not in (bool, object)

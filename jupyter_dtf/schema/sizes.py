@@ -1,7 +1,7 @@
-"""Formats numbers, sizes in bytes and durations, as in the panel (``src/model/format.ts``). Pure.
+"""Formats numbers, sizes in bytes and durations, as in the panel (``src/model/format.ts``). Pure functions.
 
 ``tests/readings.json`` tests both with the same values. Python and JavaScript round halves differently, and switch to
-exponential notation at different sizes: this module does as JavaScript does.
+exponential notation at different sizes; this module follows JavaScript.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SCALES = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))
 
 
 def number(value: float) -> str:
-    """Four significant digits: ``0.0312``, ``12.5k``, ``3e-5``."""
+    """Format a number with up to four significant digits: ``0.0312``, ``12.5k``, ``3e-5``."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "\u2212∞"
     size = abs(value)
@@ -31,7 +31,7 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``41 s``, ``1m 12s``, ``2h 05m``, ``3d 04h``."""
+    """Format a duration in seconds: ``41 s``, ``1m 12s``, ``2h 05m``, ``3d 04h``."""
     if not math.isfinite(seconds):
         return _UNKNOWN
     whole = max(0, math.floor(seconds + 0.5))
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds_(value: float) -> str:
-    """Three significant digits: ``1.3 s``, ``4.42 ms``, ``12 µs``; as a ``duration`` from two minutes."""
+    """Format seconds with three significant digits: ``1.3 s``, ``4.42 ms``, ``12 µs``; as a ``duration`` from 120 s."""
     size = abs(value)
     if not math.isfinite(value) or size >= 120:
         return duration(value)
@@ -54,7 +54,7 @@ def seconds_(value: float) -> str:
 
 
 def bytes_(count: float) -> str:
-    """``1.2 GiB``."""
+    """Format a size in bytes: ``1.2 GiB``."""
     if not math.isfinite(count):
         return _UNKNOWN
     power = min(len(_BYTE_UNITS) - 1, max(0, int(math.log2(abs(count) or 1) // 10)))
@@ -69,6 +69,6 @@ def _digits(value: float, count: int) -> str:
 
 
 def _rounded(value: float, digits: int) -> Decimal:
-    """A value with this many significant digits. Halves are rounded away from zero."""
+    """Round a value to a number of significant digits. Halves are rounded away from zero."""
     exact = Decimal(value)
     return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_HALF_UP)

@@ -12,9 +12,9 @@ from .run import RunInfo
 
 
 class Subscribe(Struct, tag_field="type", tag="subscribe"):
-    """Send this run's events after sequence number ``after`` (-1: all), and its series ``width`` pixels wide.
+    """Send a run's events after the sequence number ``after`` (-1: all), and its series for ``width`` pixels.
 
-    ``metrics``: those whose series to send; null: all.
+    ``metrics`` are the metrics whose series to send; null: all.
     """
 
     run: str
@@ -25,7 +25,7 @@ class Subscribe(Struct, tag_field="type", tag="subscribe"):
 
 
 class Show(Struct, tag_field="type", tag="show"):
-    """From now on, send the series of these metrics of a subscribed run, each from where it stopped."""
+    """Send only the series of these metrics of a subscribed run from now on, each from the point where it stopped."""
 
     run: str
     metrics: list[str]
@@ -42,9 +42,9 @@ ClientMessage = Union[Subscribe, Show, Unsubscribe]
 
 
 class HelloMessage(PeerStruct, tag_field="type", tag="hello"):
-    """The first message: which protocols the server speaks (``schema.protocol``), and its version.
+    """The first message: the protocols that the server supports (``schema.protocol``), and its version.
 
-    A page states its protocols when it opens the socket (``?protocol=1&oldest=1``). If none is common to both, the
+    A page states its protocols when it opens the socket (``?protocol=1&oldest=1``). If they have none in common, the
     server sends nothing else and closes the socket.
     """
 
@@ -54,13 +54,13 @@ class HelloMessage(PeerStruct, tag_field="type", tag="hello"):
 
 
 class ClustersMessage(PeerStruct, tag_field="type", tag="clusters"):
-    """All clusters; sent on connecting and after every change."""
+    """All clusters. Sent on connection and after every change."""
 
     clusters: list[ClusterInfo]
 
 
 class RunsMessage(PeerStruct, tag_field="type", tag="runs"):
-    """Runs that are new or have changed. The first message after connecting (``all``) contains all runs."""
+    """Runs that are new or have changed. The first message after connection (``all``) contains all runs."""
 
     runs: list[RunInfo]
     all: bool = False
@@ -68,9 +68,9 @@ class RunsMessage(PeerStruct, tag_field="type", tag="runs"):
 
 
 class EventsMessage(PeerStruct, tag_field="type", tag="events"):
-    """Events of a subscribed run except points; resume after ``next_seq`` - 1.
+    """Events of a subscribed run, except points. To resume, subscribe after ``next_seq`` - 1.
 
-    Each event is the struct of ``schema.events`` as JSON, with ``seq`` added.
+    Each event is a struct of ``schema.events`` as JSON, with ``seq`` added.
     """
 
     run: str
@@ -79,32 +79,32 @@ class EventsMessage(PeerStruct, tag_field="type", tag="events"):
 
 
 class SeriesFrame(PeerStruct):
-    """One line of one plot, decimated: keep the first ``start`` points that you have, then append these.
+    """One decimated line of one plot. Keep the first ``start`` points received so far, then append these.
 
-    null stands for a value that is not finite: a gap.
+    null stands for a non-finite value, which is a gap.
     """
 
     metric: str
     task: str
-    """``worker:1``; empty for the mean over the tasks by step, which exists if more than one task reports."""
+    """The task, such as ``worker:1``; empty for the mean of the tasks by step, which exists if several tasks report."""
     start: int
     x: list[float | None]
     y: list[float | None]
     replaced: str = ""
-    """The task, if these points of an attempt were replaced by a later one; empty if they led to the model. ``task``
-    then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this draw another line.
+    """The task, if these points of an attempt were replaced by those of a later one; empty if they led to the model.
+    ``task`` then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this draw a separate line.
     """
 
 
 class SeriesMessage(PeerStruct, tag_field="type", tag="series"):
-    """What changed in the decimated series of a subscribed run."""
+    """The changes to the decimated series of a subscribed run."""
 
     run: str
     frames: list[SeriesFrame]
 
 
 class SocketError(PeerStruct, tag_field="type", tag="error"):
-    """A message that could not be handled."""
+    """The error for a message that could not be handled."""
 
     message: str
     run: str = ""
@@ -114,6 +114,6 @@ ServerMessage = Union[HelloMessage, ClustersMessage, RunsMessage, EventsMessage,
 
 
 def decode_client_message(data: bytes | str) -> ClientMessage:
-    """A browser's message. Raises InvalidInput."""
+    """Decode a message from a browser. Raises InvalidInput."""
     message: ClientMessage = decode_json(data, ClientMessage)  # type: ignore[arg-type]  # a union
     return message

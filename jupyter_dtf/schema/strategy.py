@@ -23,7 +23,7 @@ SCHEDULES = (FILL_DRAIN, ONE_FORWARD_ONE_BACKWARD)
 
 class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     name: ClassVar[str]
-    """The name of the strategy in the panel and for ``strategy=``."""
+    """The name of the strategy, in the panel and for ``strategy=``."""
     jobs: ClassVar[tuple[str, ...]]
     """The jobs of a cluster that take part."""
 
@@ -41,22 +41,22 @@ class _Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class AllReduce(_Strategy, frozen=True):
-    """Synchronous data parallelism: each task computes gradients on its share of a batch, and all apply their mean.
+    """Synchronous data parallelism: each task computes gradients on its share of a batch, and all tasks apply the mean.
 
     Attributes:
-        transport: How gradients are summed over the tasks. ``"shm"``: in shared memory; needs all tasks on one x86-64
-            machine. ``"tcp"``: over the run's own encrypted connections. ``"ring"``: TensorFlow's collectives. The last
-            two work across machines and first sum over the tasks of each machine in its memory. ``"auto"``: the best
-            one that works.
+        transport: How gradients are summed over the tasks. ``"shm"``: in shared memory; requires all tasks to be on one
+            x86-64 machine. ``"tcp"``: over the run's own encrypted connections. ``"ring"``: by TensorFlow's
+            collectives. The last two work across machines, and first sum over the tasks of each machine in its memory.
+            ``"auto"``: the best transport that works.
         op: ``"average"`` applies the mean gradient over the examples of all tasks, ``"sum"`` that mean times the number
             of tasks.
-        compression: ``"none"``, or the type as which gradients are sent: ``"fp16"`` or ``"bf16"``.
+        compression: ``"none"``, or the type in which gradients are sent: ``"fp16"`` or ``"bf16"``.
         backward_passes_per_step: Accumulate the gradients of this many batches before they are reduced and applied.
         clip_norm: Scale the reduced gradients down to this global norm. None: do not clip.
-        sparse: What is sent of an embedding's gradient: ``"gather"``, the rows that were used, or ``"dense"``, the
-            whole table.
-        fusion_bytes: How many bytes of gradients are sent at a time while the others are still being computed. None:
-            64 MiB in shared memory and 4 MiB between machines. 0: send all at the end.
+        sparse: The part of an embedding's gradient that is sent: ``"gather"``, the rows that were used, or ``"dense"``,
+            the whole table.
+        fusion_bytes: The number of bytes of gradients that are sent at a time while others are still being computed.
+            None: 64 MiB in shared memory and 4 MiB between machines. 0: send all gradients at the end.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -91,16 +91,17 @@ class AllReduce(_Strategy, frozen=True):
 
 
 class ParameterServer(_Strategy, frozen=True):
-    """Parameter servers: variables live on the ``ps`` tasks; workers fetch them and send back gradients.
+    """Parameter servers: variables are held by the ``ps`` tasks; workers fetch them and send back gradients.
 
-    Asynchronous by default: each worker trains at its own pace, and its gradients are applied when they arrive, to
+    Training is asynchronous by default: each worker trains at its own pace, and its gradients are applied on arrival to
     variables that other workers may have changed in the meantime.
 
     Attributes:
         sync: Train synchronously: each step applies the mean of the first ``workers - backup_workers`` gradients and
             drops the late ones.
-        backup_workers: The number of workers that a step does not wait for. Needs ``sync=True``.
-        max_staleness: How many steps a worker may be ahead of the slowest one. None: no limit. Needs ``sync=False``.
+        backup_workers: The number of workers for which a step does not wait. Requires ``sync=True``.
+        max_staleness: The number of steps that a worker may be ahead of the slowest one. None: no limit. Requires
+            ``sync=False``.
         split_bytes: Variables larger than this, in bytes, are split by rows over the ``ps`` tasks.
 
     Raises:
@@ -143,13 +144,13 @@ class ParameterServer(_Strategy, frozen=True):
 
 
 class InGraph(_Strategy, frozen=True):
-    """In-graph replication: one client with a replica of the model on each device, which share each batch.
+    """In-graph replication: one client with a replica of the model on each device. The replicas share each batch.
 
     The client applies the mean of the replicas' gradients.
 
     Attributes:
-        devices: The device strings of the replicas; without job and task, devices of the client. Empty: every GPU of
-            the run's tasks, or if there is none, the CPU of each task.
+        devices: The device strings of the replicas. Strings without job and task refer to the client. Empty: every GPU
+            of the run's tasks or, if there are none, the CPU of each task.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -180,13 +181,13 @@ class Pipeline(_Strategy, frozen=True):
     Attributes:
         placement: A ``dtf.Placement``, a mapping from layers (or containers of layers) to device strings, or the path
             of a ``.dtf`` design.
-        microbatches: The number of parts that a batch is divided into, so that all devices work at the same time.
-        replicas: The number of copies of the pipeline. Each is on its own share of the tasks and trains on its own part
-            of every batch; the placement names the devices of the first.
-        schedule: The order in which each device runs its microbatches. ``"fill_drain"``: all forward, then all
-            backward. ``"1f1b"``: one forward, one backward in turn, which holds the activations of fewer microbatches;
-            it is worthwhile where a microbatch computes for much longer than its transfers take. A loss that needs the
-            outputs of the whole batch fills and drains in either case.
+        microbatches: The number of parts into which a batch is divided, so that all devices work at the same time.
+        replicas: The number of copies of the pipeline. Each copy uses its own share of the tasks and trains on its own
+            part of every batch; the placement names the devices of the first copy.
+        schedule: The order in which each device runs its microbatches. ``"fill_drain"``: all forward passes, then all
+            backward passes. ``"1f1b"``: one forward and one backward pass in turn, which holds the activations of fewer
+            microbatches; it is worthwhile if computing a microbatch takes much longer than its transfers. With a loss
+            that needs the outputs of the whole batch, the schedule is ``"fill_drain"`` in either case.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -234,7 +235,7 @@ _BY_NAME = [kind for kind in _KINDS if not any(field.required for field in msgsp
 
 
 def parse_strategy(value: Any) -> Strategy:
-    """A strategy given by name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or as an object. Raises InvalidInput."""
+    """Convert a strategy from a name (``"allreduce"``, ``"ps"``, ``"mirrored"``) or an object. Raises InvalidInput."""
     if isinstance(value, _KINDS):
         return value
     for kind in _BY_NAME:

@@ -1,7 +1,7 @@
-"""Jobs that run in a subprocess: an argument on standard input, the answer or the error on standard output.
+"""Jobs that run in a subprocess: the argument is on standard input, the result or the error on standard output.
 
 ``backend.machine.subprocess_runner`` is the other side. A job is a module with an entry point in ``GROUP``; its name
-and its request are defined here, for both sides.
+and its request are defined here for both sides.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .hosts import HostDesign
 
 GROUP = "jupyter_dtf.subprocess_jobs"
 PLACE = "place_design"
-"""Takes a PlaceRequest, answers with a Placement."""
+"""A job that takes a PlaceRequest and returns a Placement."""
 DESCRIBE = "describe_file"
-"""Takes a path, answers with a LayerGraph."""
+"""A job that takes a path and returns a LayerGraph."""
 PROFILE = "profile_design"
-"""Takes a MeasureRequest, answers with a Calibration."""
+"""A job that takes a MeasureRequest and returns a Calibration."""
 
 REFUSED = 3
-"""The exit status of a job whose answer is an ErrorInfo."""
+"""The exit status of a job whose output is an ErrorInfo."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -40,7 +40,7 @@ class PlaceRequest(Struct):
 
 
 class MeasureRequest(Struct):
-    """A model's file, the cluster to measure, and the sizes of a step."""
+    """The path of a model's file, the cluster on which to measure it, and the sizes of a step."""
 
     path: str
     cluster: str
@@ -49,9 +49,10 @@ class MeasureRequest(Struct):
 
 
 def answer(work: Callable[[bytes], Any]) -> int:
-    """The main function of a job's process: answer ``work(standard input)``. Returns the exit status.
+    """Write the result of ``work(standard input)`` to standard output. Returns the exit status.
 
-    Output of the work goes to standard error. The process ends with its parent.
+    This is the main function of a job's process. Anything that the work prints goes to standard error. The process ends
+    with its parent.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -68,10 +69,10 @@ def answer(work: Callable[[bytes], Any]) -> int:
 
 
 def _done(work: Callable[[bytes], Any], argument: bytes) -> Any:
-    """The work's answer. Raises InvalidInput if there is not enough memory or stack for it."""
+    """Return the result of the work. Raises InvalidInput if there is not enough memory or stack for it."""
     try:
         return work(argument)
     except MemoryError:
-        raise InvalidInput("The work must fit into memory, got some that would take more than there is") from None
+        raise InvalidInput("The work must fit into memory, got work that needs more memory than is available") from None
     except RecursionError:
-        raise InvalidInput("What is worked on must not be nested so deeply") from None
+        raise InvalidInput("The input must not be nested so deeply") from None

@@ -1,6 +1,6 @@
 """JSON for people and version control: written in one canonical form, and parsed with the position of errors.
 
-The browser (``src/model/designtext.ts``) writes the same form to the byte, so that an edit there changes no other line:
+The browser (``src/model/designtext.ts``) writes exactly the same bytes, so that an edit there changes no other line:
 
 * two spaces for each level; each member of an object and each element of a list is on its own line;
 * an element of a list is on one line with everything in it, and so is a list of plain values;
@@ -23,13 +23,13 @@ from .base import MAX_DEPTH
 from .printable import is_whole
 
 MAX_WHOLE = 2**53
-"""Beyond this, a browser cannot distinguish adjacent integers."""
+"""The largest integer up to which a browser can distinguish adjacent integers."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class InvalidText(InvalidInput):
-    """A text cannot be parsed.
+    """A text that cannot be parsed.
 
     Attributes:
         line: The line of the error, counted from 1.
@@ -46,7 +46,7 @@ class InvalidText(InvalidInput):
 
 
 def write(value: Any) -> str:
-    """Dicts, lists, strings and numbers as JSON text. Raises InvalidInput for values that could not be parsed again."""
+    """Write dicts, lists, strings and numbers as JSON text. Raises InvalidInput for values that cannot be read back."""
     text = _lines(value, "") + "\n"
     try:
         text.encode()
@@ -78,7 +78,7 @@ def _line(value: Any) -> str:
 
 
 def as_in_javascript(value: float) -> str:
-    """A number as JavaScript writes it. Raises InvalidInput for a number that it cannot represent."""
+    """Format a number as JavaScript writes it. Raises InvalidInput for a number that JavaScript cannot represent."""
     if isinstance(value, int):
         if abs(value) <= MAX_WHOLE:
             return str(value)
@@ -131,12 +131,12 @@ def read(text: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    number = float(digits)  # reads any number of digits, which int() does not
+    number = float(digits)  # accepts any number of digits, unlike int()
     return int(digits) if abs(number) <= MAX_WHOLE else number
 
 
 def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[dict[str, Any], str]]) -> None:
-    """Reject values that cannot be represented."""
+    """Raise InvalidText for values that cannot be represented."""
 
     def refuse(rule: str, *, at: Sequence[str | int] = ()) -> NoReturn:
         where = [*steps, *at]
@@ -163,12 +163,12 @@ def _check(text: str, value: Any, steps: list[str | int], repeated: list[tuple[d
 
 
 def field_of(steps: Sequence[str | int]) -> str:
-    """The path of a value as it appears in errors: ``cluster.tasks[3].host``."""
+    """Return the path of a value as it appears in errors, such as ``cluster.tasks[3].host``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
 def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
-    """Line and column, from 1, of a value in a JSON text, or of the innermost existing value around it."""
+    """Return the line and column, from 1, of a value in a JSON text, or of the innermost existing value around it."""
     at = _skip(text, 0)
     for step in steps:
         inside = _member(text, at, step)
@@ -179,7 +179,7 @@ def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
 
 
 def _member(text: str, at: int, step: str | int) -> int | None:
-    """The offset of the (last) member with that name, or of that element, of the value at ``at``; None if missing."""
+    """Return the offset of the (last) member or the element ``step`` of the value at ``at``; None if it is missing."""
     decoder = json.JSONDecoder(parse_int=float)  # int() rejects more than 4,300 digits
     opening, found, number = text[at], None, 0
     if opening not in "{[":

@@ -1,4 +1,4 @@
-"""What ran where: the operations of the traced steps with their devices and times, and the transfers of tensors."""
+"""Traces of steps: the operations with their devices and times, and the transfers of tensors."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class TracedOp(PeerStruct):
 
     step: int
     op: str
-    """The name of its node in the graph; for an eager operation its type."""
+    """The name of the operation's node in the graph; for an eager operation, its type."""
     op_type: str
-    """The type that was executed: TensorFlow's optimizer may have replaced the original one (``_FusedMatMul``)."""
+    """The type that was executed. TensorFlow's optimizer may have replaced the original, as with ``_FusedMatMul``."""
     device: str
-    """``/job:worker/task:1/device:CPU:0``; ends with the task if the device is unknown."""
+    """The device, such as ``/job:worker/task:1/device:CPU:0``; only the job and the task if the device is unknown."""
     start_us: float
     """Microseconds since the trace's ``origin_us``."""
     duration_us: float
@@ -43,7 +43,7 @@ class Transfer(PeerStruct):
     target: str
     bytes: int
     start_us: float
-    """When the receiver had requested it and the sender had it ready."""
+    """The time at which the receiver had requested the tensor and the sender had it ready, whichever was later."""
     duration_us: float
 
 
@@ -51,25 +51,25 @@ class TraceData(PeerStruct):
     """A trace, ordered by start times."""
 
     origin_us: int = 0
-    """Microseconds since 1970; all times in the trace are relative to this."""
+    """The time, in microseconds since 1970, to which all times in the trace are relative."""
     ops: list[TracedOp] = []
     transfers: list[Transfer] = []
     warnings: list[str] = []
-    """A sentence for each operation that did not run where the program placed it, or was replaced."""
+    """A sentence for each operation that was replaced, or did not run on the device on which the program placed it."""
     left_out: int = 0
-    """The number of operations (the shortest ones) that are left out."""
+    """The number of operations that are omitted, which are the shortest ones."""
     profile: int = 0
     """The number of the profile in the run, counted from 1; 0: the steps of ``trace_steps``."""
 
 
 def task_of(device: str) -> str:
-    """The short name of a device's task: ``worker:1`` for ``/job:worker/task:1/device:CPU:0``."""
+    """Return the short name of a device's task: ``worker:1`` for ``/job:worker/task:1/device:CPU:0``."""
     parts = dict(part.split(":", 1) for part in device.split("/") if ":" in part)
     return f"{parts.get('job', 'localhost')}:{parts.get('task', '0')}"
 
 
 def trace_file(run_dir: Path, task: str) -> Path:
-    """Where a task (``worker:1``) of a run leaves its trace."""
+    """Return the path to which a task of a run, such as ``worker:1``, writes its trace."""
     return run_dir / "traces" / f"{task.replace(':', '-')}.json"
 
 
@@ -79,12 +79,12 @@ def leave_trace(run_dir: Path, task: str, data: TraceData) -> None:
 
 
 def placement_file(run_dir: Path) -> Path:
-    """Where the client of a pipeline leaves a ``schema.design.RunPlacement``."""
+    """Return the path to which the client of a pipeline writes a ``schema.design.RunPlacement``."""
     return run_dir / "placement.json"
 
 
 def leave_placement(run_dir: Path, data: PeerStruct) -> None:
-    """Write where a run's layers ran into its directory, atomically."""
+    """Write the placement of a run's layers into the run's directory, atomically."""
     _leave(placement_file(run_dir), data)
 
 
@@ -94,7 +94,7 @@ def _leave(path: Path, data: PeerStruct) -> None:
 
 
 def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:
-    """A trace of operations and transfers with times in microseconds since the epoch, which are modified in place."""
+    """Create a trace from operations and transfers, modifying them in place. Their times are in µs since the epoch."""
     items: list[TracedOp | Transfer] = [*ops, *transfers]
     origin_us = int(min((item.start_us for item in items), default=0))
     for item in items:
@@ -105,7 +105,7 @@ def relative(ops: list[TracedOp], transfers: list[Transfer]) -> TraceData:
 
 
 def merge(parts: Iterable[TraceData]) -> TraceData:
-    """Merge traces, which are modified in place; the times of each are by its own machine's clock."""
+    """Merge traces, modifying them in place. The times of each trace are by its own machine's clock."""
     found = [part for part in parts if part.ops or part.transfers or part.warnings]
     if not found:
         return TraceData()
@@ -139,7 +139,7 @@ def check_count(steps: object) -> int:
 
 
 def check_steps(steps: object) -> list[int]:
-    """``trace_steps`` as ``[first, last]``; empty for None. Raises InvalidInput."""
+    """Validate ``trace_steps``, and return it as ``[first, last]``; empty for None. Raises InvalidInput."""
     if steps is None:
         return []
     pair = list(plain(steps)) if isinstance(steps, (list, tuple)) else []

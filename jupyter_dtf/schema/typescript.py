@@ -1,7 +1,7 @@
-"""The browser's types, made from the structs: ``python -m jupyter_dtf.schema.typescript > src/api/schema.ts``.
+"""Generates the browser's types from the structs: ``python -m jupyter_dtf.schema.typescript > src/api/schema.ts``.
 
-A field with a default is optional if the browser sends the struct, and always present if the server does. A number
-of a metric (``dict[str, float]``) is null when it is not finite. ``Points`` never reaches the browser, which gets
+A field with a default is optional if the browser sends the struct, and always present if the server sends it. A value
+of a metric (``dict[str, float]``) is null if it is not finite. ``Points`` are never sent to the browser, which receives
 decimated series instead.
 """
 
@@ -65,7 +65,7 @@ SENT_BY_THE_BROWSER = (
 )
 
 NOT_AMONG_EVENTS = (events.Points, *get_args(events.MediaEvent))
-"""Events that the browser does not get as such: it requests series, histograms and pictures."""
+"""Events that are not sent to the browser as such: it requests series, histograms and pictures instead."""
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 
@@ -189,8 +189,8 @@ FILLED_BY_THE_BROWSER: tuple[type[msgspec.Struct], ...] = (
     runs_dashboard.DashboardPlot,
     runs_dashboard.RunsDashboard,
 )
-"""A document that a user wrote may leave out fields that have a default: the browser fills in ``DEFAULTS``, and forms
-show them."""
+"""Structs of documents written by users, which may omit fields that have a default: the browser fills in ``DEFAULTS``,
+and forms show them."""
 
 CONSTANTS: dict[str, tuple[Any, str]] = {
     "USUAL_JOBS": (cluster, "USUAL_JOBS"),
@@ -217,7 +217,7 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "LESS_IS_BETTER_NAME": (metrics, "LESS"),
     "MORE_IS_BETTER_NAME": (metrics, "MORE"),
 }
-"""Constants that the browser needs in addition to the structs: its name there, the module, its name here."""
+"""Constants that the browser needs in addition to the structs: the name there, the module, and the name here."""
 
 UNIONS: dict[str, Any] = {
     "StoryEvent": events.StoryEvent,
@@ -238,7 +238,7 @@ _PLAIN: dict[Any, str] = {
 
 
 def generate() -> str:
-    """The text of ``src/api/schema.ts``."""
+    """Return the text of ``src/api/schema.ts``."""
     parts = [HEADER, _protocol()]
     parts += [f"{_comment(kind.__doc__)}export type {kind.__name__} = {_values(kind)};\n" for kind in ENUMS]
     parts += [_interface(struct) for struct in STRUCTS]
@@ -246,15 +246,15 @@ def generate() -> str:
     parts += [_constant(name, *home) for name, home in CONSTANTS.items()]
     parts.append(_defaults())
     parts.append(
-        f"{_comment('An event with its number within its run, as the socket sends it.')}"
+        f"{_comment('An event with its sequence number within its run, as sent over the socket.')}"
         "export type NumberedEvent = AnyEvent & { seq: number };\n"
     )
     return "\n".join(parts)
 
 
 def _protocol() -> str:
-    """The protocols that a page of this version speaks."""
-    comment = _comment("What this page speaks, and the oldest that it understands: `jupyter_dtf/schema/protocol.py`.")
+    """Return the constants with the protocols that a page of this version supports."""
+    comment = _comment("The newest and the oldest protocol that this page supports: `jupyter_dtf/schema/protocol.py`.")
     return f"{comment}export const PROTOCOL = {protocol.PROTOCOL};\nexport const OLDEST = {protocol.OLDEST};\n"
 
 
@@ -300,7 +300,7 @@ def _constant(name: str, module: Any, origin: str) -> str:
 
 
 def _defaults() -> str:
-    comment = _comment("What the fields are that a text leaves out. Copy before you change one.")
+    comment = _comment("The values of fields that a text omits. Copy them before you change any.")
     lines = [f"  {struct.__name__}: {_defaults_of(struct)}" for struct in FILLED_BY_THE_BROWSER]
     return "\n".join([f"{comment}export const DEFAULTS = {{", ",\n".join(lines), "};", ""])
 
@@ -332,7 +332,7 @@ def _type(hint: Any) -> str:
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """(field, the string that follows it in the source) of the struct and its bases."""
+    """Yield (field, the string that follows it in the source) for the struct and its bases."""
     for kind in struct.__mro__:
         if not kind.__module__.startswith("jupyter_dtf."):
             continue
@@ -342,7 +342,7 @@ def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
 
 
 def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """(name, the string that follows it) of the assignments."""
+    """Yield (name, the string that follows it) for each assignment."""
     for one, after in itertools.pairwise(body):
         targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):

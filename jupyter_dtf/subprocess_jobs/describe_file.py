@@ -1,7 +1,8 @@
 """A subprocess that describes the layers of a model in a file. It imports TensorFlow; the Jupyter server does not.
 
-No code that a file contains or names is run: ``.keras`` and ``.h5`` files are rebuilt from Keras's own layers without
-allocating weights, and a SavedModel is read as protocol buffers. The process can neither write nor open sockets.
+Code that a file contains or refers to is not run: models in ``.keras`` and ``.h5`` files are rebuilt from Keras's own
+layers without allocating weights, and a SavedModel is read as protocol buffers. The process can neither write files nor
+open sockets.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ T = TypeVar("T")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 MAX_LOADED_BYTES = 4 << 30
-"""The largest model, in bytes, that can be measured; it has to be held in this process once."""
+"""The size, in bytes, of the largest model that can be measured. The model must fit into this process once."""
 
 
 def describe_file(path: Path) -> LayerGraph:
-    """The layers of a ``.keras`` or ``.h5`` file or a SavedModel. Raises InvalidInput if it cannot be read."""
+    """Describe the layers of a ``.keras`` or ``.h5`` file or a SavedModel. Raises InvalidInput if it cannot be read."""
     is_saved = (path / "saved_model.pb").is_file()
     graph = _read(describe_saved if is_saved else _describe_keras, path)
     for layer in graph.layers:
@@ -51,14 +52,14 @@ def describe_file(path: Path) -> LayerGraph:
 
 
 def load(path: Path) -> Any:
-    """The model in a ``.keras`` or ``.h5`` file, with newly initialized weights. Code in the file is not run.
+    """Load the model in a ``.keras`` or ``.h5`` file, with newly initialized weights. Code in the file is not run.
 
-    Raises InvalidInput, also if the model is too large for this process.
+    Raises InvalidInput if the file cannot be read or the model is too large for this process.
     """
     size = sum(layer.parameter_bytes + layer.slot_bytes for layer in describe_file(path).layers)
     if size > MAX_LOADED_BYTES:
         raise InvalidInput(
-            f"To be measured, a model must have at most {MAX_LOADED_BYTES} bytes of parameters and slots, got {size}",
+            f"A model to measure must have at most {MAX_LOADED_BYTES} bytes of parameters and slots, got {size}",
             field="path",
         )
     return _read(_load, path)
@@ -80,13 +81,13 @@ def _describe_keras(path: Path) -> LayerGraph:
 
 
 def _refused(model: Any, configuration: Configuration, what: str) -> list[Refusal]:
-    """Why a pipeline could not train the model as it was saved; empty if it was not compiled."""
+    """Return the reasons why a pipeline could not train the model as saved; empty if it was not compiled."""
     if configuration.compiled is None:
         return []
     optimizer = getattr(model, "optimizer", None)
     try:
         compile_as_saved(model, configuration, what)
-    except Exception:  # custom losses and metrics, which only a notebook knows: describe the model nevertheless
+    except Exception:  # custom losses and metrics, which only a notebook has; the model is still described
         return []
     if optimizer is not None:
         model.optimizer = optimizer  # built for the model's variables

@@ -1,4 +1,4 @@
-"""A subprocess that computes the automatic placement of a design, which takes seconds if the model is large."""
+"""A subprocess that computes the automatic placement of a design, which takes seconds for a large model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..schema.subprocess_job import PlaceRequest, answer
 
 
 def work(argument: bytes) -> Placement:
-    """Place the model. Raises InvalidInput like ``check_design.place``."""
+    """Place the model of a PlaceRequest. Raises InvalidInput like ``check_design.place``."""
     request = decode_json(argument, PlaceRequest)
     return check_design.place(request.design, request.expected_hosts)
 

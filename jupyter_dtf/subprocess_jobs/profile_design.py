@@ -1,4 +1,4 @@
-"""A subprocess that measures a model from a file on the tasks of a cluster. The run that it starts ends with it."""
+"""A subprocess that measures a model from a file on the tasks of a cluster. Its run ends with the subprocess."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .describe_file import load
 
 
 def work(argument: bytes) -> Calibration:
-    """Measure the model. Raises NotFound, RunFailed, and InvalidInput if it cannot be read or is not compiled."""
+    """Measure the model of a MeasureRequest.
+
+    Raises NotFound, RunFailed, and InvalidInput if the model cannot be read or is not compiled.
+    """
     wanted = decode_json(argument, MeasureRequest)
     cluster = Cluster.connect(wanted.cluster)
     before = {run.id for run in cluster.runs}

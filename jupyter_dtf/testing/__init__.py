@@ -1,1 +1,1 @@
-"""What the authors of other packages run in their own tests. It needs pytest."""
+"""Tests that the authors of other packages run in their own test suites. Requires pytest."""

@@ -1,6 +1,6 @@
-"""The contract of every kind of cluster (``backend.kinds.base.Kind``), as tests.
+"""Tests of the contract that every kind of cluster (``backend.kinds.base.Kind``) must fulfill.
 
-A package that offers a kind derives a class from ``KindContract`` in its own tests, where it is installed::
+A package that provides a kind derives a class from ``KindContract`` in its own tests. The package must be installed::
 
     from jupyter_dtf.testing.kinds import KindContract
 
@@ -42,16 +42,16 @@ _TAKEN = ("backend", "design", "jobs", "kind", "name")
 
 
 class KindContract:
-    """Tests of one kind. Its package is installed, so that the cluster process finds it too."""
+    """Tests of one kind. Its package must be installed, so that the cluster process also finds the kind."""
 
     kind: str
-    """Its name."""
+    """The name of the kind."""
     options: Mapping[str, Any] = {}
-    """Those of the cluster that is started, with all that a person has to give; the others have their defaults."""
+    """The options of the cluster that is started, including all required ones; the others have their defaults."""
     workers: int | None = None
-    """How many hosts the started cluster has, where that is not for the kind to say (``is_guest``)."""
+    """The number of hosts of the started cluster, if the kind does not determine it (``is_guest``)."""
     patience_s: float = 300.0
-    """How long nothing may be heard of a cluster whose hosts are to come."""
+    """The most seconds without any change of a cluster while the tests wait for its hosts."""
 
     @pytest.fixture
     def made(self) -> Kind:
@@ -60,7 +60,7 @@ class KindContract:
         assert self.kind in found, f"no entry point {self.kind!r} in {registry.GROUP}: install the package"
         return found[self.kind]
 
-    # -- what it says of itself ------------------------------------------------------------------------------------
+    # -- the description of the kind -------------------------------------------------------------------------------
 
     def test_its_name_begins_the_names_of_clusters(self, made: Kind) -> None:
         assert isinstance(made, Kind), made.missing()
@@ -81,9 +81,9 @@ class KindContract:
     def test_its_fields_describe_themselves(self, made: Kind) -> None:
         names = [field.name for field in made.fields()]
         assert len(names) == len(set(names))
-        assert not set(names) & {*COMMON, *_TAKEN}, "dtf.Cluster has keyword arguments of that name"
+        assert not set(names) & {*COMMON, *_TAKEN}, "dtf.Cluster has keyword arguments with these names"
         for field in made.fields():
-            assert field.name.isidentifier(), "a keyword argument in Python"
+            assert field.name.isidentifier(), "must be usable as a keyword argument in Python"
             assert field.title
             assert field.type in registry.TYPES
             assert (field.type == "choice") == bool(field.choices)
@@ -129,7 +129,7 @@ class KindContract:
         )
         assert (done.returncode, done.stdout.split()) == (0, []), done.stderr
 
-    # -- a cluster of it -------------------------------------------------------------------------------------------
+    # -- a cluster of the kind -------------------------------------------------------------------------------------
 
     def test_a_cluster_of_it_starts_scales_trains_and_stops(self, made: Kind) -> None:
         if missing := made.missing():
@@ -159,13 +159,13 @@ class KindContract:
         assert cluster.status == ClusterState.STOPPED.value
 
     def _with_hosts(self, cluster: dtf.Cluster, count: int) -> ClusterInfo:
-        """The cluster, once it has so many hosts."""
+        """Wait until the cluster has ``count`` hosts, and return its description."""
         cluster.wait_ready()
         changed = threading.Event()
         leave = session().do(lambda fleet: fleet.subscribe(changed.set))
         try:
             while len((info := cluster.info).hosts) != count:
-                assert changed.wait(self.patience_s), f"{count} hosts must come, got {len(info.hosts)}"
+                assert changed.wait(self.patience_s), f"{count} hosts must join, got {len(info.hosts)}"
                 changed.clear()
         finally:
             session().do(lambda fleet: leave())

@@ -149,7 +149,7 @@ export class RestApi {
     return this._request('POST', ['runs', id, 'profile'], request);
   }
 
-  /** Resume a run as a new run on a cluster, from its newest checkpoint or from that of a given step. */
+  /** Resume a run as a new run on a cluster, from its newest checkpoint or the checkpoint of a given step. */
   resumeRun(id: string, request: ResumeRequest): Promise<RunInfo> {
     return this._request('POST', ['runs', id, 'resume'], request);
   }

@@ -1,6 +1,6 @@
 // Made from jupyter_dtf/schema by `python -m jupyter_dtf.schema.typescript`. Change the structs there, not this file.
 
-/** What this page speaks, and the oldest that it understands: `jupyter_dtf/schema/protocol.py`. */
+/** The newest and the oldest protocol that this page supports: `jupyter_dtf/schema/protocol.py`. */
 export const PROTOCOL = 1;
 export const OLDEST = 1;
 
@@ -13,7 +13,7 @@ export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finish
 /** The state of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
 
-/** The progress of a run: `done` of `total` (0 if unknown) units. */
+/** The progress of a run: `done` of `total` units (0 if unknown). */
 export interface Progress {
   done: number;
   total: number;
@@ -23,33 +23,33 @@ export interface Progress {
   epochs: number;
 }
 
-/** The newest profile of a run that was requested while it was running. */
+/** The newest profile that was requested while a run was active. */
 export interface RunProfile {
   /** The number of the profile in the run, counted from 1. */
   number: number;
   steps: number;
   done: boolean;
-  /** Why there is no trace, if it has ended without one. */
+  /** The reason why there is no trace, if the profile has ended without one. */
   message: string;
 }
 
-/** One task of a run. `task` is its short name, `worker:1`. */
+/** One task of a run. `task` is its short name, such as `worker:1`. */
 export interface TaskInfo {
   task: string;
   state: TaskState;
-  /** How often it was restarted. */
+  /** The number of times that the task was restarted. */
   attempt: number;
-  /** The name of the Dask worker it runs on. */
+  /** The name of the Dask worker on which the task runs. */
   host: string;
   pid: number;
-  /** `host:port`, reserved for its TensorFlow server while the run lasts. */
+  /** `host:port`, which is reserved for the task's TensorFlow server for the duration of the run. */
   endpoint: string;
-  /** Its GPUs, as CUDA_VISIBLE_DEVICES names them: numbers on its machine, or UUIDs. */
+  /** The task's GPUs, as named in CUDA_VISIBLE_DEVICES: numbers on its machine, or UUIDs. */
   gpus: string[];
   exit_code: number | null;
-  /** The name of the signal that ended it (`SIGKILL`), if one did. */
+  /** The name of the signal that ended the task, such as `SIGKILL`, if any. */
   signal: string;
-  /** The last line of the traceback, or why the task was ended. */
+  /** The last line of the traceback, or the reason why the task was ended. */
   message: string;
   traceback: string;
 }
@@ -58,48 +58,48 @@ export interface TaskInfo {
 export interface Best {
   value: number;
   step: number;
-  /** Counted from 1; 0 if there are no epochs. */
+  /** The epoch, counted from 1; 0 if there are no epochs. */
   epoch: number;
 }
 
-/** A piece of code that a run was submitted with. */
+/** A piece of code that was submitted with a run. */
 export interface Source {
-  /** The path of its file, `cell` for one of a notebook, or the name of a function. */
+  /** The path of the file, `cell` for a cell of a notebook, or the name of a function. */
   name: string;
   text: string;
 }
 
-/** What is known about a run besides its request. Small, because lists of runs contain it; code is an event. */
+/** The provenance of a run. It is small, because lists of runs contain it; code is in an event instead. */
 export interface Origin {
   /** The model's name; empty for a program without a known model. */
   model: string;
-  /** The number of the model's parameters. None: it had not been built, or the tasks create it. */
+  /** The number of the model's parameters. None: the model had not been built, or the tasks create it. */
   weights: number | null;
   /** The form of the training data: `arrays`, `tf.data.Dataset`, `function`. */
   data: string;
-  /** By names as people write them: `TensorFlow`, `Keras`, `jupyter_dtf`, `Python`. */
+  /** The versions, by names as people write them: `TensorFlow`, `Keras`, `jupyter_dtf`, `Python`. */
   versions: Record<string, string>;
   /** The working directory. */
   directory: string;
-  /** The commit checked out in the Git repository of the working directory; empty if it is in none. */
+  /** The commit checked out in the Git repository of the working directory; empty if there is no repository. */
   commit: string;
-  /** Its branch; empty if none is checked out. */
+  /** The branch checked out there; empty if there is none. */
   branch: string;
 }
 
-/** What users set on a run, as it is stored. */
+/** The marks of a run, as they are stored. */
 export interface RunMarks {
-  /** The new name of the run; empty: as submitted. */
+  /** The new name of the run; empty: the name with which it was submitted. */
   name: string;
   tags: string[];
   note: string;
-  /** Whether lists omit it unless requested. */
+  /** Whether lists omit the run unless archived runs are requested. */
   archived: boolean;
-  /** When it was deleted, in seconds since the epoch: it is in no list, and can be restored for a while. */
+  /** When the run was deleted, in seconds since the epoch. It is then in no list, but can be restored for a while. */
   deleted: number | null;
 }
 
-/** A change of the marks of a run. Null leaves a field unchanged; an empty `name` restores the original one. */
+/** A change to the marks of a run. Null does not change a field; an empty `name` restores the original name. */
 export interface RunPatch {
   name?: string | null;
   tags?: string[] | null;
@@ -115,47 +115,47 @@ export interface Alarm {
   title: string;
   text: string;
   task: string;
-  /** When it was noticed, in seconds since the epoch. */
+  /** When the condition was detected, in seconds since the epoch. */
   time: number;
 }
 
-/** Which trial of which search a run is. Its parameters are the run's; its values are reported at its end. */
+/** The search and the trial that a run is. The trial's parameters are the run's; values are reported at its end. */
 export interface TrialInfo {
-  /** The search's id, the same for all its trials, including those of processes that continue it. */
+  /** The id of the search, which is the same for all its trials, including those of processes that continue it. */
   search: string;
   /** The name of the search. */
   name: string;
-  /** Counted from 0. */
+  /** The number of the trial, counted from 0. */
   number: number;
   /** The objectives, most important first, each with `minimize` or `maximize`. Empty: trials are not ranked. */
   objectives: Record<string, string>;
   /** The names of the searched parameters, in the order of the space. */
   parameters: string[];
-  /** Those that are sampled from a logarithmic range. */
+  /** The names of the parameters that are sampled from a logarithmic range. */
   logarithmic: string[];
-  /** Those whose values are not plain data, so that the run's parameters contain their `repr`. */
+  /** The names of the parameters whose values are not plain data: the run's parameters contain their `repr`. */
   in_words: string[];
-  /** The number of trials of the search; 0 if it is not limited. */
+  /** The number of trials of the search; 0 if it is unlimited. */
   most: number;
-  /** Whether more trials can be requested while it runs. */
+  /** Whether more trials can be requested while the search is running. */
   may_grow: boolean;
-  /** The number of trials beyond `most` that were requested while this one ran. */
+  /** The number of trials beyond `most` that were requested while this trial was running. */
   asked_more: number;
-  /** Whether the end of the search was requested while this one ran. */
+  /** Whether the end of the search was requested while this trial was running. */
   asked_stop: boolean;
 }
 
-/** A request to the program that drives a search: to `stop` it, or to run this many `more` trials. */
+/** A request to the program that drives a search: to `stop` the search, or to run `more` additional trials. */
 export interface SearchRequest {
   stop?: boolean;
   more?: number;
 }
 
 /**
- * A run's summary: its descriptor with its events applied, up to `next_seq`, without output and points.
+ * The summary of a run: its descriptor with its events before `next_seq` applied, without output and points.
  *
- * Only `backend/records/apply_event.py` and `run_record.py` create it. Copies that are stored or sent are caches:
- * of two summaries, the one with the higher `next_seq` is more recent.
+ * Only `backend/records/apply_event.py` and `run_record.py` create summaries. Copies that are stored or sent are
+ * caches: of two summaries, the one with the higher `next_seq` is more recent.
  */
 export interface RunInfo {
   id: string;
@@ -167,24 +167,24 @@ export interface RunInfo {
   jobs: Record<string, number>;
   /** Seconds since 1970, like all times. */
   created: number;
-  /** The user's settings, shown in the dashboard: batch size, epochs, optimizer. */
+  /** The user's settings, such as batch size, epochs and optimizer, which are shown in the dashboard. */
   parameters: Record<string, unknown>;
   run_dir: string;
-  /** Whether it writes checkpoints from which it, or another run, can continue. */
+  /** Whether the run writes checkpoints from which it, or another run, can continue. */
   goes_on: boolean;
-  /** The id of the run from whose checkpoint it continues; empty if there is none, or it is unknown. */
+  /** The id of the run from whose checkpoint this run continues; empty if there is none, or it is unknown. */
   resumed_from: string;
-  /** Its provenance; empty for runs from before this was recorded. */
+  /** The provenance of the run; empty for runs from before this was recorded. */
   origin: Origin;
-  /** Which trial of which search it is; None if it is not a trial. */
+  /** The search and the trial that this run is; None if it is not a trial. */
   trial: TrialInfo | null;
   /**
-   * The identity of its cluster, since another one may have the same name later. Empty in runs from before this was
-   * recorded.
+   * The identity of the run's cluster, because another cluster may later have the same name. Empty for runs from
+   * before this was recorded.
    */
   cluster_id: string;
   state: RunState;
-  /** One line: why it is waiting, or why it failed. */
+  /** One line that states why the run is waiting, or why it failed. */
   message: string;
   started: number | null;
   ended: number | null;
@@ -194,40 +194,41 @@ export interface RunInfo {
   /** The latest value of each metric, averaged over the tasks that report it. */
   latest: Record<string, number | null>;
   /**
-   * The part of `latest` that lists show, most important first: a trial's objective, otherwise its loss, or the
-   * first metric that its program reports; never a machine metric. For a run that has ended, the last epoch's values.
+   * The part of `latest` shown in lists, most important first: a trial's objective, otherwise the loss, or the
+   * first metric that the program reports; never a machine metric. For a run that has ended, these are the last epoch's
+   * values.
    */
   headline: Record<string, number | null>;
-  /** Metrics that became non-finite, with a sentence for each: `loss became NaN at step 8 on worker:1`. */
+  /** The metrics that became non-finite, each with a sentence such as `loss became NaN at step 8 on worker:1`. */
   not_finite: Record<string, string>;
   /**
-   * The best value so far of each metric in `headline` whose direction is known: over epochs, or over points if the
-   * program has no epochs. It is complete only if points were applied, and in a run's record.
+   * The best value so far of each metric in `headline` whose direction is known, over epochs, or over points if the
+   * program has no epochs. This is complete only if points were applied, and in a run's record.
    */
   best: Record<string, Best>;
-  /** The tasks that the others currently wait for in every step, with a sentence on each. */
+  /** The tasks for which the others currently wait in every step, with a sentence about each. */
   slow: Record<string, string>;
-  /** The newest `MOST_KEPT` notifications, oldest first. */
+  /** The newest notifications, at most `MOST_KEPT`, oldest first. */
   alarms: Alarm[];
   /** The latest checkpoint; None if there is none yet. */
   checkpoint: CheckpointInfo | null;
-  /** The newest profile that was requested; None if none was. */
+  /** The newest profile that was requested; None if there was no request. */
   profile: RunProfile | null;
   /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
-  /** The steps of the first and the last of them; empty if there are none. */
+  /** The steps of the first and the last value of the sparkline; empty if there are none. */
   sparkline_steps: number[];
   /** The values that a trial's program returned for its objectives. If it returned none, `latest` is used. */
   values: Record<string, number | null>;
-  /** Whether a trial was ended because it was not promising. */
+  /** Whether a trial was ended because it was unpromising. */
   pruned: boolean;
-  /** The user's name, tags and note, which are not events: the hub of each viewer adds them. */
+  /** The name, tags and note set by the user. They are not events; the hub of each viewer adds them. */
   marks: RunMarks;
   /** The sequence number of the first event that has not been applied. */
   next_seq: number;
   /**
-   * The same for what is derived from points: `latest`, `headline` and the sparkline. 0 if points were not
-   * decoded; the controller passes them on as bytes.
+   * The same for values derived from points: `latest`, `headline` and the sparkline. 0 if points were not
+   * decoded, as in the controller, which passes them on as bytes.
    */
   points_seq: number;
 }
@@ -236,128 +237,128 @@ export interface RunInfo {
 export interface HostDesign {
   name: string;
   cpus: number;
-  /** 0: unknown. */
+  /** The memory of the host; 0: unknown. */
   memory_bytes: number;
-  /** The memory of each GPU in bytes, 0 if unknown; `GPU:0` first. */
+  /** The memory of each GPU in bytes, starting with `GPU:0`; 0: unknown. */
   gpus: number[];
 }
 
-/** A task placed on a device of a host. Tasks without a place run where there is room. */
+/** The placement of a task on a device of a host. Tasks without a placement run where there is room. */
 export interface TaskPlace {
   job: string;
   index: number;
   host: string;
-  /** `CPU`, or `GPU:1`: the host's second GPU. */
+  /** `CPU`, or a GPU such as `GPU:1`, the host's second one. */
   device: string;
-  /** The most device memory it may allocate, in bytes; 0: all. */
+  /** The largest amount of device memory that the task may allocate, in bytes; 0: no limit. */
   memory_bytes: number;
 }
 
-/** A request to start a cluster. `options` are those of its kind (`KindInfo.fields`). */
+/** A request to start a cluster. `options` are the options of its kind (`KindInfo.fields`). */
 export interface ClusterRequest {
-  /** Empty: choose an unused name. */
+  /** The name of the cluster; empty: choose an unused name. */
   name?: string;
   kind?: string;
   jobs?: Record<string, number>;
   options?: Record<string, unknown>;
-  /** The hosts in the design, which have to exist; empty: the hosts that the kind provides. */
+  /** The hosts in the design, which must exist; empty: the hosts that the kind provides. */
   hosts?: HostDesign[];
-  /** Tasks with an assigned host; the others run where there is room. */
+  /** Tasks with an assigned host; all others run where there is room. */
   tasks?: TaskPlace[];
-  /** Keep running until stopped, with or without clients. */
+  /** Whether to keep the cluster running until it is stopped, with or without clients. */
   keep?: boolean;
-  /** Without `keep`: end so many seconds after the last client has disconnected, but never during a run. */
+  /** Without `keep`: end this many seconds after the last client has disconnected, but never during a run. */
   grace_s?: number;
 }
 
-/** A change to a running cluster: new counts of tasks per job. */
+/** A change to a running cluster: the new number of tasks of each job. */
 export interface ClusterPatch {
   jobs: Record<string, number>;
 }
 
-/** On which cluster to resume a run, and from which of its checkpoints. */
+/** The cluster on which to resume a run, and the checkpoint from which to resume it. */
 export interface ResumeRequest {
-  /** Empty: the cluster that it ran on. */
+  /** The name of the cluster; empty: the one on which the run was executed. */
   cluster?: string;
-  /** None: the newest. */
+  /** The step of the checkpoint. None: the newest checkpoint. */
   step?: number | null;
 }
 
-/** The number of next steps of a running run to trace. */
+/** A request to trace the next `steps` steps of an active run. */
 export interface RunProfileRequest {
   steps?: number;
 }
 
-/** The folder to copy an example to, as a path of the server's contents manager. */
+/** The folder into which to copy an example, as a path of the server's contents manager. */
 export interface ExampleRequest {
   folder: string;
 }
 
-/** The copy of an example, under a name that was free. */
+/** The path of the copy of an example, under an unused name. */
 export interface ExampleCopy {
   path: string;
 }
 
 export interface GpuInfo {
-  /** Its name in CUDA_VISIBLE_DEVICES: the UUID. */
+  /** The name of the GPU in CUDA_VISIBLE_DEVICES: its UUID. */
   id: string;
   index: number;
   name: string;
   memory_bytes: number;
   memory_used_bytes: number;
-  /** 0 to 1. */
+  /** The utilization, from 0 to 1. */
   utilization: number;
-  /** Like all fields below, None if the GPU or its driver does not report it. */
+  /** None, like all following fields, if the GPU or its driver does not report the value. */
   power_watts: number | null;
   temperature_celsius: number | null;
   pcie_received_bytes_per_second: number | null;
   pcie_sent_bytes_per_second: number | null;
-  /** The total of its NVLinks. */
+  /** The total over all NVLinks. */
   nvlink_received_bytes_per_second: number | null;
   nvlink_sent_bytes_per_second: number | null;
 }
 
-/** One Dask worker: the host that tasks run on. */
+/** A host, on which tasks run: one Dask worker. */
 export interface HostInfo {
   name: string;
   address: string;
   machine: string;
   threads: number;
-  /** The Dask worker's memory limit, or the machine's memory if there is none. */
+  /** The Dask worker's memory limit, or the machine's memory if the worker has no limit. */
   memory_bytes: number;
-  /** Cores in use by the host and its tasks. */
+  /** The number of cores in use by the host and its tasks. */
   cpu: number;
   memory_used_bytes: number;
   /** The GPUs that the Dask worker may use, in the order in which it uses them. */
   gpus: GpuInfo[];
   /** Whether TensorFlow is imported, so that tasks start immediately. */
   warm: boolean;
-  /** Why the ports of TensorFlow's servers cannot be closed to other users on this machine; empty: they are closed. */
+  /** Why the ports of TensorFlow's servers are not closed to other users on this machine; empty if they are closed. */
   unguarded: string;
-  /** Its share of the tasks, relative to other hosts; 0: as many as any other. */
+  /** The host's share of the tasks, relative to other hosts; 0: the same share as any other. */
   slots: number;
-  /** The host of the design that it was matched with, if any. */
+  /** The host of the design with which this host was matched, if any. */
   drawn: string;
-  /** The versions that differ from those of its cluster, with both; empty: none. */
+  /** The packages whose versions differ between host and cluster, with both versions; empty if none differs. */
   problem: string;
 }
 
-/** A host that was requested but is not a Dask worker yet, or no longer. */
+/** A host that was requested but is not yet, or no longer, a Dask worker. */
 export interface ComingHost {
   name: string;
-  /** The current step, such as `connecting` and `starting Python`; `waiting` until the next attempt. */
+  /** The current step, such as `connecting` or `starting Python`; `waiting` until the next attempt. */
   step: string;
-  /** Why it could not be used, from its last output; it is retried, unless its step is `ended`. */
+  /** Why the host could not be used, from its last output. It is retried unless `step` is `ended`. */
   problem: string;
 }
 
-/** One figure of one host over time, oldest first, and how to draw it (`HOST_FIGURES` in `metrics.py`). */
+/** One metric of one host over time, oldest value first, and how to draw it (`HOST_FIGURES` in `metrics.py`). */
 export interface MachineSeries {
   host: string;
   metric: string;
-  /** The plot that it shares with other series of the host; empty: its own plot. */
+  /** The plot that the series shares with other series of the host; empty: a separate plot. */
   plot: string;
-  /** The name of its line there. */
+  /** The name of the series' line in the plot. */
   line: string;
   /** `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or the text after the number. */
   unit: string;
@@ -366,14 +367,14 @@ export interface MachineSeries {
   value: number[];
 }
 
-/** The place of a task of a cluster's jobs, in a run with default settings. */
+/** The location of one task of a cluster in a run with default settings. */
 export interface TaskLocation {
-  /** `worker:1`. */
+  /** The name of the task, such as `worker:1`. */
   task: string;
   host: string;
-  /** The indices of the host's GPUs that are its `GPU:0` and so on; empty: it computes on the CPU. */
+  /** The indices of the host's GPUs that the task sees as `GPU:0` and so on; empty: the task computes on the CPU. */
   gpus: number[];
-  /** Its memory limit on each of its GPUs; 0: none. */
+  /** The task's memory limit on each of its GPUs; 0: no limit. */
   memory_bytes: number;
 }
 
@@ -386,17 +387,20 @@ export interface ClusterInfo {
   hosts: HostInfo[];
   /** Hosts that are starting, if the kind reports them. */
   coming: ComingHost[];
-  /** In order of rank; empty until the hosts are present. */
+  /** The tasks in order of rank; empty until the hosts have joined. */
   tasks: TaskLocation[];
   created: number;
   active_runs: number;
-  /** Notes for the user, such as more tasks than cores. */
+  /** Notes for the user, for example that there are more tasks than cores. */
   notes: string[];
-  /** Problems that need action, such as runs that cannot be saved. Each says what to do. */
+  /** Problems that need action, for example that runs cannot be saved. Each states what to do. */
   warnings: string[];
-  /** Seconds since it last responded, if that is longer than usual; 0 while it responds. */
+  /** Seconds since the cluster last responded, if that is longer than usual; 0 while it responds. */
   silent_s: number;
-  /** Why this version of jupyter_dtf cannot talk to it: which protocols both speak, and what to do. Empty: it can. */
+  /**
+   * Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do.
+   * Empty: it can.
+   */
   incompatible: string;
 }
 
@@ -404,18 +408,18 @@ export interface ClusterInfo {
 export interface FieldInfo {
   name: string;
   title: string;
-  /** integer, number, bytes, string, boolean, choice; list: of strings, separated by commas in forms and terminals. */
+  /** integer, number, bytes, string, boolean, choice or list (strings, separated by commas in forms and terminals). */
   type: string;
   default: unknown;
   help: string;
   minimum: number | null;
   maximum: number | null;
   choices: string[];
-  /** Whether it is the number of the cluster's hosts, which a design with hosts determines. */
+  /** Whether this option is the number of the cluster's hosts, which a design with hosts determines. */
   counts_hosts: boolean;
 }
 
-/** A kind of cluster. `missing` says what it needs if it is not available. */
+/** A kind of cluster. If it is not available, `missing` states what it needs. */
 export interface KindInfo {
   kind: string;
   title: string;
@@ -424,7 +428,7 @@ export interface KindInfo {
   fields: FieldInfo[];
 }
 
-/** A problem of one field of a request. */
+/** A problem with one field of a request. */
 export interface Problem {
   field: string;
   message: string;
@@ -434,14 +438,17 @@ export interface Problem {
 /** The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own. */
 export interface Preview {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
+  /** TF_CONFIG as JSON text for each of the first hundred tasks, `worker:0` first. */
   tf_config: Record<string, string>;
   problems: Problem[];
-  /** The hosts that it would have, as far as they are known beforehand. */
+  /** The hosts that the cluster would have, as far as they are known beforehand. */
   hosts: HostDesign[];
-  /** The script submitted to a batch system for each host; empty if there is none. */
+  /** The script that would be submitted to the batch system for each host; empty if the kind uses none. */
   script: string;
-  /** Options of the kind in addition to those of `KindInfo`, given the values so far; such as a gateway's own. */
+  /**
+   * Options of the kind that depend on the values entered so far, such as a gateway's own, in addition to those of
+   * `KindInfo`.
+   */
   fields: FieldInfo[];
 }
 
@@ -451,20 +458,20 @@ export interface Template {
   request: ClusterRequest;
 }
 
-/** Versions, so that the browser can tell a stale server from a missing one. */
+/** The server's versions, with which the browser can distinguish an outdated server from a missing one. */
 export interface StatusInfo {
   version: string;
-  /** The newest protocol that the server speaks (`schema.protocol`), and the oldest. */
+  /** The newest protocol that the server supports (`schema.protocol`); `oldest` is the oldest. */
   protocol: number;
   oldest: number;
   dask: string;
-  /** The installed version; empty if there is none. */
+  /** The installed version of TensorFlow; empty if it is not installed. */
   tensorflow: string;
-  /** Notes about this server for the user, such as a store of past runs that cannot be read. */
+  /** Notes about this server for the user, for example that the store of past runs cannot be read. */
   notes: string[];
 }
 
-/** Where Dask's own dashboard of a cluster is: a path on the Jupyter server, which alone can reach it. */
+/** The path of Dask's own dashboard of a cluster on the Jupyter server; only that server can reach the dashboard. */
 export interface DashboardInfo {
   url: string;
 }
@@ -472,43 +479,44 @@ export interface DashboardInfo {
 /**
  * A page of the output of a run's tasks, oldest first. `events` are `log` events as JSON.
  *
- * The next page is requested with `before_time` of the first, or `after_time` of the last.
+ * To request the adjacent page, pass the time of the first event as `before_time`, or that of the last event as
+ * `after_time`.
  */
 export interface OutputPage {
   run: string;
   events: Record<string, unknown>[];
-  /** Whether there is earlier output. */
+  /** Whether there is output before this page. */
   earlier: boolean;
-  /** Whether there is later output by now. */
+  /** Whether there is output after this page by now. */
   later: boolean;
-  /** The number of lines of the stream so far, in a page by line numbers. */
+  /** The number of lines of the stream so far, if the page was requested by line numbers. */
   total: number;
 }
 
-/** The body of every error answer. */
+/** The body of every error response. */
 export interface ErrorInfo {
   message: string;
-  /** The name of the error's class. */
+  /** The class name of the error. */
   error: string;
   field: string;
 }
 
 /** One complete checkpoint. */
 export interface CheckpointInfo {
-  /** Completed steps, over all epochs. */
+  /** The number of completed steps, over all epochs. */
   step: number;
   /** The epoch to continue with, counted from 0. */
   epoch: number;
-  /** Completed steps of that epoch. */
+  /** The number of completed steps of that epoch. */
   step_in_epoch: number;
   /** When its values were captured, in seconds since 1970. */
   time: number;
   bytes: number;
-  /** The value of the metric `best` at the end of its epoch; None if there is none. */
+  /** The value of the metric `best` at the end of the checkpoint's epoch; None if there is none. */
   metric: number | null;
-  /** Its directory, on the chief's machine. */
+  /** The checkpoint's directory on the chief's machine. */
   path: string;
-  /** How long it took to write while the program continued, in seconds; 0 if unknown. */
+  /** The time that writing took while the program continued, in seconds; 0 if unknown. */
   seconds: number;
 }
 
@@ -520,7 +528,7 @@ export interface RunChanged {
   message: string;
 }
 
-/** A task changed its state. An event of a later attempt starts over; one of an earlier attempt is outdated. */
+/** A task changed its state. An event of a later attempt resets the task; one of an earlier attempt is outdated. */
 export interface TaskChanged {
   type: 'task';
   time: number;
@@ -542,8 +550,8 @@ export interface TaskChanged {
 /**
  * Information for the user: a warning, a passed check, the description of a failure.
  *
- * A note about the values of a metric, such as the first that is not finite, has `metric` and `step` and is
- * marked on that metric's plot. Other notes with a `mark` are marked on every plot.
+ * A note about the values of a metric, such as the first non-finite one, has `metric` and `step` and is marked on
+ * that metric's plot. Other notes with a `mark` are marked on every plot.
  */
 export interface Note {
   type: 'note';
@@ -554,15 +562,15 @@ export interface Note {
   task: string;
   metric: string;
   step: number | null;
-  /** The text of the mark: `SLOW`, `PRUNED`, or another word or two. */
+  /** The text of the mark: `SLOW`, `PRUNED`, or one or two other words. */
   mark: string;
-  /** The condition, if the user requested to be notified of it (`schema/notify.py`): `nan`, `idle`, `end`. */
+  /** The condition, such as `nan`, if the user requested to be notified of it (`schema/notify.py`). */
   alarm: string;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** A checkpoint is complete, and those of the steps `removed` were deleted. */
+/** A checkpoint was completed, and the checkpoints of the steps in `removed` were deleted. */
 export interface CheckpointSaved {
   type: 'checkpoint';
   time: number;
@@ -574,11 +582,11 @@ export interface CheckpointSaved {
 }
 
 /**
- * Lines of output of a task. `first` is the number, within the task and stream, of the first line; a later
- * attempt numbers its lines after those before.
+ * Lines of output of a task. `first` is the number of the first line, within the task and stream.
  *
- * The stream of events carries no more output than a user can read, and keeps only the last of it: if `first`
- * skips lines, those are in the run's files only. The lines of an event without lines are no longer kept.
+ * A later attempt continues the numbering of the previous one. The stream of events carries no more output than a user
+ * can read, and retains only the most recent part: if `first` skips lines, these are only in the run's files. An
+ * event without lines is one whose lines are no longer retained.
  */
 export interface Logged {
   type: 'log';
@@ -587,13 +595,13 @@ export interface Logged {
   stream: string;
   first: number;
   lines: string[];
-  /** Whether the host writes it to the run's files, which it must have access to. */
+  /** Whether the host writes the output to the run's files, for which it needs access to them. */
   kept: boolean;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
 }
 
-/** The progress of the run, as counted by the chief. */
+/** The progress of the run, as reported by the chief. */
 export interface Progressed {
   type: 'progress';
   time: number;
@@ -603,9 +611,9 @@ export interface Progressed {
 }
 
 /**
- * An epoch's logs, averaged over the tasks: what Keras's `History` records. `epoch` counts from 0.
+ * The logs of an epoch, averaged over the tasks, as recorded by Keras's `History`. `epoch` is counted from 0.
  *
- * The first one of a later attempt replaces that epoch and all after it (`last_epochs`).
+ * The first such event of a later attempt replaces that epoch and all later ones (`last_epochs`).
  */
 export interface EpochEnded {
   type: 'epoch';
@@ -617,17 +625,17 @@ export interface EpochEnded {
   attempt: number;
 }
 
-/** What the run was submitted with: its first event, if it has one. */
+/** The code and the design that the run was submitted with. If a run has this event, it is the first one. */
 export interface Submitted {
   type: 'submitted';
   time: number;
   /** The sources that could be found. */
   code: Source[];
-  /** The design that it came from, if any, as the text of a `.dtf` file (`schema/design.py`). */
+  /** The design that the run was started from, if any, as the text of a `.dtf` file (`schema/design.py`). */
   design: Source | null;
 }
 
-/** The values returned by the program of a trial, by objective; NaN for values that are not numbers. */
+/** The values that the program of a trial returned, by objective; NaN for values that are not numbers. */
 export interface TrialValued {
   type: 'trial';
   time: number;
@@ -636,7 +644,7 @@ export interface TrialValued {
   attempt: number;
 }
 
-/** A request to the program that drives a trial's search: to stop it, or to run this many more trials. */
+/** A request to the program that drives a trial's search: to stop it, or to run `more` additional trials. */
 export interface SearchAsked {
   type: 'search_asked';
   time: number;
@@ -646,21 +654,21 @@ export interface SearchAsked {
   attempt: number;
 }
 
-/** The progress of a task with a requested profile. */
+/** The progress of a task in recording a requested profile. */
 export interface TracedSteps {
   type: 'traced';
   time: number;
   task: string;
   /** The number of the profile in the run. */
   profile: number;
-  /** `waits` for a step, has `begun` with it, has `left` its trace, or has `failed`. */
+  /** `waits` (for a step), `begun` (with the step), `left` (the trace has been written) or `failed`. */
   stage: string;
-  /** Whether it has reported the beginning of a step before. */
+  /** Whether the task has reported the beginning of a step before. */
   has_steps: boolean;
   first: number;
-  /** The steps of the trace that it has left. */
+  /** The first and the last step of the trace, once it has been written. */
   last: number;
-  /** Why it failed. */
+  /** The reason for a failure. */
   message: string;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
@@ -673,7 +681,7 @@ export interface Profiled {
   number: number;
   steps: number;
   done: boolean;
-  /** Why there is no trace, if it has ended. */
+  /** The reason why there is no trace, if the profile has ended without one. */
   message: string;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
@@ -682,7 +690,7 @@ export interface Profiled {
 /**
  * A histogram of values at a step: `counts` in bins of equal width from `low` to `high`.
  *
- * Values that are not finite are in no bin. Without finite values there are no bins, and both limits are 0.
+ * Non-finite values are not in any bin. If there are no finite values, there are no bins, and both limits are 0.
  */
 export interface Histogram {
   type: 'histogram';
@@ -700,9 +708,9 @@ export interface Histogram {
 }
 
 /**
- * A picture of a step, as PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels.
+ * A picture of a step, as a PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels.
  *
- * One without a `png` replaces an event that was dropped, and is ignored.
+ * A picture with an empty `png` takes the place of an event that was dropped, and is ignored.
  */
 export interface Picture {
   type: 'image';
@@ -718,7 +726,7 @@ export interface Picture {
   attempt: number;
 }
 
-/** A text of a step, of at most `media.MOST_TEXT_BYTES` as UTF-8. */
+/** A text of a step, with at most `media.MOST_TEXT_BYTES` as UTF-8. */
 export interface ReportedText {
   type: 'text';
   time: number;
@@ -743,19 +751,19 @@ export interface ReportedTable {
   attempt: number;
 }
 
-/** The histograms, pictures, texts or tables of one name that a task has reported, as far as they are kept. */
+/** The histograms, pictures, texts or tables that a task has reported under one name, as far as they were kept. */
 export interface MediaSeries {
   kind: string;
   name: string;
   task: string;
-  /** The step of each, in ascending order. */
+  /** The steps of the items, in ascending order. */
   steps: number[];
 }
 
 /**
- * Send this run's events after sequence number `after` (-1: all), and its series `width` pixels wide.
+ * Send a run's events after the sequence number `after` (-1: all), and its series for `width` pixels.
  *
- * `metrics`: those whose series to send; null: all.
+ * `metrics` are the metrics whose series to send; null: all.
  */
 export interface Subscribe {
   type: 'subscribe';
@@ -766,7 +774,7 @@ export interface Subscribe {
   metrics?: string[] | null;
 }
 
-/** From now on, send the series of these metrics of a subscribed run, each from where it stopped. */
+/** Send only the series of these metrics of a subscribed run from now on, each from the point where it stopped. */
 export interface Show {
   type: 'show';
   run: string;
@@ -779,9 +787,9 @@ export interface Unsubscribe {
 }
 
 /**
- * The first message: which protocols the server speaks (`schema.protocol`), and its version.
+ * The first message: the protocols that the server supports (`schema.protocol`), and its version.
  *
- * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If none is common to both, the
+ * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If they have none in common, the
  * server sends nothing else and closes the socket.
  */
 export interface HelloMessage {
@@ -791,13 +799,13 @@ export interface HelloMessage {
   version: string;
 }
 
-/** All clusters; sent on connecting and after every change. */
+/** All clusters. Sent on connection and after every change. */
 export interface ClustersMessage {
   type: 'clusters';
   clusters: ClusterInfo[];
 }
 
-/** Runs that are new or have changed. The first message after connecting (`all`) contains all runs. */
+/** Runs that are new or have changed. The first message after connection (`all`) contains all runs. */
 export interface RunsMessage {
   type: 'runs';
   runs: RunInfo[];
@@ -806,9 +814,9 @@ export interface RunsMessage {
 }
 
 /**
- * Events of a subscribed run except points; resume after `next_seq` - 1.
+ * Events of a subscribed run, except points. To resume, subscribe after `next_seq` - 1.
  *
- * Each event is the struct of `schema.events` as JSON, with `seq` added.
+ * Each event is a struct of `schema.events` as JSON, with `seq` added.
  */
 export interface EventsMessage {
   type: 'events';
@@ -818,32 +826,32 @@ export interface EventsMessage {
 }
 
 /**
- * One line of one plot, decimated: keep the first `start` points that you have, then append these.
+ * One decimated line of one plot. Keep the first `start` points received so far, then append these.
  *
- * null stands for a value that is not finite: a gap.
+ * null stands for a non-finite value, which is a gap.
  */
 export interface SeriesFrame {
   metric: string;
-  /** `worker:1`; empty for the mean over the tasks by step, which exists if more than one task reports. */
+  /** The task, such as `worker:1`; empty for the mean of the tasks by step, which exists if several tasks report. */
   task: string;
   start: number;
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, if these points of an attempt were replaced by a later one; empty if they led to the model. `task`
-   * then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw another line.
+   * The task, if these points of an attempt were replaced by those of a later one; empty if they led to the model.
+   * `task` then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw a separate line.
    */
   replaced: string;
 }
 
-/** What changed in the decimated series of a subscribed run. */
+/** The changes to the decimated series of a subscribed run. */
 export interface SeriesMessage {
   type: 'series';
   run: string;
   frames: SeriesFrame[];
 }
 
-/** A message that could not be handled. */
+/** The error for a message that could not be handled. */
 export interface SocketError {
   type: 'error';
   message: string;
@@ -853,11 +861,11 @@ export interface SocketError {
 /** One execution of one operation. */
 export interface TracedOp {
   step: number;
-  /** The name of its node in the graph; for an eager operation its type. */
+  /** The name of the operation's node in the graph; for an eager operation, its type. */
   op: string;
-  /** The type that was executed: TensorFlow's optimizer may have replaced the original one (`_FusedMatMul`). */
+  /** The type that was executed. TensorFlow's optimizer may have replaced the original, as with `_FusedMatMul`. */
   op_type: string;
-  /** `/job:worker/task:1/device:CPU:0`; ends with the task if the device is unknown. */
+  /** The device, such as `/job:worker/task:1/device:CPU:0`; only the job and the task if the device is unknown. */
   device: string;
   /** Microseconds since the trace's `origin_us`. */
   start_us: number;
@@ -873,107 +881,103 @@ export interface Transfer {
   source: string;
   target: string;
   bytes: number;
-  /** When the receiver had requested it and the sender had it ready. */
+  /** The time at which the receiver had requested the tensor and the sender had it ready, whichever was later. */
   start_us: number;
   duration_us: number;
 }
 
 /** A trace, ordered by start times. */
 export interface TraceData {
-  /** Microseconds since 1970; all times in the trace are relative to this. */
+  /** The time, in microseconds since 1970, to which all times in the trace are relative. */
   origin_us: number;
   ops: TracedOp[];
   transfers: Transfer[];
-  /** A sentence for each operation that did not run where the program placed it, or was replaced. */
+  /** A sentence for each operation that was replaced, or did not run on the device on which the program placed it. */
   warnings: string[];
-  /** The number of operations (the shortest ones) that are left out. */
+  /** The number of operations that are omitted, which are the shortest ones. */
   left_out: number;
   /** The number of the profile in the run, counted from 1; 0: the steps of `trace_steps`. */
   profile: number;
 }
 
-/** One layer that computes something itself. A layer that is called several times is one node. */
+/** One layer that performs computations itself. A layer that is called several times is one node. */
 export interface Layer {
-  /** Its path in the model, `encoder/dense_1`: the containers it is in, and its name. */
+  /** The path of the layer in the model, such as `encoder/dense_1`: its containers and its name. */
   id: string;
-  /** Its class, `Dense`. */
+  /** The class of the layer, such as `Dense`. */
   kind: string;
   calls: number;
-  /** The shapes of its inputs in the first call, with a batch of one example. */
+  /** The shapes of the layer's inputs in its first call, with a batch of one example. */
   input_shapes: number[][];
   output_shapes: number[][];
-  /** The number of elements of its weights, trainable or not. */
+  /** The number of elements of the layer's weights, trainable or not. */
   parameters: number;
   parameter_bytes: number;
   gradient_bytes: number;
-  /** Bytes of the optimizer's slots for its weights. */
+  /** Bytes of the optimizer's slots for the layer's weights. */
   slot_bytes: number;
-  /** Bytes of the outputs of its operations in a forward pass, which the backward pass may need. */
+  /** Bytes of the outputs of the layer's operations in a forward pass, which the backward pass may need. */
   activation_bytes: number;
-  /** Floating-point operations of a forward pass: a multiplication and an addition are two. */
+  /** Floating-point operations of a forward pass. A multiplication and an addition count as two. */
   flops: number;
 }
 
-/** An output of a layer that another one needs. */
+/** An output of a layer that another layer needs. */
 export interface Edge {
   source: string;
   target: string;
-  /** Bytes in a forward pass; the backward pass sends as many in reverse. */
+  /** Bytes sent in a forward pass; the backward pass sends as many in the opposite direction. */
   bytes: number;
 }
 
-/** An input of the model. It is not a layer and not placed, but sent to the devices of the layers that use it. */
+/** An input of the model. It is not a layer and is not placed, but sent to the devices of the layers that use it. */
 export interface Input {
-  /** The key or name of its data; without one, its position in the argument of `call`. */
+  /** The key or name of the input's data, or else its position in the argument of `call`. */
   name: string;
-  /** With a batch of one example, as for layers. */
+  /** The shape with a batch of one example, as for layers. */
   shape: number[];
-  /** Empty if the model does not say. */
+  /** The dtype; empty if the model does not specify it. */
   dtype: string;
-  /** The ids of the layers that use it, in order. */
+  /** The ids of the layers that use the input, in order. */
   targets: string[];
 }
 
-/** Why `dtf.Pipeline` would not train the model as it was compiled when it was described. */
+/** A reason why `dtf.Pipeline` would not train the model as it was compiled at the time of its description. */
 export interface Refusal {
-  /** The field of a design: `model` if it holds for any design, or else the cause, such as `run.replicas`. */
+  /** The field of a design that is the cause, such as `run.replicas`, or `model` if this applies to any design. */
   field: string;
   message: string;
 }
 
-/** The layers in the order in which they are first called, and the edges between them. */
+/** The layers of a model, in the order in which they are first called, and the edges between them. */
 export interface LayerGraph {
   model: string;
   layers: Layer[];
   edges: Edge[];
   inputs: Input[];
-  /** What could not be determined. */
+  /** Facts about the model that could not be determined. */
   notes: string[];
   refusals: Refusal[];
-  /** Whether a pipeline of it alternates forward and backward passes (`schedule="1f1b"`). */
+  /** Whether a pipeline of this model alternates forward and backward passes (`schedule="1f1b"`). */
   takes_turns: boolean;
 }
 
-/**
- * The devices on which the layers of a model run.
- *
- * Each layer is either in `devices` or in `splits`.
- */
+/** The devices on which the layers of a model run. Each layer is either in `devices` or in `splits`. */
 export interface Placement {
-  /** The device of each layer, `/job:worker/task:1/device:CPU:0`. */
+  /** The device of each layer, such as `/job:worker/task:1/device:CPU:0`. */
   devices: Record<string, string>;
-  /** Layers whose columns are split: the devices that each hold a part, in the order of the columns. */
+  /** For each layer whose columns are split, the devices that hold its parts, in the order of the columns. */
   splits: Record<string, string[]>;
-  /** Layers whose device was chosen by the user. Automatic placement does not move them. */
+  /** The layers whose device the user chose. Automatic placement does not move them. */
   pinned: string[];
 }
 
 /** A device on which layers can be placed. */
 export interface Device {
-  /** `/job:worker/task:1/device:CPU:0`. */
+  /** The name of the device, such as `/job:worker/task:1/device:CPU:0`. */
   name: string;
   flops_per_s: number;
-  /** 0: unlimited. */
+  /** The memory of the device; 0: unlimited. */
   memory_bytes: number;
 }
 
@@ -989,36 +993,39 @@ export interface Calibration {
   batch_size: number;
   devices: Device[];
   link: Link;
-  /** On a device as fast as the first, seconds of the forward and backward pass of a microbatch, and of the update. */
+  /**
+   * The seconds of each layer's forward pass, backward pass (of a microbatch) and update, on a device as fast as the
+   * first one.
+   */
   layer_seconds: Record<string, number[]>;
-  /** Seconds that each step takes in addition to layers and transfers. */
+  /** The time that each step takes in addition to layers and transfers, in seconds. */
   overhead_s: number;
 }
 
-/** The work of one device in a step, and the memory that it needs. */
+/** The work of one device in a step, and the memory that the device needs. */
 export interface DeviceLoad {
   device: string;
   /** The memory needed for weights, gradients, optimizer slots, and the activations held at one time. */
   memory_bytes: number;
   /** The memory available; 0 if unknown. */
   memory_limit_bytes: number;
-  /** The share of a step's work, from 0 to 1. */
+  /** The device's share of a step's work, from 0 to 1. */
   share: number;
-  /** Seconds per step in which it is busy. */
+  /** The time per step during which the device is busy, in seconds. */
   busy_s: number;
   /** Bytes sent per step. */
   sent_bytes: number;
   received_bytes: number;
   layers: number;
-  /** Why the layers do not fit, with the sizes; empty if they do. */
+  /** Why the layers do not fit on the device, with the sizes; empty if they fit. */
   problem: string;
-  /** Why a complete placement gives it no layer: how long a step would take with it. */
+  /** Why a complete placement assigns no layer to the device: the time that a step would take with it. */
   unused: string;
-  /** The memory needed if all microbatches went forward before one went backward; 0 if they do. */
+  /** The memory needed if all forward passes of a batch ran before the first backward pass; 0 if they do. */
   filled_bytes: number;
 }
 
-/** An edge of the graph that goes from one device to another. */
+/** An edge of the graph that connects layers on different devices. */
 export interface Cut {
   source: string;
   target: string;
@@ -1028,7 +1035,7 @@ export interface Cut {
   bytes: number;
 }
 
-/** One device busy with one microbatch, for the timeline. */
+/** A period in which a device is busy with one microbatch, for the timeline. */
 export interface Slot {
   device: string;
   microbatch: number;
@@ -1044,7 +1051,7 @@ export interface Prediction {
   bubble: number;
   batch_size: number;
   microbatches: number;
-  /** Whether it is based on measurements of the real devices; otherwise times are only relative. */
+  /** Whether the prediction is based on measurements of the real devices; otherwise, times are only relative. */
   calibrated: boolean;
   devices: DeviceLoad[];
   cuts: Cut[];
@@ -1054,34 +1061,34 @@ export interface Prediction {
 
 /** The cluster of a design. */
 export interface ClusterDesign {
-  /** Empty: choose an unused name. */
+  /** The name of the cluster; empty: choose an unused name. */
   name: string;
   kind: string;
   jobs: Record<string, number>;
   /** The options of its kind. */
   options: Record<string, unknown>;
-  /** Empty: the hosts that the kind provides by itself. */
+  /** The hosts in the design; empty: the hosts that the kind provides. */
   hosts: HostDesign[];
   tasks: TaskPlace[];
 }
 
-/** Where the model came from, so that it can be read again. */
+/** The origin of the model, from which it can be read again. */
 export interface ModelSource {
   kind: string;
-  /** The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder. */
+  /** The path, relative to the server's folder, of the file, or of the notebook whose kernel has the variable. */
   path: string;
   variable: string;
 }
 
-/** A model as its layers. */
+/** A model, described by its layers. */
 export interface ModelDesign {
   graph: LayerGraph;
   source: ModelSource;
 }
 
-/** How to train the model. */
+/** Settings for training the model. */
 export interface RunSettings {
-  /** Examples per step, over all microbatches and replicas. */
+  /** The number of examples per step, over all microbatches and replicas. */
   batch_size: number;
   microbatches: number;
   replicas: number;
@@ -1097,36 +1104,36 @@ export interface Design {
   run: RunSettings;
   calibration: Calibration | null;
   /**
-   * State of the designer's view only: the ids of blocks of the model that are `folded` and `unfolded`, if not as
-   * by default. Other keys are kept unchanged.
+   * The state of the designer's view only: the ids of the model's blocks that are `folded` or `unfolded` contrary
+   * to the default. Other keys are kept unchanged.
    */
   drawing: Record<string, unknown>;
 }
 
-/** A problem with a design: with one of its fields, or with text that could not be parsed. */
+/** A problem with one of a design's fields, or with text that could not be parsed. */
 export interface DesignProblem {
   field: string;
   message: string;
   level: string;
-  /** Counted from 1, like `column`; 0 if the problem is with a field. */
+  /** The line, counted from 1 like `column`; 0 if the problem is with a field. */
   line: number;
   column: number;
 }
 
-/** What a design would create, and its problems. Ports are 0, because each run chooses its own. */
+/** The cluster that a design would create, and its problems. Ports are 0, because each run chooses its own. */
 export interface DesignReport {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each task, `worker:0` first; of the first hundred. */
+  /** TF_CONFIG as JSON text for each of the first hundred tasks, `worker:0` first. */
   tf_config: Record<string, string>;
-  /** The device that each task computes on, `/job:worker/task:1/device:GPU:0`. */
+  /** The device on which each task computes, such as `/job:worker/task:1/device:GPU:0`. */
   devices: Record<string, string>;
   problems: DesignProblem[];
   prediction: Prediction | null;
-  /** The design in the current format, if the text that was sent is in an older one. */
+  /** The design in the current format, if the text that was checked is in an older one. */
   text: string;
 }
 
-/** A model in a file, by its path below the server's folder. */
+/** A model in a file, given by its path below the server's folder. */
 export interface DescribeRequest {
   path: string;
 }
@@ -1137,17 +1144,17 @@ export interface ProfileRequest {
   cluster: string;
 }
 
-/** A layer of a run: where it was placed, and where its operations ran. */
+/** A layer of a run: the devices on which it was placed, and those on which its operations ran. */
 export interface LayerPlace {
   layer: string;
   planned: string[];
   actual: string[];
 }
 
-/** The durations of a run's steps that were not traced, in seconds. */
+/** The durations of a run's untraced steps, in seconds. */
 export interface StepTimes {
   count: number;
-  /** The number of first steps that are not counted, because they build, trace and check. */
+  /** The number of steps left out at the beginning, because they build, trace and check the model. */
   left_out: number;
   median_s: number;
   /** A quarter of the steps took less. */
@@ -1158,40 +1165,40 @@ export interface StepTimes {
   batch_size: number;
 }
 
-/** Where a run's layers were placed and where they ran, and when each device was busy in the last traced step. */
+/** The planned and actual devices of a run's layers, and when each device was busy in the last traced step. */
 export interface RunPlacement {
   layers: LayerPlace[];
   timeline: Slot[];
-  /** Seconds of the traced step, which tracing slows down. */
+  /** The duration of the traced step in seconds; tracing slows it down. */
   step_seconds: number;
-  /** None if the run has not made enough steps yet. */
+  /** None if the run has not completed enough steps yet. */
   steps: StepTimes | null;
 }
 
-/** The figures of a device, from its maker's data sheet. */
+/** The specifications of a device, from its manufacturer's data sheet. */
 export interface DeviceFigures {
   name: string;
   title: string;
-  /** The peak by precision, without sparsity; `fp32`, `tf32`, `bf16`, `fp16`. */
+  /** The peak performance without sparsity, by precision: `fp32`, `tf32`, `bf16`, `fp16`. */
   flops_per_s: Record<string, number | null>;
   memory_bytes: number;
   memory_bytes_per_s: number;
-  /** The fraction of its peak that training reaches without tuning. */
+  /** The fraction of the peak performance that training reaches without tuning. */
   utilisation: number;
   source: string;
 }
 
-/** The figures of a kind of network, in one direction. */
+/** The specifications of a kind of network, in one direction. */
 export interface NetworkFigures {
   name: string;
   title: string;
-  /** The nominal rate. */
+  /** The nominal bandwidth. */
   bytes_per_s: number;
-  /** The fraction of that which collectives reach, by transport: `tcp`, `rdma`; or `local`, within a machine. */
+  /** The fraction of that which collectives reach, by transport: `tcp`, `rdma`, or `local` within a machine. */
   efficiency: Record<string, number | null>;
   /** The latency of a small message, by transport. */
   latency_s: Record<string, number | null>;
-  /** Whether it is within a machine. */
+  /** Whether the network connects devices of one machine. */
   is_local: boolean;
   source: string;
 }
@@ -1202,164 +1209,173 @@ export interface Hardware {
   networks: NetworkFigures[];
 }
 
-/** What to forecast. Empty and 0: from the design, its calibration, or the defaults. */
+/** What to forecast. Empty strings and 0: take the value from the design, its calibration, or the defaults. */
 export interface ForecastSettings {
   /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
   strategy: string;
   /**
-   * The numbers of computing tasks; empty: 1, 2, 4, ..., 512. `ps` tasks are additional. For a pipeline: all of
-   * its stages and replicas.
+   * The numbers of computing tasks, to which `ps` tasks are additional; empty: 1, 2, 4, ..., 512. For a pipeline,
+   * each number includes all stages and replicas.
    */
   tasks: number[];
-  /** Examples in a step over all tasks, the same for every number of tasks (strong scaling). */
+  /** The number of examples in a step of all tasks, the same for every number of tasks (strong scaling). */
   batch_size: number;
-  /** Examples in a step of each task (weak scaling). If both are 0, as many as each task has in the design. */
+  /** The number of examples in a step of each task (weak scaling). If both are 0: as in the design, per task. */
   per_device: number;
   /**
-   * For all-reduce: `ring`, `hierarchical` (a ring between machines, each of which reduces first), `tree`, or
-   * `auto`, as `dtf.AllReduce` would choose.
+   * For all-reduce: `ring`, `hierarchical` (a reduction within each machine, then a ring between machines),
+   * `tree`, or `auto`, which is the choice that `dtf.AllReduce` would make.
    */
   algorithm: string;
-  /** For gradients that are sent: `none`, `fp16`, `bf16`. */
+  /** The compression of gradients that are sent: `none`, `fp16` or `bf16`. */
   compression: string;
-  /** For `ps`: whether all workers wait for the slowest in each step; off by default, as in the strategy. */
+  /** For `ps`: whether all workers wait for the slowest one in each step. False by default, as in the strategy. */
   sync: boolean;
-  /** The number of `ps` tasks, which share the variables. */
+  /** The number of `ps` tasks, over which the variables are distributed. */
   servers: number;
-  /** For `ps` with `sync`: this many of the last gradients of each step are not waited for. */
+  /** For `ps` with `sync`: the number of late gradients for which each step does not wait. */
   backup_workers: number;
-  /** For a pipeline. 0: the design's. */
+  /** For a pipeline: the number of microbatches. 0: that of the design. */
   microbatches: number;
-  /** For a pipeline: the devices of one copy of the model. 0: the design's, or 2. */
+  /** For a pipeline: the number of devices of one copy of the model. 0: that of the design, or 2. */
   stages: number;
-  /** For a pipeline: the copies of the model. 0: as many as there are tasks for; 1: all tasks are stages of one. */
+  /**
+   * For a pipeline: the number of copies of the model. 0: as many as the tasks allow; 1: all tasks are stages of one
+   * copy.
+   */
   replicas: number;
   /**
-   * A device of `GET /hardware`, such as `A100`. Empty: as the calibration measured, or else
-   * with the speed that the designer assumes.
+   * A device of `GET /hardware`, such as `A100`. Empty: the speed that the calibration measured, or else the one
+   * that the designer assumes.
    */
   device: string;
   precision: string;
-  /** The fraction of the device's peak that a step reaches, from 0 to 1. 0: the table's. */
+  /** The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table. */
   utilisation: number;
   /**
-   * Between machines: a network of `GET /hardware`, such as `25gbit`. Empty: `link`, the calibration's, or
-   * 10 Gbit/s.
+   * The network between machines, one of `GET /hardware`, such as `25gbit`. Empty: `link`, that of the
+   * calibration, or 10 Gbit/s.
    */
   network: string;
-  /** Over that network: `tcp` or `rdma`. */
+  /** The transport over that network: `tcp` or `rdma`. */
   transport: string;
-  /** Between the devices of one machine: a network of `GET /hardware`. Empty: `pcie3`, or `memory` for CPUs. */
+  /**
+   * The network between the devices of one machine, one of `GET /hardware`. Empty: `pcie3`, or `memory` for
+   * CPUs.
+   */
   local: string;
-  /** Measured between machines, as by `jupyter dtf doctor --network`. Takes precedence over `network`. */
+  /** A link measured between machines, as by `jupyter dtf doctor --network`. Takes precedence over `network`. */
   link: Link | null;
-  /** 0: the most that a host of the design has, or 1. */
+  /** The number of devices of each machine. 0: the largest number that a host of the design has, or 1. */
   devices_per_machine: number;
-  /** The throughput of the input pipeline of each task; 0: it never delays a step. */
+  /** The throughput of each task's input pipeline, in examples per second; 0: it never delays a step. */
   input_examples_per_s: number;
   /**
-   * The variation of the steps of a task: the standard deviation of their time over its mean. 0: as measured, or a
+   * The variation of a task's step times: their standard deviation divided by their mean. 0: the measured or a
    * typical value.
    */
   straggling: number;
-  /** More tasks are worthwhile as long as they add at least this fraction of perfect scaling. */
+  /** Additional tasks are worthwhile as long as they add at least this fraction of perfect scaling. */
   threshold: number;
 }
 
-/** A design with a model, and the settings of one or several forecasts to compare. */
+/** A design with a model, and the settings of one or more forecasts to compare. */
 export interface ForecastRequest {
   design: Design;
   settings: ForecastSettings[];
 }
 
-/** The parts of a step of one task, in seconds. All except `hidden_s` add up to the step. */
+/** The parts of one task's step, in seconds. All except `hidden_s` add up to the time of the step. */
 export interface StepParts {
   /** Waiting for the next batch. */
   input_s: number;
-  /** Forward and backward pass. */
+  /** The forward and backward passes. */
   compute_s: number;
-  /** Communication during the backward pass, which costs nothing. */
+  /** Communication that overlaps with the backward pass and therefore costs no time. */
   hidden_s: number;
-  /** Communication while nothing is computed. */
+  /** Communication during which nothing is computed. */
   exposed_s: number;
   /** The optimizer. */
   update_s: number;
-  /** Waiting for other tasks: the slowest of a step, other stages of a pipeline, a busy parameter server. */
+  /** Waiting for other tasks: the slowest task of a step, other stages of a pipeline, or a busy parameter server. */
   idle_s: number;
 }
 
 /** The forecast for one number of tasks. */
 export interface ForecastPoint {
-  /** The tasks that compute. */
+  /** The number of tasks that compute. */
   tasks: number;
-  /** Additional `ps` tasks. */
+  /** The number of additional `ps` tasks. */
   servers: number;
-  /** The machines of the computing tasks. */
+  /** The number of machines of the computing tasks. */
   machines: number;
-  /** Examples in a step of all tasks; in asynchronous training, in one step of each. */
+  /** The number of examples in a step of all tasks; in asynchronous training, in one step of each task. */
   batch_size: number;
   step_seconds: number;
   parts: StepParts;
   examples_per_second: number;
-  /** Examples per second if compute and network are slower than assumed. */
+  /** Examples per second if computation and network are slower than assumed. */
   low: number;
-  /** The same if they are faster. */
+  /** Examples per second if they are faster than assumed. */
   high: number;
   /** Examples per second if every task were as fast as a single one. */
   linear: number;
-  /** `examples_per_second` over `linear`. */
+  /** `examples_per_second` divided by `linear`. */
   efficiency: number;
-  /** What each additional task adds since the previous point, as a fraction of a single task. */
+  /** The throughput that each task since the previous point has added, as a fraction of that of a single task. */
   marginal: number;
   /** Updates of the variables per second. */
   updates_per_second: number;
-  /** The mean number of updates by others between a worker fetching the variables and its gradient being applied. */
+  /** The mean number of updates by other workers between a worker's fetch of the variables and its own update. */
   staleness: number;
-  /** The fraction of the gradients that arrive too late (backup workers). */
+  /** The fraction of gradients that are dropped because they arrive too late (backup workers). */
   dropped: number;
-  /** Bytes sent by each task in a step. */
+  /** The number of bytes that each task sends in a step. */
   sent_bytes: number;
-  /** The memory needed by the device that needs the most. */
+  /** The memory needed by the device that needs the most, in bytes. */
   memory_bytes: number;
-  /** The memory of a device; 0 if unknown. */
+  /** The memory of a device, in bytes; 0 if unknown. */
   memory_limit_bytes: number;
   /**
-   * The main cause of lost time: `exchange`, `input`, `waiting`, `servers`, `update`; empty if little is
-   * lost.
+   * The main cause of lost time: `exchange`, `input`, `waiting`, `servers` or `update`; empty if little
+   * time is lost.
    */
   limit: string;
-  /** Why it would not work: memory, more tasks than examples. */
+  /** The reason why this number of tasks would not work, such as too little memory or fewer examples than tasks. */
   problem: string;
 }
 
 /**
  * Examples per second by the number of tasks, with the parts of a step and their uncertainty.
  *
- * `show()` prints all of it, `frame()` is a DataFrame with a row for each number of tasks.
+ * `show()` prints the whole forecast, and `frame()` returns a DataFrame with a row for each number of tasks.
  */
 export interface Forecast {
   model: string;
   /** The requested settings, with all defaults filled in. */
   settings: ForecastSettings;
-  /** The strategy in words: `all-reduce, ring, 25 Gbit/s Ethernet (TCP)`. */
+  /** The strategy in words, such as `all-reduce, ring, 25 Gbit/s Ethernet (TCP)`. */
   title: string;
-  /** The source of the compute time: `calibration`, `published`, `run` or `assumed`. */
+  /** The source of the computation time: `calibration`, `published`, `run` or `assumed`. */
   source: string;
-  /** In order of the number of tasks. */
+  /** The points, in order of their number of tasks. */
   points: ForecastPoint[];
-  /** The largest number of tasks in `points` up to which more are worthwhile; 0 if not even the first is. */
+  /**
+   * The largest number of tasks in `points` up to which additional tasks are worthwhile; 0 if not even the first
+   * number is.
+   */
   pays_until: number;
-  /** A sentence about where more tasks stop being worthwhile, and why. */
+  /** A sentence that states from which number additional tasks are not worthwhile, and why. */
   why: string;
   /** The assumptions of the forecast. */
   notes: string[];
   problems: Problem[];
 }
 
-/** The target: exactly one of the first three. */
+/** The target of a plan. Exactly one of the first three fields must be set. */
 export interface ScaleTarget {
   examples_per_second: number;
-  /** Hours in which to train on `examples`. */
+  /** The hours within which to train on `examples`. */
   hours: number;
   /** A budget: train on `examples` as fast as possible within this many device hours. */
   device_hours: number;
@@ -1380,36 +1396,36 @@ export interface PlanOption {
   title: string;
   settings: ForecastSettings;
   reached: boolean;
-  /** The fewest tasks that reach the target, or else the ones closest to it. */
+  /** The point with the fewest tasks that reach the target, or else the point closest to it. */
   point: ForecastPoint;
-  /** Hours for the target's examples; 0 if it has none. */
+  /** The hours that training on the target's examples takes; 0 if the target has no examples. */
   hours: number;
   device_hours: number;
   problem: string;
 }
 
-/** The fewest machines that reach a target, with their strategy, and the others for comparison. */
+/** The plan with the fewest machines that reach a target, and those with other strategies for comparison. */
 export interface ScalePlan {
   target: ScaleTarget;
   reached: boolean;
   best: PlanOption;
   others: PlanOption[];
-  /** The cluster, the model, and the placement of a pipeline; once saved, it opens in the designer. */
+  /** A design with the cluster, the model, and the placement of a pipeline. Once saved, it opens in the designer. */
   design: Design | null;
   why: string;
 }
 
-/** One part of a run's step compared with its forecast. */
+/** One part of a run's step, compared with its forecast. */
 export interface PartGap {
   /**
-   * `input`, `compute`, `exchange`, `update`, `idle`, `step`, which is all of these, or `checkpoint`,
-   * which is not part of it.
+   * `input`, `compute`, `exchange`, `update` or `idle`; `step`, which is the total of these; or
+   * `checkpoint`, which is not included in the total.
    */
   part: string;
   forecast_s: number;
-  /** None if the run has not measured it. */
+  /** None if the run did not measure this part. */
   measured_s: number | null;
-  /** A comment, such as `the exchange is not hidden`, or why it was not measured. */
+  /** A comment, such as `the exchange is not hidden`, or the reason why the part was not measured. */
   text: string;
 }
 
@@ -1417,37 +1433,37 @@ export interface PartGap {
 export interface EfficiencyReport {
   run: string;
   title: string;
-  /** The tasks that computed. */
+  /** The number of tasks that computed. */
   tasks: number;
-  /** The steps that were counted; 0: too few to be meaningful. */
+  /** The number of steps that were counted; 0: there were too few to be meaningful. */
   steps: number;
   examples_per_second: number;
   forecast_examples_per_second: number;
-  /** The fraction of the speed of as many tasks that never wait for each other; None if unknown. */
+  /** The speed as a fraction of that of equally many tasks that never wait for each other; None if unknown. */
   efficiency: number | null;
   gaps: PartGap[];
-  /** The task that the others wait for, if it is always the same. */
+  /** The task for which the others wait, if it is always the same. */
   slowest: string;
-  /** Sentences, the most costly first. */
+  /** Sentences about lost time, the most costly first. */
   findings: string[];
 }
 
-/** A run by its id, with its name when the file was written, as it may no longer be in the store. */
+/** A run, by its id. `name` is its name when the file was written, because it may no longer be in the store. */
 export interface DashboardRun {
   id: string;
   name: string;
 }
 
-/** One plot: a metric with its forms (`loss` has `epoch_loss` and `val_loss`), or one form alone. */
+/** One plot: a metric with all its forms (`loss` with `epoch_loss` and `val_loss`), or one form alone. */
 export interface DashboardPlot {
   metric: string;
-  /** Weight of the past, 0 to 0.98. */
+  /** The weight of previous values in smoothing, from 0 to 0.98. */
   smoothing: number;
   /** Whether the vertical axis is logarithmic. */
   log: boolean;
 }
 
-/** Runs that are overlaid in chosen plots. */
+/** A dashboard of chosen plots in which runs are overlaid. */
 export interface RunsDashboard {
   version: number;
   title: string;
@@ -1465,21 +1481,21 @@ export type ClientMessage = Subscribe | Show | Unsubscribe;
 
 export type ServerMessage = HelloMessage | ClustersMessage | RunsMessage | EventsMessage | SeriesMessage | SocketError;
 
-/** The jobs in the order in which forms offer them. */
+/** The jobs that forms offer, in this order. */
 export const USUAL_JOBS: readonly string[] = ['worker', 'ps', 'chief', 'evaluator'];
 
-/** The jobs that train: ranks count them first, in this order. */
+/** The jobs that train. Their tasks have the lowest ranks, in this order of jobs. */
 export const FIRST_JOBS: readonly string[] = ['chief', 'worker'];
 
-/** Jobs that hold variables or only evaluate: they come last by rank and get no GPU unless the user assigns one. */
+/** Jobs that hold variables or only evaluate: they have the highest ranks, and no GPU unless the user assigns one. */
 export const CPU_JOBS: readonly string[] = ['ps', 'evaluator'];
 
 export const MAX_TASKS_PER_JOB = 10000;
 
-/** A job's name: what TensorFlow accepts between "/job:" and "/task:". A regular expression that matches a full line. */
+/** A regular expression for the full name of a job: the names that TensorFlow accepts between "/job:" and "/task:". */
 export const JOB_NAME = /^[a-zA-Z][a-zA-Z0-9_]*$/;
 
-/** The name of a cluster or a template. A regular expression that matches a full line. */
+/** A regular expression for the full name of a cluster or a template. */
 export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
 
 /** The final states. */
@@ -1496,16 +1512,16 @@ export const SPLITTABLE: readonly string[] = ['Dense', 'Embedding'];
 /** The strategies that can be forecast: all-reduce, parameter servers, in-graph replicas, pipelines. */
 export const FORECAST_STRATEGIES: readonly string[] = ['allreduce', 'ps', 'mirrored', 'pipeline'];
 
-/** The algorithms of all-reduce. */
+/** The all-reduce algorithms. */
 export const FORECAST_ALGORITHMS: readonly string[] = ['auto', 'ring', 'hierarchical', 'tree'];
 
-/** The precisions of computation. Not every device has all of them. */
+/** The precisions of computation. Not every device supports all of them. */
 export const FORECAST_PRECISIONS: readonly string[] = ['fp32', 'tf32', 'bf16', 'fp16'];
 
 /** The transports between machines. */
 export const FORECAST_TRANSPORTS: readonly string[] = ['tcp', 'rdma'];
 
-/** The compression of gradients. */
+/** The types of gradient compression. */
 export const FORECAST_COMPRESSIONS: readonly string[] = ['none', 'fp16', 'bf16'];
 
 export const DESIGN_SUFFIX = '.dtf';
@@ -1513,35 +1529,36 @@ export const DESIGN_SUFFIX = '.dtf';
 export const RUNS_DASHBOARD_SUFFIX = '.dtfplots';
 
 /**
- * Metrics of a task's processes rather than its model, and their units. The host measures the resources that they use;
- * the task reports what it sends to other machines of its run, and how much of each second it spends in exchanges.
+ * Metrics of a task's processes rather than of its model, and their units. The host measures the resources that the
+ * processes use. The task reports the bytes that it sends to other machines of its run, and the fraction of each second
+ * that it spends in exchanges.
  */
 export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "memory_bytes": "bytes", "network_bytes_per_second": "bytes_per_second", "network_seconds": "seconds"};
 
 /**
  * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
- * about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with other
- * tasks; the part of that spent waiting for them; snapshots for checkpoints. All except waiting for others add up to the
- * step. Parts that a strategy does not measure are left out, and count as computing.
+ * which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
+ * other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All except the waiting
+ * for other tasks add up to the step. Parts that a strategy does not measure are omitted, and count as computing.
  */
 export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
 /**
- * The prefixes of metrics that a task reports of a task on another machine, whose name follows, and their units: what
- * it sends to it in a step, and how long that takes. A slow link delays the sender.
+ * The prefixes of a task's metrics about another task on another machine, whose name follows, and their units: the
+ * bytes sent to that task in a step, and the time that this takes. A slow link delays the sender.
  */
 export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"};
 
-/** Metrics of the training's speed rather than its quality; shown after the model's own. */
+/** Metrics of the speed of a training rather than its quality. They are shown after the model's own. */
 export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
 
-/** A regular expression for the names of metrics of which less is better. Takes precedence over `MORE`. */
+/** A regular expression for the names of metrics whose smaller values are better. Takes precedence over `MORE`. */
 export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)/;
 
-/** The same for metrics of which more is better. */
+/** A regular expression for the names of metrics whose larger values are better. */
 export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
 
-/** What the fields are that a text leaves out. Copy before you change one. */
+/** The values of fields that a text omits. Copy them before you change any. */
 export const DEFAULTS = {
   ClusterRequest: {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": [], "keep": false, "grace_s": 60.0},
   HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},
@@ -1566,5 +1583,5 @@ export const DEFAULTS = {
   RunsDashboard: {"version": 1, "title": "", "x": "step", "runs": [], "plots": []}
 };
 
-/** An event with its number within its run, as the socket sends it. */
+/** An event with its sequence number within its run, as sent over the socket. */
 export type NumberedEvent = AnyEvent & { seq: number };

@@ -25,7 +25,7 @@ const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 30_000;
 
 /**
- * Whether this page and the server have a protocol version in common. A server that names none is older than the check.
+ * Whether this page and the server have a protocol version in common. A server that reports none predates this check.
  */
 export function understood(server: Partial<Pick<HelloMessage, 'protocol' | 'oldest'>>): boolean {
   const { protocol = 0, oldest = 0 } = server;
@@ -39,8 +39,8 @@ export function backoff(attempt: number, random: () => number = Math.random): nu
 }
 
 /**
- * The single WebSocket to the server. It reconnects by itself and resumes each subscribed run where it stopped, so that
- * a lost connection leaves no gaps and repeats nothing.
+ * The single WebSocket to the server. It reconnects automatically and resumes each subscribed run where it stopped, so
+ * that a lost connection leaves no gaps and repeats nothing.
  */
 export class EventSocket implements IDisposable {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
@@ -136,7 +136,7 @@ export class EventSocket implements IDisposable {
       this._foreign = !understood(message);
     }
     if (this._foreign) {
-      return; // its messages may mean something else to this page; the panel tells the user what to do
+      return; // its messages may have another meaning here; the panel shows the user what to do
     }
     // A server that accepts a connection and drops it at once has not recovered: only a message resets the attempts.
     this._attempt = 0;

@@ -1,8 +1,8 @@
-/** Which alarms of runs the user has not been notified of yet. Pure except for what it remembers. */
+/** Tracks which alarms of runs the user has not been notified of yet. Pure except for its own state. */
 
 import type { Alarm, RunInfo } from '../api/schema';
 
-/** Whatever is known when the page loads counts as old: only alarms that arrive after the first look are new. */
+/** Finds new alarms: those that arrive after the first look. Alarms that are known when the page loads are old. */
 export class AlarmWatch {
   /** The alarms that are new since the last look, each with its run. */
   look(runs: readonly RunInfo[]): [RunInfo, Alarm][] {

@@ -206,7 +206,7 @@ export function isJobName(name: string): boolean {
   return JOB_NAME.test(name);
 }
 
-/** The number of tasks that was typed; null if it is not a valid number of tasks. */
+/** Parse a typed number of tasks; null if it is invalid. */
 export function readCount(typed: string): number | null {
   const count = Number(typed);
   return typed.trim() !== '' && Number.isInteger(count) && count >= 1 && count <= MAX_TASKS_PER_JOB ? count : null;

@@ -1,4 +1,4 @@
-/** Identical hosts of a drawing, combined into one: how a drawing copes with many hosts and tasks. Pure. */
+/** Groups identical hosts of a drawing, so that a drawing can have many hosts and tasks. Pure. */
 
 import type { ClusterDesign, HostDesign } from '../api/schema';
 import { type DesignTask, devicesOfHost } from './clusterdesign';
@@ -10,7 +10,7 @@ export interface HostGroup {
   hosts: readonly HostDesign[];
 }
 
-// Below this number, hosts are drawn individually; so are shorter sequences of identical hosts.
+// Up to this many hosts are drawn individually, as are sequences of fewer than `LEAST_ALIKE` identical hosts.
 const MANY_HOSTS = 12;
 const LEAST_ALIKE = 4;
 

@@ -46,7 +46,7 @@ export class ClustersModel {
     return this._clusters.find(cluster => cluster.name === name);
   }
 
-  /** Fetch what the socket does not send: the templates. */
+  /** Fetch the templates, which the socket does not send. */
   async refresh(): Promise<void> {
     this._templates = await this._api.templates();
     this._changed.emit();
@@ -87,7 +87,7 @@ export class ClustersModel {
     await this.refresh();
   }
 
-  /** Save a running cluster as a template: from the request that started it here, or else from what is known of it. */
+  /** Save a running cluster as a template, based on the request if it was started from this page. */
   keepCluster(cluster: ClusterInfo): Promise<void> {
     const request = this._requests.get(cluster.name) ?? { kind: cluster.kind };
     return this.keepTemplate(cluster.name, { ...request, kind: cluster.kind, jobs: cluster.jobs });

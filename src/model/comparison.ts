@@ -1,4 +1,4 @@
-/** Compares what a run did with what a design has drawn. Pure. */
+/** Compares the placement of a run with that of a design. Pure. */
 
 import type { Design, LayerPlace, RunInfo } from '../api/schema';
 import { placesOf } from './layerplacement';
@@ -6,7 +6,7 @@ import { baseName } from './runnames';
 
 /** A layer of a run: its planned place, its actual place, and its place in the drawing. */
 export interface ComparedLayer extends LayerPlace {
-  /** Null if the drawing has no such layer. */
+  /** Null if the layer is not in the drawing. */
   drawn: readonly string[] | null;
   /** Whether it ran elsewhere than planned. */
   elsewhere: boolean;
@@ -44,7 +44,7 @@ export function compare(ran: readonly LayerPlace[], design: Design): Comparison 
   };
 }
 
-/** A layer with no planned place runs where its input is: that does not count as elsewhere. */
+/** A layer without a planned place runs where its input is, which does not count as elsewhere. */
 function ranElsewhere({ planned, actual }: LayerPlace): boolean {
   return planned.length > 0 && (planned.length !== actual.length || planned.some(device => !actual.includes(device)));
 }
@@ -64,7 +64,7 @@ export interface ComparableRuns {
   others: readonly RunInfo[];
 }
 
-/** The runs that completed at least one step: the placement of others is not known. `cluster`: that of the design. */
+/** Only runs that completed a step: the placement of others is unknown. `cluster`: the name of the design's cluster. */
 export function comparableRuns(runs: readonly RunInfo[], design: Design, cluster: string): ComparableRuns {
   const trained = runs.filter(
     run => run.strategy === 'pipeline' && (run.progress.done > 0 || run.state === 'succeeded')

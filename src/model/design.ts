@@ -22,7 +22,7 @@ export type DesignChecker = Pick<RestApi, 'checkDesign'>;
  * text; this class parses it again whenever it changes, and writes changes into it.
  */
 export class DesignModel implements IDisposable {
-  /** `isReadOnly` says whether the file is read-only, which is known once it has been read. */
+  /** `isReadOnly` returns whether the file is read-only, which is known only after it has been read. */
   constructor(
     private readonly _text: DocumentRegistry.ICodeModel,
     private readonly _api: DesignChecker,
@@ -33,7 +33,7 @@ export class DesignModel implements IDisposable {
     this._read();
   }
 
-  /** The design, never to be changed in place. While the text is invalid, the last valid design. */
+  /** The design; while the text is invalid, the last valid one. It must not be changed in place. */
   get design(): Readonly<Design> {
     return this._design;
   }
@@ -51,7 +51,7 @@ export class DesignModel implements IDisposable {
     return this._changed;
   }
 
-  /** The server's report on the design; while the design is being checked, that on an earlier one. */
+  /** The server's report on the design; while the design is being checked, the report on an earlier one. */
   get report(): DesignReport | null {
     return this._report;
   }
@@ -87,7 +87,7 @@ export class DesignModel implements IDisposable {
     });
   }
 
-  /** Like `edit`, for the state of the drawing only, such as which blocks are folded: undo does not touch it. */
+  /** Like `edit`, but for the state of the drawing, such as which blocks are folded. Undo does not affect it. */
   keep(recipe: (draft: Design) => void): void {
     this._write(recipe, (text, part) => {
       text.transact(() => text.updateSource(part.start, part.end, part.text), false);
@@ -199,8 +199,8 @@ export class DesignModel implements IDisposable {
   }
 
   /**
-   * Take over a design of an older version as converted by the server, and reject what only the server can find to be
-   * invalid.
+   * Adopt a design of an older version as converted by the server, and reject a design whose errors only the server can
+   * detect.
    */
   private _judge(report: DesignReport): void {
     const problem = report.problems.find(({ line }) => line > 0);

@@ -5,7 +5,7 @@ import type { ClusterDesign, DesignProblem, DesignReport } from '../api/schema';
 /** A task (`worker:1`), a job or a host of a design, by name; null for the cluster as a whole. */
 export type Selection = { kind: 'task' | 'job' | 'host'; name: string } | null;
 
-/** The problems of something, as text. */
+/** The problems of one item, as text. */
 export interface Said {
   message: string;
   isError: boolean;

@@ -247,7 +247,7 @@ export function writeDesign(value: Readonly<Design>): string {
   return writeJson(value, new Map(graph ? [[graph, textOfGraph(graph)]] : []));
 }
 
-/** A copy to be changed. The model's graph is the same object: replace it, never modify it. */
+/** A copy that may be changed, except that it shares the model's graph: replace the graph instead of modifying it. */
 export function draftOf(value: Readonly<Design>): Design {
   const draft = structuredClone({ ...value, model: null }) as Design;
   draft.model = value.model && { ...value.model, source: { ...value.model.source } };

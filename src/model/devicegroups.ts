@@ -1,39 +1,42 @@
-/** Very many devices in few places: those that stand out, the others in ranges, and when ranges are busy. Pure. */
+/** Folds many devices into ranges, except for those that stand out, and computes when devices are busy. Pure. */
 
 import type { DeviceLoad, Slot } from '../api/schema';
 import type { DeviceChoice } from './layerplacement';
 import { MANY, type Member, rangesOf, type Spread, spreadOf } from './spread';
 import { taskOf } from './trace';
 
-/** Devices of one job that follow each other. */
+/** Consecutive devices of one job, without those that are shown individually. */
 export interface DeviceRange {
-  /** The name of its first device, which tells it from others. */
+  /** The full name of its first device, which identifies the range. */
   key: string;
   /** `worker:0–31`. */
   name: string;
   choices: readonly DeviceChoice[];
-  /** Layers on them, each counted on every device it is on. */
+  /** The number of layers on its devices; a split layer counts for each of its devices. */
   layers: number;
-  /** Bytes; null where nothing is predicted. */
+  /** Predicted bytes per device; null without a prediction. */
   memory: Spread | null;
-  /** How full their memory is on average, 0 to 1; null where that is not known. */
+  /** How full their memory is on average, 0 to 1; null if unknown. */
   fraction: number | null;
-  /** How many of them are in trouble beside those that are shown by themselves. */
+  /** How many of its devices have a problem. */
   problems: number;
 }
 
 export interface FoldedDevices {
-  /** Those to look at first; of few devices, all. */
+  /** The devices that are shown individually: those that stand out, or all if there are few. */
   single: readonly DeviceChoice[];
   ranges: readonly DeviceRange[];
 }
 
-// So many devices are in one range.
+// Maximum number of devices in a range.
 const RANGE = 32;
-// Of those that stand out, so many are shown by themselves.
+// Maximum number of devices that are shown individually because they stand out.
 const MOST_SINGLE = 8;
 
-/** Devices as they are where they are few; of many, those with a problem and those that need far more or less memory come first. */
+/**
+ * Fold devices into ranges if there are many. Devices with a problem, and those that need far more or far less memory
+ * than the others, stay individual.
+ */
 export function foldedDevices(
   devices: readonly DeviceChoice[],
   loads: ReadonlyMap<string, DeviceLoad>,
@@ -72,7 +75,7 @@ function membersOf(devices: readonly DeviceChoice[], loads: ReadonlyMap<string, 
   return devices.map(({ device, name }) => ({ name, value: loads.get(device)?.memory_bytes ?? NaN }));
 }
 
-/** So many at most that follow each other and are of one job. */
+/** Sequences of consecutive devices of one job, each of at most `RANGE` devices. */
 function parts(devices: readonly DeviceChoice[]): DeviceChoice[][] {
   const found: DeviceChoice[][] = [];
   for (const choice of devices) {
@@ -90,14 +93,20 @@ function jobOf(task: string): string {
   return task.slice(0, task.lastIndexOf(':'));
 }
 
-/** Devices that are drawn as one row: how much of each of the equal parts of a step they are busy, 0 to 1, on average. */
+/**
+ * Devices that are drawn as one row. `busy`: for each of the equal parts of a step, the fraction in which a device is
+ * busy, 0 to 1, averaged over the devices.
+ */
 export interface BusyRow {
   name: string;
   devices: number;
   busy: Float64Array;
 }
 
-/** When the devices of a step are busy, in at most so many rows. `devices` are sorted; `end` is the step's, in seconds. */
+/**
+ * When the devices of a step are busy, in at most `shape.rows` rows. `devices` are sorted; `end` is the step's end, in
+ * seconds.
+ */
 export function busyRows(
   slots: readonly Slot[],
   devices: readonly string[],

@@ -3,7 +3,7 @@ import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** JupyterLab checks whether a file has changed on disk only when saving. This checks while the document is visible. */
+/** Checks on request whether a document's file has changed on disk. JupyterLab itself checks only when saving. */
 export class DiskWatch implements IDisposable {
   constructor(
     private readonly _context: DocumentRegistry.Context,

@@ -1,4 +1,4 @@
-/** Which blocks of a model are folded, as stored in a design: only the differences from the initial state. Pure. */
+/** Which blocks of a model are folded. A design stores only the differences from the initial state. Pure. */
 
 import type { Design } from '../api/schema';
 import { LayerTree, openAtFirst } from './layergraph';
@@ -31,7 +31,7 @@ export function withFolds(drawing: Drawing, tree: LayerTree, open: ReadonlySet<s
   return { ...others, ...(folded.length > 0 && { folded }), ...(unfolded.length > 0 && { unfolded }) };
 }
 
-/** A file may contain anything here. */
+/** The strings in a list from a file. The file may contain anything here; all other values are ignored. */
 function idsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter(id => typeof id === 'string') : [];
 }

@@ -12,9 +12,9 @@ export interface ForecastChoices {
   /** Empty: as measured, or a typical network. */
   network: string;
   transport: string;
-  /** What `batch` is the size of: the batch of each device, whatever their number, or the global batch. */
+  /** Whether `batch` is the size of the batch on each device, whatever their number, or of the global batch. */
   batchOf: 'device' | 'all';
-  /** 0: that of the design. */
+  /** 0: the design's batch size. */
   batch: number;
   /** The largest number of tasks. */
   upTo: number;

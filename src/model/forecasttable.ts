@@ -1,4 +1,4 @@
-/** Forecasts in the form in which they are displayed: curves, the parts of a step, a table. Pure. */
+/** Forecasts in displayable form: curves, the parts of a step, a table. Pure. */
 
 import type { Forecast, ForecastPoint, StepParts } from '../api/schema';
 

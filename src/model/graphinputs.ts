@@ -67,7 +67,7 @@ export function findIn(tree: LayerTree, text: string): Found[] {
   return [...inputs, ...findLayers(tree, text).map((node): Found => ({ kind: 'layer', node }))];
 }
 
-/** The drawn node of an input, whether it stands alone or is combined with others. */
+/** The drawn node of an input, whether it is drawn alone or combined with others. */
 export function inputNode(tree: LayerTree, open: ReadonlySet<string>, number: number): InputNode | undefined {
   const input = tree.graph.inputs[number];
   return inputNodes(tree, open).find(({ inputs }) => input !== undefined && inputs.includes(input));

@@ -17,7 +17,7 @@ export interface KernelVariable {
 const MODULE = "__import__('jupyter_dtf.notebook.designing', fromlist=['models'])";
 const KEY = 'dtf';
 
-/** The Keras models of running Python kernels. Kernels are queried by user expressions of an empty cell. */
+/** Finds the Keras models of running Python kernels. Queries kernels through user expressions of an empty cell. */
 export class KernelModels {
   constructor(
     private readonly _sessions: Session.IManager,
@@ -26,7 +26,7 @@ export class KernelModels {
 
   private readonly _chosen = new Set<string>();
 
-  /** The variables of all kernels that reply in time; busy ones do not. */
+  /** The variables of all kernels that reply in time, which busy kernels do not. */
   async variables(signal: AbortSignal): Promise<KernelVariable[]> {
     await this._sessions.refreshRunning();
     const found = await Promise.all(
@@ -36,7 +36,7 @@ export class KernelModels {
           const list = (await this._ask(session, 'models()', timed)) as Omit<KernelVariable, 'path'>[];
           return list.map(variable => ({ ...variable, path: session.path }));
         } catch {
-          return []; // not a Python kernel, without this package, or busy
+          return []; // the kernel is not a Python kernel, does not have this package, or is busy
         }
       })
     );
@@ -47,7 +47,7 @@ export class KernelModels {
   /**
    * The layers of a variable. Rejects with the kernel's own error.
    *
-   * A function is called only if the user has `chosen` it here, now or earlier, never just because somebody's design
+   * A function is called only if the user has `chosen` it on this page, now or earlier, never merely because a design
    * names it.
    */
   async describe(
@@ -124,7 +124,7 @@ async function evaluate(kernel: Kernel.IKernelConnection, expression: string, si
   const { content } = await Promise.race([future.done, aborted]);
   const answer = (content as { user_expressions?: Record<string, Expression> }).user_expressions?.[KEY];
   if (answer?.status !== 'ok') {
-    throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel gave no answer');
+    throw new Error(answer ? `${answer.ename}: ${answer.evalue}` : 'The kernel did not answer');
   }
   return answer.data['application/json'];
 }

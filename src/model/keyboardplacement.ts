@@ -1,4 +1,4 @@
-/** Placing tasks with the keyboard: what has been picked up, and which device is the current target. Pure. */
+/** Places tasks with the keyboard: the task or job that has been picked up, and its current target device. Pure. */
 
 import type { HostDevice } from './clusterdesign';
 

@@ -1,4 +1,4 @@
-/** A model's layer graph as a tree of foldable blocks, built from the layers' paths, repetitions and length. Pure. */
+/** A model's layers as a tree of foldable blocks, built from their paths, repetitions and number. Pure. */
 
 import type { Layer, LayerGraph } from '../api/schema';
 import { repeatsOf } from './repeatedsequences';

@@ -92,7 +92,7 @@ function shortest(a: readonly string[], b: readonly string[]): [number, number][
   return [];
 }
 
-/** Follow the path that was found back from its end: the lines that it passes without an edit. */
+/** Trace the shortest path back from its end, and return the pairs of lines that it passes without an edit. */
 function back(a: readonly string[], b: readonly string[], trail: readonly Int32Array[]): [number, number][] {
   const found: [number, number][] = [];
   let [i, j] = [a.length, b.length];
@@ -136,7 +136,7 @@ export function withSameLeftOut(rows: readonly DiffRow[], around = AROUND): (Dif
   return found;
 }
 
-/** Where a replaced line begins to differ, and the length of the common suffix. */
+/** The changed part of a replaced line: where it begins to differ, and the length of the common suffix. */
 export function changedPart(text: string, other: string): [start: number, end: number] {
   const most = Math.min(text.length, other.length);
   let start = 0;

@@ -32,7 +32,7 @@ const LATE_S = 30;
 
 /** The state of the machines of a run's cluster during the run. Polled while visible. */
 export class MachinesModel {
-  /** `from`: start of the run, in seconds since the epoch. `ask` fetches whatever is newer than a time. */
+  /** `from`: start of the run, in seconds since the epoch. `ask` fetches all points newer than a given time. */
   constructor(
     readonly from: number,
     private readonly _ask: (after: number) => Promise<MachineSeries[]>

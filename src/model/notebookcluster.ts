@@ -14,8 +14,8 @@ const OWNED_VARIABLE = 'JUPYTER_DTF_CLUSTER_OWNED';
 const COMM_TARGET = 'jupyter_dtf:cluster';
 
 /**
- * The cluster of one notebook. Its name is stored in the notebook's metadata; the kernel learns it from an environment
- * variable, and reports when code chooses another one. The cluster need not exist any more.
+ * The cluster of one notebook. Its name is stored in the notebook's metadata; the kernel reads it from an environment
+ * variable, and reports when code chooses another cluster. The cluster may no longer exist.
  */
 export class NotebookCluster implements IDisposable {
   constructor(
@@ -92,8 +92,9 @@ export class NotebookCluster implements IDisposable {
   }
 
   /**
-   * Tell the kernel, by a user expression of an empty, silent cell: it imports nothing but `os`, leaves the execution
-   * count, the output and the variables alone, and a kernel that cannot evaluate it reports an error that is ignored.
+   * Send the cluster's name to the kernel, in a user expression of an empty, silent cell. The expression imports only
+   * `os`, and does not affect the execution count, the output or the variables. If the kernel cannot evaluate it, the
+   * error is ignored.
    */
   private _tell(): void {
     const kernel = this._session.session?.kernel;
@@ -117,17 +118,17 @@ export class NotebookCluster implements IDisposable {
     });
     future.done.then(
       ({ content }) => {
-        // It was queued behind a cell that failed, and was aborted with the rest of the queue.
+        // The request was queued behind a cell that failed, and was aborted with the rest of the queue.
         if ((content as { status: string }).status === 'aborted' && !this._isDisposed) {
           this._tell();
         }
       },
-      () => undefined // the kernel is gone or restarting: the next one will be told
+      () => undefined // the kernel is gone or restarting: the next one will receive the name
     );
   }
 
   /**
-   * Code in the kernel has chosen a cluster; `owned` means that the kernel started it, and that it stops with the
+   * Called when code in the kernel has chosen a cluster. `owned`: the kernel started the cluster, which stops with the
    * kernel.
    */
   private _onTold(data: unknown): void {

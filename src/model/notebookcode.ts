@@ -42,7 +42,7 @@ function connectLine(name: string): string {
 
 /**
  * The code that trains a design, with everything that the notebook still lacks: apart from the data, it is
- * self-contained. `path`: that of the design, below the server's root; `running`: the name of its cluster, if running.
+ * self-contained. `path`: the design's path, below the server's root; `running`: the name of its cluster, if running.
  */
 export function fitCode(design: Design, path: string, running: string | null, place: CodePlace): string {
   const { batch_size: batch, epochs, microbatches, replicas } = design.run;

@@ -1,10 +1,10 @@
-/** What the status line of a notebook's cluster shows. Pure. */
+/** The contents of the status line of a notebook's cluster. Pure. */
 
 import type { ClusterInfo, RunInfo } from '../api/schema';
 import { fractionDone, isFinal, objectiveText } from './runstate';
 import { formatPercent } from './format';
 
-/** A cluster's most relevant run, and how many others are active there. */
+/** A cluster's most relevant run, and the number of other active runs. */
 export interface ClusterRun {
   run: RunInfo;
   others: number;

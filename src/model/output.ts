@@ -14,13 +14,13 @@ export interface OutputLine {
   text: string;
   /** The same text with colours, if it has any. */
   parts?: readonly StyledPart[];
-  /** It stands for this many missing lines. */
+  /** The number of missing lines, if the line represents a gap. */
   missing?: number;
 }
 
 /** How many lines of a run a viewer keeps; the run's files have them all. */
 export const MAX_LINES = 20_000;
-/** And how many characters. */
+/** How many characters of a run's output a viewer keeps. */
 export const MAX_CHARACTERS = 4_000_000;
 /** Longer lines are truncated. */
 export const MAX_LINE = 10_000;
@@ -113,7 +113,7 @@ function shortened(text: string): string {
   return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)} …` : text;
 }
 
-/** How many of the oldest lines have to be dropped. */
+/** The number of oldest lines that must be dropped to stay within the limits. */
 function excess(lines: readonly OutputLine[]): number {
   let characters = 0;
   for (let index = lines.length - 1; index >= 0; index--) {
@@ -193,7 +193,7 @@ export class OutputReading {
     return this._window === null ? this._store.dropped > 0 : this._hasEarlier;
   }
 
-  /** Why the last page could not be loaded; empty if it was. */
+  /** Why the last page could not be loaded; empty if it was loaded. */
   get problem(): string {
     return this._problem;
   }
@@ -219,7 +219,7 @@ export class OutputReading {
     if (page === null) {
       return;
     }
-    // Skip lines that are already there: pages consist of whole blocks, and live output is cut elsewhere.
+    // Skip lines that are already there: pages consist of whole blocks, and live output may begin within one.
     const known = new Map<string, number>();
     for (const line of kept) {
       known.set(sourceOf(line), Math.min(line.index ?? 0, known.get(sourceOf(line)) ?? Infinity));

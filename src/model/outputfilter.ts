@@ -5,7 +5,7 @@ import type { OutputLine } from './output';
 /** The severity of a line. */
 export type Level = 'info' | 'warning' | 'error';
 
-// Python's logging, absl's and TensorFlow's own (`E0000 00:00:…`), and the last line of a traceback.
+// The formats of Python's logging, absl and TensorFlow (`E0000 00:00:…`), and the last line of a traceback.
 const ERROR = /\b(?:ERROR|CRITICAL|FATAL)\b|^[EF]\d{4} \d\d:|^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b(?::|$)/;
 const WARNING = /\bWARN(?:ING)?\b|^W\d{4} \d\d:|\b\w*Warning:/;
 const TRACEBACK = 'Traceback (most recent call last):';
@@ -53,7 +53,7 @@ export function cutAt(text: string, find: string): string[] {
   }
   const [lower, wanted] = [text.toLowerCase(), find.toLowerCase()];
   if (lower.length !== text.length) {
-    return [text]; // lower case has another length: the positions would not match
+    return [text]; // lower-casing changed the length: the positions would not match
   }
   const parts: string[] = [];
   let from = 0;

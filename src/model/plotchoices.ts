@@ -1,6 +1,6 @@
 import { ISignal, Signal } from '@lumino/signaling';
 
-/** The stored form of what the user has opened, folded and pinned among the plots of runs. */
+/** The headings that the user has opened or folded and the metrics that they have pinned, in stored form. */
 export interface KeptChoices {
   open: string[];
   folded: string[];

@@ -34,7 +34,7 @@ export const DEFAULT_PREFERENCES: Readonly<PreferenceValues> = {
 
 /** The current preferences: the defaults until the settings have been loaded. */
 export class Preferences {
-  /** What the user has opened, folded and pinned among the plots. */
+  /** Which headings the user has opened or folded, and which metrics they have pinned. */
   readonly plots = new PlotChoices();
 
   get values(): Readonly<PreferenceValues> {

@@ -32,7 +32,7 @@ const MESSAGE_ROOM = 60_000;
 
 /**
  * Everything that the browser knows about one run. Events and series arrive only while the run is viewed (`acquire`,
- * `release`); what has arrived is kept, and viewing it again resumes from there.
+ * `release`); received data are kept, and viewing the run again resumes from there.
  */
 export class RunModel {
   constructor(
@@ -68,7 +68,7 @@ export class RunModel {
     return this._seriesChanged;
   }
 
-  /** Emitted when metrics were added, whichever message mentioned them first, or when the x axis has changed. */
+  /** Emitted when any message has added metrics, or when the x axis has changed. */
   get metricsChanged(): ISignal<this, void> {
     return this._metricsChanged;
   }
@@ -78,7 +78,7 @@ export class RunModel {
     return this._submittedChanged;
   }
 
-  /** What the run was submitted with; null if that was not kept, undefined until the run is first viewed. */
+  /** What the run was submitted with; null if this was not stored, undefined until the run is first viewed. */
   get submitted(): Submitted | null | undefined {
     return this._submitted;
   }
@@ -159,7 +159,7 @@ export class RunModel {
     return this._series.xExtent(metrics);
   }
 
-  /** Increases when a line is sent anew. */
+  /** Increases when a line is sent again from its start. */
   get revision(): number {
     return this._series.revision;
   }

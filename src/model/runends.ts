@@ -1,10 +1,10 @@
-/** Which runs have ended since the last look. Pure except for what it remembers. */
+/** Tracks which runs have ended since the last look. Pure except for its own state. */
 
 import type { RunInfo } from '../api/schema';
 import type { PreferenceValues } from './preferences';
 import { isFinal, secondsTaken } from './runstate';
 
-/** Runs that had ended before the page was loaded are old news, and so are restored ones. */
+/** Finds runs that have just ended, but not those that ended before the page was loaded, or restored ones. */
 export class EndWatch {
   /** The runs that have ended since the last look. */
   look(runs: readonly RunInfo[]): RunInfo[] {
@@ -30,8 +30,8 @@ export class EndWatch {
 }
 
 /**
- * Whether to notify the user of a run's end: if it ran long and was not stopped by anyone. Runs with an alarm of their
- * own (`notify=`) are announced by that, and the trials of a search by its view.
+ * Whether to notify the user of a run's end: only if it ran long and nobody stopped it. The end of a run with an alarm
+ * of its own (`notify=`) is announced by that alarm, and the ends of a search's trials are shown in its view.
  */
 export function isToldOfEnd(run: RunInfo, preferences: Pick<PreferenceValues, 'tellOfEnds' | 'longRun'>): boolean {
   const { tellOfEnds, longRun } = preferences;

@@ -6,7 +6,7 @@ import { Cell, rowOf } from './runtable';
 
 /** Runs with the same value in a column, in their original order. */
 export interface RunGroup {
-  /** Identifies the group, whatever the order. */
+  /** Identifies the group, regardless of the order of groups. */
   key: string;
   /** Their common value; for `created`, the start of the day; undefined if they have none. */
   value: Cell | undefined;
@@ -81,7 +81,7 @@ function inGroup(run: RunInfo, group: string): GroupedRun {
   return made;
 }
 
-/** 1 if more of a metric is better, -1 if less is, 0 if its name does not tell; same rules as `schema/metrics.py`. */
+/** 1 if more of a metric is better, -1 if less is, 0 if its name does not say; same rules as `schema/metrics.py`. */
 export function direction(metric: string): number {
   if (SPEED_METRICS.includes(metric)) {
     return 0;

@@ -42,7 +42,7 @@ export class MarkStore {
   readonly marks: Mark[] = [];
   readonly doneAgain: DoneAgain[] = [];
 
-  /** One for each step with a checkpoint, sorted by step. */
+  /** The checkpoints, at most one for each step, sorted by step. */
   get checkpoints(): CheckpointMark[] {
     return [...this._checkpoints.values()].sort((a, b) => a.step - b.step);
   }
@@ -67,7 +67,7 @@ export class MarkStore {
   private _addNote({ task, time, metric, step, title, text, mark }: Note): void {
     if (metric && step !== null) {
       const known = this.marks.findIndex(other => other.metric === metric);
-      // Another task was the first one, but its report arrived later.
+      // The report of the task that was affected first may arrive later: it replaces the mark.
       this.marks.splice(known < 0 ? this.marks.length : known, 1, { task, time, label: title, metric, step });
     } else if (mark) {
       this.marks.push({ task, time, label: mark, details: [title, text].filter(line => line !== '') });
@@ -90,7 +90,7 @@ export class MarkStore {
       this.marks.push(lost);
       this._lost ??= lost;
     } else if (state === 'running' && attempt > this._attempt) {
-      this._attempt = attempt; // the first of its gang
+      this._attempt = attempt; // the first running task of this attempt
       this._again = { task: '', time, label: `attempt ${attempt + 1}`, details: [] };
       if (this._lost) {
         this._again.details!.push(
@@ -122,12 +122,12 @@ export class MarkStore {
     this._done = done;
   }
 
-  /** The first step of a later attempt has ended. */
+  /** Add the cost of a loss to its marks, once the first step of a later attempt has ended. */
   private _tellCost(from: number, time: number): void {
     const again = this.doneAgain[this.doneAgain.length - 1];
     for (const mark of [this._lost, this._again]) {
       if (again && again.first === from) {
-        mark?.details?.push(`some ${again.last - again.first} steps are done again, from step ${from} on`);
+        mark?.details?.push(`about ${again.last - again.first} steps are repeated, from step ${from}`);
       }
       if (this._lost) {
         mark?.details?.push(`the first step ended ${formatDuration(time - this._lost.time)} after the loss`);

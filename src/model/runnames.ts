@@ -1,4 +1,4 @@
-/** What distinguishes the runs of the same model or program. Pure. */
+/** Finds what distinguishes the runs of the same model or program. Pure. */
 
 import type { RunInfo } from '../api/schema';
 import { formatJobs } from './format';
@@ -8,7 +8,7 @@ export function baseName(name: string): string {
   return name.replace(/ [1-9]\d{0,8}$/, '');
 }
 
-// More of them, or longer values, would not fit into a row.
+// More differences, or longer ones, would not fit into a row.
 const MOST = 2;
 const LONGEST = 20;
 

@@ -84,7 +84,7 @@ export class RunsModel {
     return this._api.profileRun(id, { steps });
   }
 
-  /** Resume a run on a cluster as a new run, which is immediately known here. */
+  /** Resume a run on a cluster as a new run, which is added to the list immediately. */
   async resume(id: string, cluster: string): Promise<RunInfo> {
     const info = await this._api.resumeRun(id, { cluster });
     if (!this._runs.has(info.id)) {
@@ -149,7 +149,7 @@ export class RunsModel {
     }
   }
 
-  /** `known`: runs that are new here have not just started but were restored. */
+  /** `known`: whether runs that are not in the list yet were restored rather than just started. */
   private _applyRuns(runs: RunInfo[], all: boolean, removed: string[], known = false): void {
     const fresh = this._ready && !known ? runs.filter(info => !this._runs.has(info.id)) : [];
     if (all) {

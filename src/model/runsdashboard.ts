@@ -13,8 +13,8 @@ import { UndoManager, undoManagerOf } from './undomanager';
  */
 export class RunsDashboardModel implements IDisposable {
   /**
-   * `isReadOnly` says whether the file is read-only, which is known once it has been read; `nameOf` returns the current
-   * name of a run, undefined if there is no such run.
+   * `isReadOnly` returns whether the file is read-only, which is known only after it has been read; `nameOf` returns
+   * the current name of a run, or undefined if there is no such run.
    */
   constructor(
     private readonly _text: DocumentRegistry.ICodeModel,
@@ -26,7 +26,7 @@ export class RunsDashboardModel implements IDisposable {
     this._read();
   }
 
-  /** The dashboard, never to be changed in place. While the text is invalid, the last valid dashboard. */
+  /** The dashboard; while the text is invalid, the last valid one. It must not be changed in place. */
   get dashboard(): Readonly<RunsDashboard> {
     return this._dashboard;
   }

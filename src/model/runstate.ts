@@ -13,7 +13,7 @@ export function canStop(state: RunState): boolean {
   return STOPPABLE.includes(state);
 }
 
-/** Whether a run can write a checkpoint, end its tasks, and wait. */
+/** Whether a run can be paused: write a checkpoint, end its tasks, and wait. */
 export function canPause(run: RunInfo): boolean {
   return run.goes_on && run.state === 'running';
 }
@@ -79,7 +79,7 @@ export function objective(run: RunInfo): [string, number] | null {
   return found ? [found[0], found[1] ?? NaN] : null;
 }
 
-/** The same as text: `loss`, and its latest value. */
+/** The representative metric as text: `loss`, and its latest value. */
 export function objectiveText(run: RunInfo): [string, string] | null {
   const found = objective(run);
   if (!found) {

@@ -209,7 +209,7 @@ export interface Compared {
   differs: boolean;
 }
 
-// Columns that differ for every run and say nothing.
+// Columns that differ for every run and are not worth comparing.
 const OWN = new Set(['id', 'name', 'created']);
 
 /** Compare the values of these runs, in the order of the columns. */

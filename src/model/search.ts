@@ -40,7 +40,7 @@ export interface Search {
   trials: readonly Trial[];
   /** Whether more trials can be added while it runs. */
   mayGrow: boolean;
-  /** Whether it has been asked to stop. */
+  /** Whether a request to stop it has been made. */
   isAskedToStop: boolean;
   /** Whether any of its trials is active. */
   isRunning: boolean;
@@ -50,7 +50,7 @@ export interface Search {
   newest: number;
 }
 
-// Trials are cached per run, so that lists can tell what has not changed.
+// Trials are cached per run, so that lists can recognize unchanged trials.
 const known = new WeakMap<RunInfo, Trial>();
 
 /** A run as a trial; null if it is not one. */
@@ -144,7 +144,7 @@ function gathered(id: string, trials: Trial[]): Search {
   };
 }
 
-/** 1 if larger is worse. */
+/** 1 if larger is worse, otherwise -1. */
 export function signOf(objective: Objective | undefined): number {
   return objective?.direction === 'maximize' ? -1 : 1;
 }
@@ -246,7 +246,7 @@ export function parameterText(value: unknown, format: (value: number) => string)
   return typeof value === 'number' ? format(value) : typeof value === 'string' ? value : literal(value);
 }
 
-/** The steps and values that a trial has reported of its representative metric, as far as its summary has them. */
+/** The reported steps and values of a trial's representative metric, as far as its summary contains them. */
 export function curveOf({ run }: Trial): readonly (readonly [number, number])[] {
   const { sparkline, sparkline_steps: steps } = run;
   const [first, last] = [steps[0] ?? 0, steps[1] ?? sparkline.length - 1];

@@ -127,7 +127,7 @@ export function roundTicks(
     const every = Math.ceil((last - first + 1) / Math.max(2, about));
     return Array.from({ length: last - first + 1 }, (_, index) => first + index)
       .filter(power => (power - first) % every === 0)
-      .map(power => Number(`1e${power}`)) // 10 ** -4 is not exactly that
+      .map(power => Number(`1e${power}`)) // `10 ** -4` is not exactly 0.0001
       .map(value => ({ place: placeOf(of, value)!, text: format(value) }));
   }
   return roundValues(of.low, of.high, about).map(value => ({ place: placeOf(of, value)!, text: format(value) }));

@@ -16,7 +16,7 @@ let newest = 0;
 class Column {
   append(start: number, values: (number | null)[]): void {
     const end = start + values.length;
-    // What was handed out is never overwritten: a plot may still be reading it.
+    // Values that were handed out are never overwritten: a plot may still be reading them.
     if (start < this._handedOut || end > this._data.length) {
       const grown = new Float64Array(Math.max(64, 2 ** Math.ceil(Math.log2(end + 1))));
       grown.set(this._data.subarray(0, start));
@@ -46,7 +46,7 @@ class Column {
 
   private _data = new Float64Array(64);
   private _size = 0;
-  /** How many values of `_data` views have been given of. */
+  /** The number of values of `_data` that have been handed out as part of a view. */
   private _handedOut = 0;
 }
 
@@ -111,7 +111,7 @@ export class SeriesStore {
     this._replaced.clear();
   }
 
-  /** Increases when a line is sent anew, as with another width, rather than continued. */
+  /** Increases when a line is sent again from its start, as for another width, rather than continued. */
   get revision(): number {
     return this._revision;
   }

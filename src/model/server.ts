@@ -13,7 +13,7 @@ import type { EventSocket } from '../api/socket';
 export type ServerHealth = 'connecting' | 'ok' | 'offline' | 'missing' | 'stale' | 'foreign' | 'refused' | 'blocked';
 
 /**
- * After the socket was lost this often without a message, while requests are answered, something must be blocking it.
+ * The socket counts as blocked once it has been lost this many times without a message while requests are answered.
  */
 const BLOCKED_AFTER = 3;
 
@@ -50,12 +50,12 @@ export class ServerModel {
     return this._changed;
   }
 
-  /** The socket's URL, for whoever has to let it through a proxy. */
+  /** The socket's URL, which a proxy must let through. */
   get socketUrl(): string {
     return this._socket.url;
   }
 
-  /** Query the server's state. Called when the socket opens or is lost: a refused socket does not say why. */
+  /** Query the server's state. Called when the socket opens or is lost: a refused socket does not report the reason. */
   async check(): Promise<void> {
     this._set(await this._ask());
   }

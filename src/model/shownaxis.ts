@@ -17,7 +17,7 @@ export interface Pace {
   examples: number | null;
 }
 
-/** Derived from the run's progress, the end of its latest epoch, and what it was submitted with. */
+/** Derive the pace from the run's progress, the end of its latest epoch, and its parameters. */
 export function paceOf(
   progress: { total: number; unit: string; epochs: number },
   ended: { epoch: number; step: number } | null,

@@ -56,7 +56,7 @@ export function xOf({ start, end, columns }: TaskHeat, column: number): number {
   return start + ((column + 0.5) / columns) * (end - start);
 }
 
-/** The mean over the tasks as a line, where any has reported. */
+/** The mean over the tasks as a line, where any task has reported. */
 export function meanOf(heat: TaskHeat): { x: Float64Array; y: Float64Array } {
   const { tasks, columns, values } = heat;
   const means = Array.from({ length: columns }, (_, column) => {

@@ -17,7 +17,7 @@ export interface Link {
 // Relative to the speed that a quarter of the links exceed, which a single slow machine cannot distort.
 const SLOW_SHARE = 0.25;
 const FAST = 0.75;
-// Anything that takes less time per step delays nobody, s.
+// Transfers that take less time per step than this delay no task, s.
 const WORTH_TELLING_S = 0.01;
 // A pair without reports for this long no longer exchanges data, s.
 const STALE_S = 6;
@@ -31,7 +31,7 @@ export function isLoad(metric: string): boolean {
   return Object.hasOwn(TASK_LOAD, metric) || Object.hasOwn(STEP_PARTS, metric) || isOfPair(metric);
 }
 
-/** Whether it concerns a pair of tasks: the reporting one and the one in its name. */
+/** Whether a metric concerns a pair of tasks: the task that reports it and the task in its name. */
 export function isOfPair(metric: string): boolean {
   return Object.keys(PAIR_LOAD).some(prefix => metric.startsWith(prefix));
 }

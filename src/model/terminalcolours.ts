@@ -110,7 +110,7 @@ function after(style: Style, parameters: string): Style {
 }
 
 interface Extended {
-  /** Undefined if none that is known here was given: the colour stays as it is. */
+  /** Undefined if no known colour was given: the current colour is kept. */
   colour?: string;
   used: number;
 }

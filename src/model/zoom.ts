@@ -102,7 +102,7 @@ export class Zoom {
       },
       (error: unknown) => {
         // The coarser lines stay; the next change of the limits tries again.
-        console.warn(`jupyter_dtf: a part of a plot did not come: ${String(error)}`);
+        console.warn(`jupyter_dtf: a part of a plot could not be loaded: ${String(error)}`);
       }
     );
   }

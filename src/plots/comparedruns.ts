@@ -101,7 +101,10 @@ export class ComparedRuns implements PlotSource {
 
   tips(names: Iterable<string>): number[] {
     const all = [...names];
-    return this._runs.flatMap(({ model }) => model.tips(all));
+    return this._runs.flatMap(({ model }) => {
+      const origin = this.x === 'step' ? 0 : model.origin; // as in `lines`
+      return model.tips(all).map(x => x - origin);
+    });
   }
 
   want(viewer: object, names: readonly string[]): void {

@@ -179,7 +179,7 @@ export class MetricFigure {
     return pictureOf(this._view, this._theme.ground);
   }
 
-  /** The same as an SVG. */
+  /** The plot without its legend as an SVG. */
   drawing(): Promise<Blob | null> {
     return drawingOf(this._view, this._theme.ground);
   }
@@ -273,7 +273,7 @@ export class MetricFigure {
     }
     if (changed) {
       if (this._hidden.size > 0) {
-        this._showOrHide(); // what was just drawn for the first time
+        this._showOrHide(); // lines that were just drawn for the first time
       }
       this.fit();
       this.showValues(null);

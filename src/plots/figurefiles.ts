@@ -17,7 +17,7 @@ export function pictureOf(view: PlotView | null, ground: string): HTMLCanvasElem
   return canvas;
 }
 
-/** The same as an SVG. */
+/** The plot without its legend as an SVG, with this background. */
 export async function drawingOf(view: PlotView | null, ground: string): Promise<Blob | null> {
   const drawn = await view?.export('svg').to_blob();
   if (!drawn) {

@@ -103,7 +103,7 @@ export class PlotGrid implements IDisposable {
     this._schedule();
   }
 
-  /** Draw what is new and can be seen. */
+  /** Draw everything that is new and visible. */
   private _schedule(): void {
     if (this._disposed || this._timer !== undefined || this._frame !== 0) {
       return;
@@ -188,7 +188,7 @@ export class PlotGrid implements IDisposable {
     return source.tasks.filter(task => known.size === 0 || known.has(task));
   }
 
-  /** Search results are always visible. */
+  /** Whether a heading is open. While plots are filtered, all headings are, so that matching plots are visible. */
   private _isOpen(key: string): boolean {
     return this._options.filter !== '' || (this._parts.choices.isOpen(key) ?? this._open.has(key));
   }
@@ -228,7 +228,7 @@ export class PlotGrid implements IDisposable {
     const near = this._near();
     const names = near.flatMap(card => card.plot.names);
     source.want(this, names);
-    source.look?.(this._follow ? null : this._limits, names); // decides which lines there are
+    source.look?.(this._follow ? null : this._limits, names); // determines which lines are available
     const extent = this._extent();
     const scale = source.scale ?? 1;
     const limits = this._follow ? extent : this._limits;
@@ -272,7 +272,7 @@ export class PlotGrid implements IDisposable {
     }
   }
 
-  /** Show the newest values alone. Returns false if one is outside its plot, which must be drawn then. */
+  /** Show only the newest values. Returns false if one is outside its plot, which must then be drawn. */
   private _showLatest(cards: readonly PlotCard[]): boolean {
     return cards.every(({ figure, plot }) => !figure || figure.showLatest(this._lines(plot), this._style(plot)));
   }
@@ -501,7 +501,7 @@ export class PlotGrid implements IDisposable {
   private _bokeh: BokehApi | null = null;
   private _theme: PlotTheme;
   private _xAxis: ShownAxis;
-  /** What moves or replaces all lines. */
+  /** The scale, origin and revision of the x axis: when they change, all lines are moved or replaced. */
   private _axis = '';
   private readonly _hidden = new Set<string>();
   private readonly _redraw = new RedrawPace(() => this._schedule());

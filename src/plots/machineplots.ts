@@ -155,7 +155,7 @@ export class MachinePlots implements PlotSource {
     return taskColours(plot.names.flatMap(name => this.lines(name).map(line => line.task)));
   }
 
-  /** Machines never repeat anything. */
+  /** Values of machines are never replaced. */
   replaced(): ReplacedLine[] {
     return [];
   }

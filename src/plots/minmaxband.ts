@@ -50,7 +50,7 @@ export function bandOf(curves: readonly Curve[]): Band {
   return { x: only(edges), low: only(low), high: only(high) };
 }
 
-/** All x values of the curves, ascending, thinned to what can be seen. */
+/** All x values of the curves, ascending, thinned to a visible resolution. */
 function edgesOf(curves: readonly Curve[]): Float64Array {
   const all = new Set<number>();
   curves.forEach(({ x }) => x.forEach(value => all.add(value)));

@@ -4,7 +4,7 @@ import { isImportant, Plot } from './metricplots';
 
 /** The plots under one heading; it has either plots of its own, or subfamilies. */
 export interface Family {
-  /** The same for all runs with such metrics, so that what was opened once is open again. */
+  /** The same for all runs with such metrics, so that a heading that was opened in one run is open in the others. */
   key: string;
   /** Empty for the remaining plots. */
   title: string;
@@ -88,7 +88,7 @@ export function keysOf(families: readonly Family[]): string[] {
   return families.flatMap(family => [family.key, ...keysOf(family.families)]);
 }
 
-/** A plot's name without what its family's heading already says. */
+/** A plot's name without the part that its family's heading already contains. */
 export function shortTitle(plot: Plot): string {
   if (plot.heading !== undefined) {
     return plot.heading;
@@ -133,7 +133,7 @@ function nested(families: readonly Family[]): Family[] {
   return result;
 }
 
-/** The items with many others whose names differ only in their numbers, and their common name. */
+/** The common name of each item that is one of many whose names differ only in their numbers. */
 function alike<T>(items: readonly T[], name: (item: T) => string): Map<T, string> {
   const stems = new Map<string, T[]>();
   for (const item of items) {

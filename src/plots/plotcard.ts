@@ -15,7 +15,7 @@ export interface CardActions {
   pin(metric: string, pinned: boolean): void;
   /** Move a pinned plot by this many positions among the pinned ones. */
   move(metric: string, by: number): void;
-  /** A plot was dropped on another one: pin it before that one. */
+  /** Pin a plot before the plot on which it was dropped. */
   drop(metric: string, before: string): void;
   /** Reset the zoom. */
   reset(): void;

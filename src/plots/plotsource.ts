@@ -6,7 +6,7 @@ import type { Stretch, Tick } from './axismarks';
 import type { Arrangement } from './plotarrangement';
 import type { Plot } from './metricplots';
 
-/** A point in time to mark on a plot. One without a task is a problem. `label` may have several lines. */
+/** A point in time to mark on a plot. A mark without a task indicates a problem. `label` may have several lines. */
 export interface SourceMark {
   x: number | null;
   label: string;
@@ -39,9 +39,9 @@ export interface PlotSource {
   replaced(name: string): ReplacedLine[];
   /** The smallest and largest x of these series; null until any data have arrived. */
   xExtent(names: Iterable<string>): [number, number] | null;
-  /** Increases when lines are sent anew rather than continued. */
+  /** Increases when lines are sent again from their start rather than continued. */
   readonly revision?: number;
-  /** The newest x of each line of these series, in an order that stays. */
+  /** The newest x of each line of these series, in an order that does not change. */
   tips(names: Iterable<string>): number[];
   /** Declare that `viewer` shows exactly these series. */
   want(viewer: object, names: readonly string[]): void;

@@ -2,27 +2,27 @@ import type { IDisposable } from '@lumino/disposable';
 
 // A line that has grown by less than this, in pixels, looks as before.
 const VISIBLE_PX = 0.5;
-// What cannot be seen is drawn this much later, since points may also be new in the middle of a line.
+// Changes too small to be seen are drawn after this time, since points may also be new in the middle of a line.
 const LINES_MS = 10_000;
 // The newest values, as text, are up to date within this time.
 const VALUES_MS = 1000;
 
-/** What must be updated: the lines with all else, the newest values only, or nothing yet. */
+/** What must be updated: the lines and everything else, the newest values only, or nothing yet. */
 export type Redraw = 'lines' | 'values' | 'nothing';
 
 /**
- * Decides when new points are worth a redraw. The longer a run, the less is seen of a point: of 100,000 points, ten new
- * ones move a line by a fifteenth of a pixel, and drawing them ten times a second would keep a processor busy.
+ * Decides when new points are worth a redraw. The longer a run, the less visible a single point: after 100,000 points,
+ * ten new ones move a line by a fifteenth of a pixel, and drawing them ten times a second would keep a processor busy.
  */
 export class RedrawPace implements IDisposable {
-  /** `again` is called when it is time to update what was not worth it at first. */
+  /** `again` is called when it is time for an update that was deferred. */
   constructor(private readonly _again: () => void) {}
 
   get isDisposed(): boolean {
     return this._disposed;
   }
 
-  /** Something other than points has changed: the lines are due. */
+  /** Call when something other than points has changed, so that the lines are redrawn. */
   need(): void {
     this._needed = true;
   }

@@ -74,7 +74,7 @@ export class SaveMenu {
   private readonly _menu = element('span', 'jp-dtf-plot-save-menu');
 }
 
-/** Download this under a file name derived from a plot's title. */
+/** Download data under a file name derived from a plot's title. */
 export function download(blob: Blob, title: string, format: string): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(blob);

@@ -15,7 +15,7 @@ export class SharedCrosshair implements IDisposable {
     return this._disposed;
   }
 
-  /** The pointer is at `x` of a card, or has left it. */
+  /** Call when the pointer is at `x` of a card, or has left it (null). */
   point(card: PlotCard, x: number | null): void {
     this._card = card;
     this._x = x;
@@ -24,7 +24,7 @@ export class SharedCrosshair implements IDisposable {
     this._schedule();
   }
 
-  /** The plots have been redrawn with newer values. */
+  /** Call when the plots have been redrawn with newer values. */
   renew(): void {
     if (this._card && this._x !== null) {
       this.point(this._card, this._x);

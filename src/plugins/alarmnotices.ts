@@ -16,7 +16,7 @@ interface Word {
   kind: 'success' | 'warning' | 'error';
   text: string;
   more: string;
-  /** Milliseconds until it closes by itself. */
+  /** Milliseconds until it closes automatically. */
   autoClose: number | false;
 }
 

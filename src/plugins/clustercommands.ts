@@ -58,7 +58,10 @@ export const clusters: JupyterFrontEndPlugin<void> = {
         args: {
           type: 'object',
           properties: {
-            request: { type: 'object', description: trans.__('What POST clusters takes; two local workers without') }
+            request: {
+              type: 'object',
+              description: trans.__('The body of POST clusters; two local workers if omitted')
+            }
           }
         }
       },

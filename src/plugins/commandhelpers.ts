@@ -36,7 +36,7 @@ export async function choose(
   return button.accept && value !== null ? (items[labels.indexOf(value)]?.value ?? null) : null;
 }
 
-/** Do something, and show errors to the user. */
+/** Run an action, and show its errors to the user. */
 export async function attempt<T>(trans: TranslationBundle, what: () => Promise<T>): Promise<T | undefined> {
   try {
     return await what();

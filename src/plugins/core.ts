@@ -12,7 +12,7 @@ import { VERSION } from '../version';
 /** The only connection to the server extension, and the models that it updates. */
 export const core: JupyterFrontEndPlugin<IDtf> = {
   id: 'jupyter_dtf:core',
-  description: 'Keeps what is known of clusters and runs.',
+  description: 'Keeps the state of clusters and runs up to date.',
   autoStart: true,
   provides: IDtf,
   activate: (app: JupyterFrontEnd): IDtf => {
@@ -28,10 +28,10 @@ export const core: JupyterFrontEndPlugin<IDtf> = {
     };
     dtf.server.changed.connect(() => {
       if (dtf.server.health === 'ok') {
-        dtf.clusters.refresh().catch(reason => console.warn('jupyter_dtf: no templates:', reason));
+        dtf.clusters.refresh().catch(reason => console.warn('jupyter_dtf: could not fetch the templates:', reason));
       }
     });
-    // JupyterLab's own start comes first.
+    // Connect only after JupyterLab itself has started.
     void app.started.then(() => socket.connect());
     return dtf;
   }

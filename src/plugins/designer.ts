@@ -37,7 +37,7 @@ const FILE_TYPE = 'dtf-design';
 /** The designer: `.dtf` documents, and the commands for them. */
 export const designer: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:designer',
-  description: 'Opens .dtf files: a cluster and a model placed on it, drawn.',
+  description: 'Opens .dtf files: drawings of a cluster and a model placed on it.',
   autoStart: true,
   requires: [IDtf],
   optional: [
@@ -180,7 +180,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
           type: 'object',
           properties: {
             cwd: { type: 'string', description: trans.__('The folder of the new file') },
-            request: { type: 'object', description: trans.__('What POST clusters takes: the cluster to be drawn') },
+            request: { type: 'object', description: trans.__('The body of POST clusters: the cluster to be drawn') },
             isPalette: { type: 'boolean' },
             isContextMenu: { type: 'boolean' }
           }
@@ -224,8 +224,11 @@ export const designer: JupyterFrontEndPlugin<void> = {
         args: {
           type: 'object',
           properties: {
-            path: { type: 'string', description: trans.__('The path of the design; the one in front without') },
-            isContextMenu: { type: 'boolean', description: trans.__('The one that is chosen in the file browser') }
+            path: { type: 'string', description: trans.__('The path of the design; the current one if omitted') },
+            isContextMenu: {
+              type: 'boolean',
+              description: trans.__('Whether to use the design that is selected in the file browser')
+            }
           }
         }
       },

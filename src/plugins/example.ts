@@ -41,7 +41,7 @@ export const example: JupyterFrontEndPlugin<void> = {
       const { path } = await dtf.api.copyExample(name, folder(cwd));
       return (await commands.execute('docmanager:open', { path })) as unknown;
     };
-    const cwd = trans.__('The folder to copy it to; without, the one in the file browser');
+    const cwd = trans.__('The folder to copy it to; the one in the file browser if omitted');
     commands.addCommand(CommandIDs.openExample, {
       label: args => {
         if (args['isHelp']) {

@@ -81,7 +81,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
       label: args => (args['command'] === CommandIDs.newCluster ? trans.__('New Cluster…') : start(args['template'])),
       caption: trans.__("Start a cluster and make it the notebook's"),
       describedBy: describe({
-        command: trans.__('The command that starts it; two local workers without'),
+        command: trans.__('The command that starts it; two local workers if omitted'),
         template: trans.__('The name of the template to start')
       }),
       isEnabled: () => dtf.server.health === 'ok',
@@ -162,7 +162,7 @@ function codeOf(notebook: Notebook, end = notebook.widgets.length): string[] {
 }
 
 /**
- * The source of the code cells up to the active one: what will have run before a cell below it, if all run in order.
+ * The source of the code cells up to the active one: the code that runs before a cell below it if all run in order.
  */
 export function codeAbove(notebook: Notebook): string[] {
   return codeOf(notebook, notebook.activeCellIndex + 1);

@@ -20,8 +20,8 @@ import {
 import { openResumeMenu } from './resumecommands';
 import { searchActions } from './searches';
 
-// Ranked before every other type in an output: those are for viewers without this extension. That of ipywidgets has
-// rank -10, and shows an error once the kernel is gone.
+// Ranked before every other type in an output: those are for viewers without this extension. The renderer of ipywidgets
+// has rank -10, and shows an error once the kernel is gone.
 const RANK = -20;
 
 /** Live runs and clusters in notebook outputs. */

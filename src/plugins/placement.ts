@@ -71,7 +71,7 @@ export function placementServices(
   };
 }
 
-/** Save a design. False if the file does not contain the drawing afterwards; the user has been told why. */
+/** Save a design. False if the file does not contain the drawing afterwards; the user has been shown why. */
 async function save({ context, design }: OpenDesign, trans: TranslationBundle): Promise<boolean> {
   if (!design.readOnly) {
     return context.save().then(
@@ -80,7 +80,7 @@ async function save({ context, design }: OpenDesign, trans: TranslationBundle): 
     );
   }
   if (context.model.dirty) {
-    const rule = trans.__('The code trains what is in the file, and this file may not be written: %1', context.path);
+    const rule = trans.__('The code trains what is in the file, and this file is not writable: %1', context.path);
     Notification.error(rule);
   }
   return !context.model.dirty;

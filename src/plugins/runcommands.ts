@@ -70,7 +70,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
           properties: {
             run: { type: 'string', description: trans.__('The id of the run') },
             mode: { type: 'string', description: trans.__('Where to open it, such as split-right') },
-            activate: { type: 'boolean', description: trans.__('Whether to bring it to the front; yes without') }
+            activate: { type: 'boolean', description: trans.__('Whether to bring it to the front; true if omitted') }
           }
         }
       },

@@ -14,7 +14,7 @@ export class RunEdits {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** Apply a patch. Resolves with the runs that were changed; the user is told why others were not. */
+  /** Apply a patch. Resolves with the runs that were changed; the user is notified why others were not. */
   async apply(ids: readonly string[], patch: RunPatch): Promise<string[]> {
     const changed: string[] = [];
     for (const id of ids) {
@@ -29,7 +29,7 @@ export class RunEdits {
     return changed;
   }
 
-  /** Archive or unarchive runs. Runs that are already in that state are left alone. */
+  /** Archive or unarchive runs. Runs that are already in that state are not changed. */
   archive(ids: readonly string[], archived: boolean): Promise<void> {
     const others = ids.filter(id => this._runs.get(id)?.marks.archived !== archived);
     return this._undoable(others, { archived }, { archived: !archived }, name =>

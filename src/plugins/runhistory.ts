@@ -36,7 +36,7 @@ export const MARKING = [
 /** All runs in the main area, and the commands that name, tag, archive and delete them. */
 export const history: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:history',
-  description: 'A table of all runs, their comparison, and what a person says of them.',
+  description: 'A table of all runs, their comparison, and their names, tags and notes.',
   autoStart: true,
   requires: [IDtf],
   optional: [ILayoutRestorer, ICommandPalette, ILauncher, IThemeManager, IStateDB, ITranslator],

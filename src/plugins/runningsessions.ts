@@ -35,7 +35,7 @@ export const runningSessions: JupyterFrontEndPlugin<void> = {
 
 type Execute = (command: string, args?: Record<string, string>) => void;
 
-/** The clusters that are running or starting; not lost ones, of which nothing is running. */
+/** All clusters except lost and failed ones, which have no running processes. */
 export function runningClusters(dtf: IDtf, trans: TranslationBundle, run: Execute): IRunningSessions.IManager {
   const there = () => dtf.clusters.clusters.filter(({ state }) => state !== 'lost' && state !== 'failed');
   const detail = ({ state, jobs, active_runs: runs }: ClusterInfo) =>

@@ -90,7 +90,7 @@ export const runsDashboards: JupyterFrontEndPlugin<void> = {
           type: 'object',
           properties: {
             cwd: { type: 'string', description: trans.__('The folder of the new file') },
-            dashboard: { type: 'object', description: trans.__('What is to be in it, as in a .dtfplots file') },
+            dashboard: { type: 'object', description: trans.__('Its contents, as in a .dtfplots file') },
             isPalette: { type: 'boolean' },
             isContextMenu: { type: 'boolean' }
           }

@@ -27,7 +27,7 @@ export function searchActions(commands: JupyterFrontEnd['commands'], trans: Tran
     onMore: search => void commands.execute(CommandIDs.addTrials, { search }),
     onCopy: text => {
       Clipboard.copyToSystem(text);
-      Notification.success(trans.__('The parameters are in the clipboard'), { autoClose: 3000 });
+      Notification.success(trans.__('The parameters have been copied to the clipboard'), { autoClose: 3000 });
     }
   };
 }

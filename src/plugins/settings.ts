@@ -28,7 +28,7 @@ export const settings: JupyterFrontEndPlugin<void> = {
       loaded.changed.connect(apply);
       apply();
     } catch (reason) {
-      console.warn('jupyter_dtf: the settings could not be read, the defaults are used:', reason);
+      console.warn('jupyter_dtf: the settings could not be read, so the defaults are used:', reason);
     }
   }
 };
@@ -39,7 +39,7 @@ async function keepChoices(dtf: IDtf, state: IStateDB): Promise<void> {
   try {
     plots.load(await state.fetch(KEPT));
   } catch (reason) {
-    console.warn('jupyter_dtf: what was open among the plots could not be read:', reason);
+    console.warn('jupyter_dtf: the open headings and pinned metrics could not be read:', reason);
   }
   plots.changed.connect(() => {
     void state.save(KEPT, { ...plots.save() });

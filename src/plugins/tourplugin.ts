@@ -50,7 +50,7 @@ export function tourSteps(trans: TranslationBundle): TourStep[] {
     {
       title: trans.__('Start a cluster'),
       text: trans.__(
-        'Start two workers on this machine, or press + for more of them, for GPUs, and for other machines. A cluster goes on when you close this page.'
+        'Start two workers on this machine, or press + for more of them, for GPUs, and for other machines. A cluster keeps running when you close this page.'
       ),
       anchors: [section(1), panel]
     },
@@ -71,7 +71,7 @@ export function tourSteps(trans: TranslationBundle): TourStep[] {
     {
       title: trans.__('Draw a design'),
       text: trans.__(
-        'A design is a drawing of a cluster with a model laid over its devices. It says what a step would take, and trains as it is drawn.'
+        'A design is a drawing of a cluster with a model placed on its devices. It predicts how long a step takes, and can be trained as it is drawn.'
       ),
       anchors: [section(3), panel]
     },

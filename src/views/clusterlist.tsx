@@ -16,12 +16,12 @@ export interface ClusterActions {
   scale(name: string): void;
   stop(name: string): void;
   menu(name: string, at: HTMLElement): void;
-  /** The user has begun to drag the row. */
+  /** Called when the user begins to drag the row. */
   drag(name: string, at: { clientX: number; clientY: number }): void;
 }
 
 const DRAG_THRESHOLD_PX = 5;
-// More of them are summarized.
+// Longer lists are summarized.
 const MOST_COMING = 16;
 const MOST_REMARKS = 8;
 
@@ -121,7 +121,7 @@ function countsOf(texts: readonly string[]): [string, number][] {
   return [...counts];
 }
 
-/** The stop button, or what replaces it if there is nothing left to stop. */
+/** The button that stops a cluster, or dismisses one that is lost or has failed. */
 export function StopButton(props: {
   cluster: ClusterInfo;
   trans: TranslationBundle;
@@ -199,7 +199,7 @@ export function ClusterRow(props: {
         ) : cluster.incompatible ? null : (
           <SmallButton
             label={trans.__('Connect the notebook to %1', name)}
-            hint={trans.__("Make it the notebook's cluster; without an open notebook, a new one is made")}
+            hint={trans.__("Make it the notebook's cluster; if no notebook is open, a new one is created")}
             disabled={!usable}
             onClick={() => actions.connect(name)}
           >
@@ -292,7 +292,7 @@ export function Clusters(props: {
           <IconButton icon={refreshIcon} label={trans.__('Refresh')} onClick={props.onRefresh} />
           <IconButton
             icon={ellipsesIcon}
-            label={trans.__('More to start and to open')}
+            label={trans.__('More actions')}
             menu
             onClick={event => props.onMore(event.currentTarget)}
           />

@@ -7,7 +7,7 @@ import { hostSpreads } from '../model/outlierranking';
 import { Bar } from './controls';
 import { namesText } from './spreadtable';
 
-// More of them are summarized.
+// More GPUs than this are summarized.
 const MOST_BARS = 16;
 
 /** The total use of a cluster's cores, memory and GPUs. */

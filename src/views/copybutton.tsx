@@ -4,7 +4,7 @@ import React from 'react';
 
 import { IconButton } from './controls';
 
-// How long it shows that it has copied.
+// How long the confirmation is shown, ms.
 const SAYS_MS = 1500;
 
 /** Copies a text and confirms it. */

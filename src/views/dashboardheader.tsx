@@ -81,7 +81,7 @@ export function Header(props: {
           {canPause(run) && (
             <SmallButton
               label={trans.__('Pause %1', run.name)}
-              hint={trans.__('End its tasks with a checkpoint, until it is continued')}
+              hint={trans.__('Save a checkpoint and end its tasks until the run is continued')}
               onClick={props.onPause}
             >
               {trans.__('Pause')}
@@ -102,7 +102,7 @@ export function Header(props: {
           {canResume(run) && (
             <SmallButton
               label={trans.__('Resume %1 on…', run.name)}
-              hint={trans.__('Go on from the checkpoint of step %1', run.checkpoint?.step ?? 0)}
+              hint={trans.__('Continue from the checkpoint of step %1', run.checkpoint?.step ?? 0)}
               menu
               onClick={event => props.onResume(event.currentTarget)}
             >
@@ -155,7 +155,7 @@ function Source(props: {
   const { run, source, trans } = props;
   return (
     <span className="jp-dtf-faint jp-dtf-source">
-      {trans.__('goes on from')}{' '}
+      {trans.__('resumed from')}{' '}
       {source ? (
         <button type="button" className="jp-dtf-link" title={run.resumed_from} onClick={source.open}>
           {source.name}

@@ -5,7 +5,7 @@ import React from 'react';
 import { designIcon } from '../icons';
 import { IconButton, Section } from './controls';
 
-/** The designs section of the panel: those in the folder that the file browser shows. */
+/** The designs section of the panel: the designs in the folder that the file browser shows. */
 export function Designs(props: {
   paths: readonly string[];
   trans: TranslationBundle;

@@ -10,7 +10,7 @@ export function useSignals(...signals: ISignal<unknown, unknown>[]): void {
   React.useEffect(() => {
     const slot = () => count();
     signals.forEach(signal => signal.connect(slot));
-    // Anything that changed between rendering and connecting.
+    // Something may have changed between rendering and connecting.
     count();
     return () => signals.forEach(signal => signal.disconnect(slot));
     // eslint-disable-next-line react-hooks/exhaustive-deps -- the signals are the dependencies

@@ -95,7 +95,7 @@ const Chunk = React.memo(function Chunk({ items, first, rowHeight, row, watch }:
   React.useLayoutEffect(() => {
     const { current } = node;
     return watch(current!, isNear => {
-      // A chunk that contains the focus stays.
+      // Keep a chunk that contains the focus.
       if (!isNear && current!.contains(document.activeElement)) {
         return;
       }

@@ -36,7 +36,7 @@ function Lack(props: { machines: MachinesModel; ended: boolean; trans: Translati
   const { machines, trans } = props;
   useSignals(machines.changed);
   if (machines.problem !== '') {
-    return <p className="jp-dtf-problem">{trans.__('The machines cannot be asked: %1', machines.problem)}</p>;
+    return <p className="jp-dtf-problem">{trans.__('The machines cannot be queried: %1', machines.problem)}</p>;
   }
   if (machines.names.length > 0) {
     return null;

@@ -108,7 +108,7 @@ function Tasks(props: { run: RunInfo; lines: readonly Line[]; trans: Translation
   const told = [...states].map(([state, count]) => `${count} ${stateText(state, trans)}`).join(', ');
   return (
     <>
-      <SpreadTable caption={trans.__('%1 tasks together', rows.length)} rows={figures} trans={trans} />
+      <SpreadTable caption={trans.__('All %1 tasks', rows.length)} rows={figures} trans={trans} />
       <LongTable
         caption={trans.__('Tasks: %1', told)}
         head={head}
@@ -169,7 +169,7 @@ function Hosts(props: { hosts: readonly HostInfo[]; trans: TranslationBundle }):
   }
   const spreads = hostSpreads(hosts);
   const figures: [string, SpreadRow['unit'], SpreadRow['spread'] | null][] = [
-    [trans.__('CPU, of its cores'), 'fraction', spreads.cpu],
+    [trans.__('CPU, share of its cores'), 'fraction', spreads.cpu],
     [trans.__('Memory'), 'bytes', spreads.memory],
     [trans.__('GPU utilization'), 'fraction', spreads.gpu],
     [trans.__('GPU memory'), 'bytes', spreads.gpuMemory]
@@ -177,7 +177,7 @@ function Hosts(props: { hosts: readonly HostInfo[]; trans: TranslationBundle }):
   return (
     <>
       <SpreadTable
-        caption={trans.__('%1 hosts together, now', hosts.length)}
+        caption={trans.__('All %1 hosts, now', hosts.length)}
         rows={figures.flatMap(([title, unit, spread]) => (spread ? [{ title, unit, spread }] : []))}
         trans={trans}
       />

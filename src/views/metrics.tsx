@@ -26,7 +26,7 @@ export function Metrics(props: {
 }): React.ReactElement {
   const { model, preferences, choices, trans } = props;
   useSignals(model.infoChanged, model.storyChanged, model.metricsChanged, choices.changed);
-  // Until the user makes a choice here, the preferences apply, which may be loaded only after this is shown.
+  // Until the user makes a choice here, the preferences apply. They may be loaded after this is shown.
   const [chosen, setChosen] = React.useState<{ tasks?: TaskMode; smoothing?: number; log?: boolean }>({});
   const choose = (change: typeof chosen) => setChosen(before => ({ ...before, ...change }));
   const tasks = chosen.tasks ?? preferences.tasks;
@@ -133,7 +133,7 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
         ? trans.__('It reported no metric before it ended.')
         : isFinal(state)
           ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
-          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so by itself.')}
+          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so automatically.')}
     </p>
   );
 }

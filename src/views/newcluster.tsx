@@ -7,7 +7,7 @@ import { OptionField, optionText, optionValue } from './optionfield';
 
 const PREVIEW_DELAY_MS = 250;
 
-/** What the form requires. All functions reject with an error whose message, and field if it has one, are shown. */
+/** The form's actions. All functions reject with an error whose message, and field if it has one, are shown. */
 export interface NewClusterActions {
   preview(request: ClusterRequest): Promise<Preview>;
   start(request: ClusterRequest): Promise<void>;
@@ -191,7 +191,7 @@ export function NewCluster(props: {
           <div className="jp-dtf-field jp-mod-check">
             <input id={`${id}-keep`} type="checkbox" checked={keep} onChange={event => setKeep(event.target.checked)} />
             <label htmlFor={`${id}-keep`}>
-              {trans.__('Keep running until stopped, also when nobody is connected')}
+              {trans.__('Keep running until stopped, even when nobody is connected')}
             </label>
           </div>
           <div className="jp-dtf-field">
@@ -213,7 +213,7 @@ export function NewCluster(props: {
             </span>
             <span id={`${id}-grace-help`} className="jp-dtf-faint jp-dtf-field-help">
               {trans.__(
-                'A Jupyter server, a kernel or a terminal that shows it is connected. Never during a run. grace_s in Python.'
+                'A Jupyter server, a kernel or a terminal that shows the cluster is connected to it. The cluster never ends during a run. In Python: grace_s.'
               )}
             </span>
             <Problems problems={problems} field="grace_s" id={`${id}-grace-problems`} />

@@ -9,7 +9,7 @@ import { TaskPicker } from './taskpicker';
 
 const LINE_HEIGHT_PX = 18;
 
-/** How many lines now precede the one that was first before. */
+/** The number of lines that now precede the previous first line; negative if lines were removed. */
 function shift(before: OutputLine, shown: readonly OutputLine[]): number {
   const [now] = shown;
   if (now === undefined || now.number === before.number) {
@@ -19,7 +19,7 @@ function shift(before: OutputLine, shown: readonly OutputLine[]): number {
   return now.number < before.number ? Math.max(place, 0) : before.number - now.number;
 }
 
-/** Where to get lines that are not among those shown. */
+/** Access to lines that are not currently shown. */
 export interface OutputPages {
   /** Whether there is more output before the first line. */
   hasEarlier: boolean;

@@ -49,7 +49,7 @@ export function Plots(props: {
           wall: trans.__('time of day')
         })[axis],
       cores: (metric: string) => trans.__('%1 (cores)', metric),
-      move: (metric: string) => trans.__('Move %1 by dragging, instead of choosing a part', metric),
+      move: (metric: string) => trans.__('Move %1 by dragging, instead of selecting a range', metric),
       reset: (metric: string) => trans.__('See all of %1 again', metric),
       save: (metric: string) => trans.__('Save %1', metric),
       saveAs: (format: string) =>

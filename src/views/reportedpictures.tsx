@@ -9,7 +9,7 @@ import { StepChoice, useChosenStep } from './stepchoice';
 // Number of images in the strip, including the chosen one.
 const STRIP = 6;
 
-/** The images of one name: that of the chosen step, and those of the steps before it. */
+/** The images with one name: the image of the chosen step, and the images of preceding steps. */
 export function Pictures(props: {
   series: MediaSeries;
   read: (step: number) => Promise<Picture>;

@@ -8,7 +8,7 @@ import { StepChoice, useChosenStep } from './stepchoice';
 
 type Shown = ReportedText | ReportedTable;
 
-/** The texts, or the tables, of one name: that of the chosen step. */
+/** The text or the table with one name at the chosen step. */
 export function ReportedTexts(props: {
   series: MediaSeries;
   read: (step: number) => Promise<Shown>;

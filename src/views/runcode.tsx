@@ -16,7 +16,7 @@ export function madeOf(origin: Origin): [string, string][] {
   return facts.filter(([, value]) => value !== '');
 }
 
-/** The same as text, one line for each. */
+/** The origin as text, one line for each item. */
 export function madeOfText(origin: Origin): string {
   return madeOf(origin)
     .map(([name, value]) => `${name} ${value}\n`)

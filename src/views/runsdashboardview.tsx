@@ -67,7 +67,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   React.useEffect(() => {
     const slot = () => count();
     compared.forEach(run => run.model.metricsChanged.connect(slot));
-    count(); // reported between rendering and connecting
+    count(); // metrics may have been added between rendering and connecting
     return () => compared.forEach(run => run.model.metricsChanged.disconnect(slot));
   }, [compared]);
   if (error) {
@@ -171,7 +171,7 @@ function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.React
               </>
             ) : runs.isReady ? (
               <span className="jp-dtf-faint" title={id}>
-                {trans.__('%1 is not there any more', shown)}
+                {trans.__('%1 no longer exists', shown)}
               </span>
             ) : (
               <span className="jp-dtf-faint">{shown}</span>
@@ -247,13 +247,13 @@ function OnePlot(
           <span className="jp-dtf-runs-dashboard-tools">
             <IconButton
               icon={caretUpIcon}
-              label={trans.__('Move %1 forward', metric)}
+              label={trans.__('Move %1 up', metric)}
               disabled={props.isFirst}
               onClick={() => model.movePlot(metric, -1)}
             />
             <IconButton
               icon={caretDownIcon}
-              label={trans.__('Move %1 back', metric)}
+              label={trans.__('Move %1 down', metric)}
               disabled={props.isLast}
               onClick={() => model.movePlot(metric, 1)}
             />

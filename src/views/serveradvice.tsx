@@ -31,7 +31,7 @@ export function Advice(props: {
   }
   return (
     <div className="jp-dtf-advice" role="status" data-health={health}>
-      {health === 'offline' && <p>{trans.__('The Jupyter server does not answer. Trying again by itself.')}</p>}
+      {health === 'offline' && <p>{trans.__('The Jupyter server does not answer. Retrying automatically.')}</p>}
       {health === 'refused' && <p>{trans.__('The Jupyter server does not let you use jupyter_dtf. Log in again.')}</p>}
       {health === 'missing' && (
         <>
@@ -44,7 +44,7 @@ export function Advice(props: {
         <>
           <p>
             {trans.__(
-              'The Jupyter server answers, but its WebSocket cannot be opened: a proxy, or a filter, between it and this page does not let it through. It has to pass WebSockets on at'
+              'The Jupyter server answers, but its WebSocket cannot be opened: a proxy or a filter between the server and this page blocks it. It must pass on WebSockets at'
             )}
           </p>
           <pre>{props.socketUrl}</pre>
@@ -64,7 +64,7 @@ export function Advice(props: {
       {health === 'foreign' && (
         <p>
           {trans.__(
-            'The server (jupyter_dtf %1) speaks protocol %2, this page (jupyter_dtf %3) %4: they do not understand each other.',
+            'The server (jupyter_dtf %1) speaks protocol %2, this page (jupyter_dtf %3) %4: they are incompatible.',
             props.serverVersion,
             numbers(props.serverOldest, props.serverProtocol),
             props.pageVersion,

@@ -65,7 +65,7 @@ export function SpreadTable(props: {
   );
 }
 
-/** `worker:317, worker:20`, and how many more. */
+/** The first few names, `worker:317, worker:20`, and the number of others. */
 export function namesText(members: readonly { name: string }[], trans: TranslationBundle): string {
   const names = members.slice(0, MOST_NAMED).map(({ name }) => name);
   const more = members.length - names.length;

@@ -16,7 +16,7 @@ export function needsHelp(health: ServerHealth): boolean {
 }
 
 /**
- * A notebook's cluster and its run in one line, each of which opens what it names; or the message that help is needed.
+ * A notebook's cluster and its run in one line, each of which can be opened; or a message that help is needed.
  */
 export function StatusLine(props: {
   health: ServerHealth;
@@ -31,7 +31,7 @@ export function StatusLine(props: {
 }): React.ReactElement | null {
   const { name, cluster, trans } = props;
   if (needsHelp(props.health)) {
-    const title = trans.__('Distributed TensorFlow does not work: see what to do');
+    const title = trans.__('Distributed TensorFlow is not working: see what to do');
     return (
       <button type="button" className="jp-dtf-status-part" title={title} aria-label={title} onClick={props.onCluster}>
         <Mark kind="warning" />

@@ -6,8 +6,8 @@ import { MANY } from '../model/spread';
 import { ownOf, STEP_PART_NAMES, type StepPart, type TaskStep } from '../model/stepparts';
 
 /**
- * The parts of each task's training steps, one bar for each task. If there are many tasks, those that need the most
- * time for themselves. `slow` says why the others wait for a task. Renders nothing if no task has reported.
+ * The parts of each task's training steps, one bar for each task. If there are many tasks, only those whose own work
+ * takes longest are shown. `slow` says why the others wait for a task. Renders nothing if no task has reported.
  */
 export function StepParts(props: {
   steps: readonly TaskStep[];
@@ -64,7 +64,7 @@ export function StepParts(props: {
       </ul>
       {shown.length < steps.length && (
         <p className="jp-dtf-faint">
-          {trans.__('%1 of %2 tasks: those that need most for themselves.', shown.length, steps.length)}
+          {trans.__('%1 of %2 tasks: those whose own work takes longest.', shown.length, steps.length)}
         </p>
       )}
       {hidden && (

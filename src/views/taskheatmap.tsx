@@ -26,7 +26,7 @@ export function TaskHeatMap(props: {
   const { metric, metrics, lines, tasks, themeChanged, trans } = props;
   const title = React.useId();
   const version = lines.reduce((newest, line) => Math.max(newest, line.version), 0);
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- lines are made anew each time, their version says whether they are others
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- new lines are created each time; the version says whether they changed
   const heat = React.useMemo(() => taskHeat(lines, tasks), [metric, version, tasks]);
   const unit = unitOf(metric);
   const outliers = heat?.spread.outliers ?? [];

@@ -7,13 +7,13 @@ import { SmallButton } from './controls';
 export interface TourStep {
   title: string;
   text: string;
-  /** CSS selectors of what the step explains; the first visible element counts. */
+  /** CSS selectors of the element that the step explains; the first visible match is used. */
   anchors: readonly string[];
 }
 
 const SIZE = { width: 320, height: 180 };
 
-/** A tour, one step after another, each next to what it explains. Escape ends it. */
+/** A tour of several steps, each shown next to the element that it explains. Escape ends it. */
 export function Tour(props: {
   steps: readonly TourStep[];
   trans: TranslationBundle;

@@ -164,7 +164,7 @@ function place(rows: readonly TimelineRow[], withTransfers: boolean): { placed: 
   return { placed, bottom: top };
 }
 
-/** A device with its visible operations. Of those too narrow to be seen, one per pixel is drawn. */
+/** A device with its visible operations. Operations that are too narrow to be seen are thinned to one per pixel. */
 function Row(props: { placed: Placed; span: Span; scale: number; width: number; colour: string }): React.ReactElement {
   const { placed, span, scale, width, colour } = props;
   const { row, top, height } = props.placed;

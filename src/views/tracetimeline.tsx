@@ -13,7 +13,7 @@ const MOST_ROWS = 12;
 /** A run's trace: `undefined` while loading, null if there is none. */
 export type KnownTrace = TraceData | null | undefined;
 
-/** The user's means of tracing steps now, and the state of the request. */
+/** Profiling on request: the latest profile, a function that requests one, and why the last request was refused. */
 export interface Profiling {
   /** The latest profile that was requested; null if there is none. */
   profile: RunProfile | null;
@@ -153,7 +153,7 @@ function NoTrace(props: {
         </>
       )}
       <ProfileWord {...profiling} trans={trans} />
-      <p>{trans.__('It can also be asked for when a run is started, for some of its steps:')}</p>
+      <p>{trans.__('It can also be requested when a run is started, for some of its steps:')}</p>
       <pre tabIndex={0}>
         cluster.fit(model, x, y, trace_steps=(10, 12)){'\n'}
         cluster.run(program, args, trace_steps=(10, 12))
@@ -170,11 +170,7 @@ function Warnings({ warnings, trans }: { warnings: readonly string[]; trans: Tra
   return (
     <details className="jp-dtf-note jp-dtf-timeline-warnings" open={warnings.length <= 3}>
       <summary>
-        {trans._n(
-          '⚠ %1 operation did not run where, or as, it was placed',
-          '⚠ %1 operations did not run where, or as, they were placed',
-          warnings.length
-        )}
+        {trans._n('⚠ %1 operation did not run as placed', '⚠ %1 operations did not run as placed', warnings.length)}
       </summary>
       <ul>
         {warnings.map(warning => (

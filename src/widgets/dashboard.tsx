@@ -9,7 +9,7 @@ import type { DashboardOptions } from './tabs/dashboardtab';
 import { DASHBOARD_TABS } from './tabs/dashboardtabs';
 import { RunMetrics } from './tabs/metricstab';
 
-/** A run's dashboard: everything that is known of it. With `compact`, only its header and metrics. */
+/** A run's dashboard: everything that is known about it. With `compact`, only its header and metrics. */
 export class RunDashboard extends ReactWidget {
   constructor(
     private readonly _options: DashboardOptions,
@@ -37,7 +37,7 @@ function Finder(props: { options: DashboardOptions; compact: boolean }): React.R
   if (!model) {
     return (
       <p className="jp-dtf-faint jp-dtf-none" role="status">
-        {dtf.runs.isReady ? trans.__('There is no run %1 any more.', run) : trans.__('Looking for the run…')}
+        {dtf.runs.isReady ? trans.__('The run %1 no longer exists.', run) : trans.__('Looking for the run…')}
       </p>
     );
   }

@@ -150,7 +150,7 @@ export class DesignerContent extends ReactWidget {
     }
   }
 
-  /** The widget is not visible: stop watching the file. */
+  /** Stop watching the file while the widget is not visible. */
   private _rest(): void {
     window.removeEventListener('focus', this);
     clearInterval(this._timer);

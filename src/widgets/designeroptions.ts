@@ -26,7 +26,7 @@ export interface DesignerOptions {
   openText(path: string, line: number, column: number): void;
   exportScript(document: OpenDesign): Promise<void>;
   copy(text: string): void;
-  /** Write another design next to one, and open it. */
+  /** Save a design in the folder of another one, and open it. */
   openDesign(beside: OpenDesign, design: Design): void;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;

@@ -15,7 +15,7 @@ export function useHardware(dtf: IDtf): Hardware | null {
     let gone = false;
     dtf.api.hardware().then(
       found => !gone && setHardware(found),
-      (reason: unknown) => console.warn('jupyter_dtf: no hardware:', reason)
+      (reason: unknown) => console.warn('jupyter_dtf: could not fetch the hardware:', reason)
     );
     return () => {
       gone = true;

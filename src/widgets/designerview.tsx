@@ -34,7 +34,7 @@ export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElemen
   const services = React.useMemo(() => options.placement(document), [options, document]);
   useSignals(model.changed, model.reportChanged, watch.changed);
   if (!context.isReady) {
-    return <></>; // until then it is an empty design, not the document's
+    return <></>; // until the document is loaded, the model has an empty design
   }
   if (model.error) {
     return (
@@ -125,7 +125,9 @@ function useKinds(dtf: IDtf): readonly KindInfo[] {
   const { health } = server;
   React.useEffect(() => {
     if (health === 'ok') {
-      clusters.kinds().then(setKinds, (reason: unknown) => console.warn('jupyter_dtf: no kinds:', reason));
+      clusters
+        .kinds()
+        .then(setKinds, (reason: unknown) => console.warn('jupyter_dtf: could not fetch the kinds:', reason));
     }
   }, [clusters, health]);
   return kinds;

@@ -11,7 +11,7 @@ export interface HistoryOptions extends Omit<HistoryActions, 'onChoices' | 'onCo
   dtf: IDtf;
   themeChanged: ISignal<unknown, unknown> | null;
   trans: TranslationBundle;
-  /** Store the user's choices of what to show. */
+  /** Store the user's choices. */
   keep: (choices: HistoryChoices) => void;
 }
 
@@ -26,7 +26,7 @@ export class HistoryPane extends ReactWidget {
     return this._choices;
   }
 
-  /** Set the choices, either stored ones or those that the user makes now. */
+  /** Set the choices, whether they were stored or the user has just made them. */
   setChoices(choices: HistoryChoices): void {
     this._choices = choices;
     this._changed.emit();

@@ -55,11 +55,11 @@ abstract class LiveOutput extends Widget implements IRenderMime.IRenderer {
     super.dispose();
   }
 
-  /** The id of what is shown. */
+  /** The id of the subject, such as a run. */
   protected abstract idOf(data: IRenderMime.IMimeModel['data']): string;
   /** Create the live view. */
   protected abstract live(id: string): Widget;
-  /** Whether the server knows it. */
+  /** Whether the server knows the subject with this id. */
   protected abstract isKnown(id: string): boolean;
   /** The alternative text of the image. */
   protected abstract pictureText(id: string): string;
@@ -196,7 +196,7 @@ function LiveRunCard(props: { run: string; options: OutputOptions }): React.Reac
   useSignals(dtf.runs.changed);
   const info = dtf.runs.get(run);
   if (!info) {
-    return <p className="jp-dtf-faint">{trans.__('There is no run %1 any more.', run)}</p>;
+    return <p className="jp-dtf-faint">{trans.__('The run %1 no longer exists.', run)}</p>;
   }
   return <RunCard run={info} trans={trans} onOpen={() => options.openRun(run)} onStop={() => options.stop(run)} />;
 }

@@ -65,7 +65,7 @@ class RunsDashboardContent extends ReactWidget {
     return this._context.isReady ? (
       <Content context={this._context} model={this._model} options={this._options} />
     ) : (
-      <></> // until then it is empty, not the document's
+      <></> // until the document is loaded, the model has an empty dashboard
     );
   }
 

@@ -302,9 +302,9 @@ def _free_subnet() -> str:
 @contextlib.contextmanager
 def net(directory: Path, names: list[str]) -> Iterator[Net]:
     """Machines of these names. Skips the test, with the reason, where there can be none."""
-    import pytest
+    from . import lacking
 
-    if lacking := why_not():
-        pytest.skip(lacking)
+    if why := why_not():
+        lacking.skip(why)
     with Net(directory, names) as made:
         yield made

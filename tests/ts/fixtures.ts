@@ -351,8 +351,8 @@ export function forecastOf(title: string, points: ForecastPoint[] = [forecastPoi
     source: 'published',
     points,
     pays_until: 8,
-    why: 'From 8 to 64 tasks it does not pay: the exchange takes the time.',
-    notes: ['Steps are taken to vary by 2% from task to task.'],
+    why: 'From 8 to 64 tasks it does not pay: the exchange takes too long.',
+    notes: ['Step times are assumed to vary by 2% from task to task.'],
     problems: []
   };
 }

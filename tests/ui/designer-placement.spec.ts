@@ -128,7 +128,7 @@ test('the same is done from the keyboard alone', async () => {
   await expect(item('block')).toHaveAttribute('aria-expanded', 'false');
   await expect(item('up')).toHaveCount(0);
   await page.keyboard.press('d');
-  await expect(view.getByRole('listbox', { name: 'Choose a device for what is selected' })).toBeVisible();
+  await expect(view.getByRole('listbox', { name: 'Choose a device for the selection' })).toBeVisible();
   await page.keyboard.press('ArrowRight');
   await page.keyboard.press('Enter');
   await expect(view.locator('.jp-dtf-said')).toHaveText('Put on worker:1 CPU:0: 3 layers');

@@ -172,7 +172,7 @@ test('chosen plots over several runs are kept as a file', async () => {
 
   const dirty = page.locator('#jp-main-dock-panel .lm-TabBar-tab.lm-mod-current.jp-mod-dirty');
   await expect(dirty).toHaveCount(0);
-  await view.getByRole('button', { name: 'Move accuracy forward' }).click();
+  await view.getByRole('button', { name: 'Move accuracy up' }).click();
   await loss.getByLabel('log').check();
   await view.getByLabel('Title').fill('Optimizers');
   await expect(dirty).toHaveCount(1);
@@ -211,7 +211,7 @@ test('a run that is gone is named, and a file that is none is left alone', async
   writeFileSync(path.join(ROOT, 'broken.dtfplots'), '{"plots": 3}');
   await execute(page, 'docmanager:open', { path: 'kept.dtfplots' });
   const view = page.locator('.jp-dtf-runs-dashboard:visible');
-  await expect(view.getByText('digits of May is not there any more')).toBeVisible();
+  await expect(view.getByText('digits of May no longer exists')).toBeVisible();
   await expect(view.getByText('None of these runs has reported f1.')).toBeVisible();
   await expect(view.locator('.bk-Figure')).toHaveCount(1);
   await expect(view.getByRole('button', { name: 'Undo' })).toHaveCount(0);

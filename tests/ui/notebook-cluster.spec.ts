@@ -25,7 +25,7 @@ test.afterAll(async () => {
 test('a copy of the example is opened, and connected in the panel', async () => {
   await openLab(page);
   const panel = await openPanel(page);
-  const more = panel.getByRole('button', { name: 'More to start and to open' });
+  const more = panel.getByRole('button', { name: 'More actions' });
   await more.click();
   await page.getByRole('menuitem', { name: 'Open the Example' }).click();
   await expect(page.getByRole('tab', { name: 'digits.ipynb' })).toBeVisible();

@@ -140,7 +140,7 @@ def loss(run: dict[str, Any], created: float) -> list[AnyEvent]:
         for task in sorted(tasks, key=lambda task: task != lost["task"])
     ]
     following = "attempt 2 of 4"
-    text = f"In attempt 1 of 4, on lab2. All tasks are started again: {following}"
+    text = f"In attempt 1 of 4, on lab2. All tasks are restarted: {following}"
     return [
         *ends,
         RunChanged(time=at + 0.1, state=RunState.RESTARTING, message=f"{lost['task']} {why}: {following} begins"),
@@ -156,7 +156,7 @@ def loss(run: dict[str, Any], created: float) -> list[AnyEvent]:
 def straggler(run: dict[str, Any], created: float) -> list[AnyEvent]:
     """What is said of a task that holds up the others, and of the end of that."""
     slow = run["slow"]
-    parts = "310 ms of its own in a step; the others' median is 100 ms. On host lab2"
+    parts = "310 ms for its own part of a step; the others' median is 100 ms. On host lab2"
     title = f"{slow['task']} takes 3.1 times as long for its part of a step as the others, on host lab2"
     again = f"{slow['task']} is as fast as the others again"
     return [

@@ -75,7 +75,7 @@ test('a run whose cluster has died is resumed on another one', async () => {
   await menu.getByText('A new local cluster').click();
   await expect(dashboard().getByRole('heading', { name: 'long 2' })).toBeVisible();
   await expect(dashboard().locator('.jp-dtf-header-state')).toContainText('running');
-  await expect(dashboard().getByText(/goes on from/)).toBeVisible();
+  await expect(dashboard().getByText(/resumed from/)).toBeVisible();
   await pictures('run-resumed');
   await dashboard().getByRole('button', { name: 'long', exact: true }).click();
   await expect(dashboard().locator('.jp-dtf-header-state')).toContainText('lost');

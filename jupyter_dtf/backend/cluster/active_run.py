@@ -6,19 +6,15 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-
-import msgspec
+from collections.abc import Callable, Collection
 
 from ...errors import Conflict, IllegalTransition
 from ...schema.cluster import CPU_JOBS
 from ...schema.events import (
-    LOG,
     MEDIA_EVENTS,
     POINTS,
     AnyEvent,
     EpochEnded,
-    Logged,
     Note,
     Progressed,
     RunChanged,
@@ -35,9 +31,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunRequest, RunState, TaskInfo
 from ..machine.processes import signal_words
 from ..planning.launch_plan import PlannedTask
 from ..records.apply_event import apply_event
-from ..records.media_tail import ENDED_BYTES as ENDED_MEDIA_BYTES
-from ..records.media_tail import NOT_KEPT, MediaTail
-from ..records.output_tail import ENDED_BYTES, EmptiedEvents, OutputTail, log_source
+from ..records.run_log import RunLog, source_of
 from .alarms import Alarms
 from .profile_state import Profile
 from .recovery import Recovery
@@ -66,16 +60,12 @@ class Run:
         on_step: Callable[[Run], None],
     ) -> None:
         self.info = RunInfo.of(run)
-        """The summary of its events, without what only points show."""
+        """The summary of the run's events, except for data that only points contain."""
         self.request = request
-        self.log: list[bytes] = []
-        """Every event. Of output, only the tail is kept (``OutputTail``): older events are here without their lines,
-        which are in files. The same holds for histograms and pictures (``MediaTail``): older ones, here ``NOT_KEPT``,
-        are in the store.
-        """
+        self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The same, plus the tasks that the others have continued without, each in its last place."""
+        """The planned tasks, plus the tasks that the others have continued without, each in its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The planned tasks by the address of their host."""
         self.first_places: list[PlannedTask] = []
@@ -85,16 +75,16 @@ class Run:
         self.ended = asyncio.Event()
         """Set when the run is in a final state."""
         self.work_done = asyncio.Event()
-        """Set when no task is working any more: those that are left only keep their servers running and may end."""
+        """Set when no task is working any more: the remaining tasks only keep their servers running and may end."""
         self.decided = asyncio.Event()
-        """Set when there is nothing more to wait for: a task has failed, or all have ended."""
+        """Set when the outcome of the attempt is decided: a task has failed, or all tasks have ended."""
         self.tasks_ended = asyncio.Event()
-        """Set when no task's process is left."""
+        """Set when the processes of all tasks have ended."""
         self.is_there = asyncio.Event()
-        """Set when the program of every task of the attempt has begun."""
+        """Set when the program of every task of the attempt has started."""
         self.ended_before: dict[str, bytes] = {}
-        """The results of tasks that should have gone over to this attempt, but succeeded in the previous one instead.
-        Only recorded if no task was lost.
+        """The results of tasks that should have joined this attempt, but succeeded in the previous one instead. They
+        are recorded only if no task was lost.
         """
         self.has_ended_before = asyncio.Event()
         """Set when ``ended_before`` has a new entry."""
@@ -102,34 +92,30 @@ class Run:
         self.first_failure: TaskInfo | None = None
         """The first task that failed in the current attempt."""
         self.attempt = 0
-        """How often tasks of the run have been restarted, all together or one alone."""
+        """How many times tasks of the run have been restarted, either all together or one alone."""
         self.unlost = 0
-        """How many of these were not due to a loss, but to a pause or to growing; they do not count as restarts."""
+        """How many of these restarts were due to a pause or to growth, not to a loss. They do not count as restarts."""
         self.continued = asyncio.Event()
-        """Set when a paused run is to continue, or has ended."""
+        """Set when a paused run should continue, or when the run has ended."""
         self.gang_attempt = 0
         """The last attempt in which all tasks were started together."""
         self.specs: dict[str, TaskSpec] = {}
-        """The specs of the gang's tasks from when all of them were started."""
+        """The specs that the gang's tasks had when all of them were last started together."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
-        """Lost tasks that are to be restarted, each on its own; they are pending."""
+        """Lost tasks that must be restarted individually. They are in the state pending."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin but for which there is no room. They are failed, and keep their last place."""
+        """Lost tasks that could rejoin if there were room. They are in the state failed and keep their last place."""
         self._cannot_rejoin: set[str] = set()
-        self._died: set[str] = set()  # tasks of this attempt that ended, but not by an error of their program
-        self._told_of: dict[str, float] = {}  # metrics that are not finite, with the step from which on
+        self._died: set[str] = set()  # tasks of this attempt that ended without an error in their program
+        self._told_of: dict[str, float] = {}  # the first step at which each metric was not finite
         self._recovery: Recovery | None = None
         self.profile: Profile | None = None
-        """The newest that somebody has asked for."""
+        """The most recently requested profile."""
         self.alarms = Alarms(request.notify)
         self._tasks: dict[str, TaskInfo] = {}
         self._in_state: Counter[TaskState] = Counter()
         self._publish = publish
         self._on_step = on_step
-        self._tail = OutputTail()
-        self._emptied = EmptiedEvents()
-        self._media = MediaTail()
-        self._taken = 0  # the archive has received the events below this number
 
     @property
     def id(self) -> str:
@@ -141,7 +127,7 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether its tasks are to end on request, including for a pause."""
+        """Whether its tasks have been asked to end, including for a pause."""
         return self.info.state in (RunState.STOPPING, RunState.PAUSING)
 
     @property
@@ -155,13 +141,13 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether all work is done, by the run's own progress."""
+        """Whether all work is done, according to the run's own progress."""
         progress = self.info.progress
         return self.first_failure is None and 0 < progress.total <= progress.done
 
     @property
     def begins_again(self) -> bool:
-        """Whether its tasks are to be restarted: one was lost without an error of its program, and it may restart."""
+        """Whether its tasks should be restarted: one was lost without an error in its program, and it may restart."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
@@ -209,11 +195,10 @@ class Run:
 
         Raises:
             msgspec.MsgspecError: If it is not an event.
-            Conflict: If it is not for a task to report: how a task or a run ended is determined from its process.
+            Conflict: If tasks may not report it: how a task or a run ended is determined from its process.
         """
-        if (source := _source(data)) is not None:
-            self._append(data)
-            self._empty(self._tail.add(len(self.log) - 1, source, len(data)))
+        if (source := source_of(data)) is not None:
+            self._tell_of(self.log.append(data, source=source), data)
             return
         if not data.startswith(POINTS, 1):
             event = decode_event(data)
@@ -230,7 +215,7 @@ class Run:
                 return
             if isinstance(event, UnknownEvent) and event.type in _STATES:
                 raise Conflict(
-                    f"A task must report a state that its cluster can read, got an event that it cannot: {event.why}"
+                    f"A task must report a state that its cluster can read, got an unreadable event: {event.why}"
                 )
             if isinstance(event, Note) and event.metric:
                 if not self._is_first(event):
@@ -241,10 +226,7 @@ class Run:
             if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
                 return  # kept until the cost of the loss is known
             self._apply(event)
-            self._append(data)
-            if isinstance(event, MEDIA_EVENTS):
-                self._media.add(len(self.log) - 1, len(data))
-                self._empty_media()
+            self._append(data, is_media=isinstance(event, MEDIA_EVENTS))
             self._tell_cost(event)
             if isinstance(event, TracedSteps) and self.profile is not None:
                 self.profile.hear(event)
@@ -263,9 +245,9 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note on a metric is news: every task reports what it has seen, and all go on together.
+        """Return whether a note on a metric is new: every task reports what it has seen, even if others have too.
 
-        A report that arrives later than another may still be about an earlier step.
+        A report that arrives later than another may still concern an earlier step.
         """
         metric, step = without_form(note.metric), note.step or 0.0
         known = self._told_of.get(metric)
@@ -274,38 +256,26 @@ class Run:
         self._told_of[metric] = step
         return True
 
-    def _append(self, data: bytes) -> None:
-        seq = len(self.log)
-        self.log.append(data)
+    def _append(self, data: bytes, *, is_media: bool = False) -> None:
+        self._tell_of(self.log.append(data, is_media=is_media), data)
+
+    def _tell_of(self, seq: int, data: bytes) -> None:
         self.info.next_seq = seq + 1
         self._tell(lambda: self._publish(self, seq, data))
 
     def _tell(self, work: Callable[[], None]) -> None:
-        """Notify others. Their exceptions are logged and do not affect the run."""
+        """Call a callback of another component. Its exceptions are logged and do not affect the run."""
         try:
             work()
         except Exception:
-            logger.exception("A change of run %s could not be told", self.id)
-
-    def _empty(self, gone: Iterable[tuple[int, tuple[str, str]]]) -> None:
-        for seq, source in gone:
-            self.log[seq] = self._emptied.of(source)
-
-    def taken(self, end: int) -> None:
-        """Note that the archive has all events below ``end``: media that the store has need not be kept here."""
-        self._taken = max(self._taken, end)
-        self._empty_media()
-
-    def _empty_media(self) -> None:
-        for seq in self._media.shrink(self._taken):
-            self.log[seq] = NOT_KEPT
+            logger.exception("A change of run %s could not be published", self.id)
 
     def note(self, level: str, title: str, text: str = "", task: str = "", mark: str = "") -> None:
         note = Note(time=time.time(), attempt=self.attempt, level=level, title=title, text=text, task=task, mark=mark)
         self.record(note)
 
     def alarm(self, about: str, title: str, text: str = "", task: str = "") -> None:
-        """Raise an alarm that was requested. Anything but the run's end is a warning, and is marked on the plots."""
+        """Raise a requested alarm. An alarm that is not about the run's end is a warning and is marked on the plots."""
         level, mark = ("info", "") if about == END else ("warning", about)
         note = Note(
             time=time.time(),
@@ -320,7 +290,7 @@ class Run:
         self.record(note)
 
     def _look_at_profile(self, over: str = "") -> None:
-        """Tell of a profile that is over. ``over``: why nothing more comes of it."""
+        """Record the result of the current profile once it is over. ``over``: why no more steps can be traced."""
         if self.profile is None or (said := self.profile.verdict(self.info.tasks, over)) is None:
             return
         if said.message:
@@ -339,20 +309,18 @@ class Run:
             self.record(where)  # no step followed
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
-        if state.is_final and self.alarms.wanted.end:  # before the end event: nothing is read after that
+        if state.is_final and self.alarms.wanted.end:  # before the end event: no event is read after it
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         if state.is_final or state in (RunState.RESTARTING, RunState.PAUSED):
             ended = "has ended" if state.is_final else f"is {state.value}"
-            self._look_at_profile(f"The run {ended} before the steps that somebody wanted to see")
+            self._look_at_profile(f"The run {ended}, so the requested steps could not be traced")
         self.record(RunChanged(time=time.time(), state=state, message=message))
         self._step()
         if self.is_stopping:
             self._look()
         if state.is_final:
             self.continued.set()
-            self._empty(self._tail.shrink(ENDED_BYTES))
-            self._media.most_bytes = ENDED_MEDIA_BYTES
-            self._empty_media()
+            self.log.end()
             self.ended.set()
 
     def _step(self) -> None:
@@ -361,7 +329,7 @@ class Run:
     # -- one task alone -----------------------------------------------------------------------------------------
 
     def rejoins(self, task: str) -> bool:
-        """Return whether a task that has died is to be restarted alone while the others continue."""
+        """Return whether a task that has died should be restarted alone while the others continue."""
         alone = self.request.rejoins and self.info.state is RunState.RUNNING and self.first_failure is None
         if not alone or task in self._cannot_rejoin or task not in self._died:
             return False
@@ -376,7 +344,7 @@ class Run:
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
         self.attempt += 1
-        text = f"In {was}{where}. The others go on, and it is started again: {self.attempt_words}"
+        text = f"In {was}{where}. The others continue, and it is restarted: {self.attempt_words}"
         self.note("warning", f"{task} {why}", text, task)
         pending = TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING)
         self.record(pending)
@@ -391,7 +359,7 @@ class Run:
     def go_on_without(self, task: str, why: str = "") -> None:
         """Record that there is no room for a lost task that could rejoin. The others continue."""
         self.without.add(task)
-        self.note("warning", f"There is no room for {task}", f"The others go on without it. {why}".strip(), task)
+        self.note("warning", f"There is no room for {task}", f"The others continue without it. {why}".strip(), task)
         self._has_no_room(task, self.task_info(task).attempt)
         self._look()
 
@@ -445,12 +413,12 @@ class Run:
             )
 
     def place_again(self, planned: list[PlannedTask], going_on: Collection[str] = ()) -> None:
-        """Begin a new attempt of all tasks, each in its existing process if that goes over, or else in a new one.
+        """Begin a new attempt of all tasks. Surviving tasks keep their processes; the others get new ones.
 
         Args:
             planned: The tasks and their places.
-            going_on: The tasks that go over, given only if no task was lost: if they end before they do, their results
-                count.
+            going_on: The surviving tasks, given only if no task was lost: if they end before they join the attempt,
+                their results count.
 
         Raises:
             IllegalTransition: If the run is not restarting.
@@ -475,11 +443,11 @@ class Run:
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
-        """Finish the run: all tasks that should have gone over have already succeeded, so the others are not needed."""
+        """Finish the run: all tasks that should have joined have already succeeded, so the others are not needed."""
         self.first_failure = None
         self._died.clear()
         self.results.update(self.ended_before)
-        self.to(RunState.RUNNING, "the work was done before others were back")
+        self.to(RunState.RUNNING, "the work was done before the other tasks had started")
         for task in self.planned:
             info = self.task_info(task.task)
             if not info.state.is_final:
@@ -496,7 +464,7 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether it grows by restarting all tasks from a checkpoint, as none continued from an earlier attempt."""
+        """Whether the run grows by restarting all tasks from a checkpoint: none continued from an earlier attempt."""
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
@@ -504,21 +472,11 @@ class Run:
         self.planned = []
         self.by_host = {}
 
-    def lines_printed(self) -> dict[str, dict[str, int]]:
-        """Return the number of lines printed so far as ``{task: {stream: lines}}``, as far as is known here."""
-        found: dict[str, dict[str, int]] = {}
-        for data in reversed(self.log):
-            if (source := _source(data)) is not None and source[1] not in found.setdefault(source[0], {}):
-                event = decode_event(data)
-                if isinstance(event, Logged) and event.lines:  # the newest event of each stream still has its lines
-                    found[source[0]][source[1]] = event.first + len(event.lines)
-        return found
-
     def task_info(self, task: str) -> TaskInfo:
         return self._tasks[task]
 
     def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
-        """Note that a task's process is gone. ``lost`` is the reason if the cause was another, such as a lost host."""
+        """Note that a task's process is gone. ``lost`` is the cause if it was an external one, such as a lost host."""
         info = self.task_info(result.task)
         outcome = result.outcome
         has_ended_before = result.message == ENDED_BEFORE or result.attempt == self.attempt - 1
@@ -536,12 +494,12 @@ class Run:
             self.outcomes[result.task] = outcome
             if outcome.peer_lost:
                 self._died.add(result.task)
-                self._cannot_rejoin.add(result.task)  # it is another task that was lost
+                self._cannot_rejoin.add(result.task)  # another task was lost, not this one
         else:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
-            if result.exit_code is None:  # an exit status was chosen by the program itself
+            if result.exit_code is None:  # otherwise, the program itself has chosen to exit
                 self._died.add(result.task)
         self._task_changed(
             TaskChanged(
@@ -604,18 +562,8 @@ class Run:
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
 
 
-def _source(data: bytes) -> tuple[str, str] | None:
-    """Return the task and stream of an output event, or None if it is not output that this version understands."""
-    if not data.startswith(LOG, 1):
-        return None
-    try:
-        return log_source(data)
-    except msgspec.ValidationError:
-        return None
-
-
 def predicate(message: str) -> str:
-    """Return what to say of a failed task, to follow its name."""
+    """Return a predicate that describes how a task failed, to be placed after the task's name."""
     return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 

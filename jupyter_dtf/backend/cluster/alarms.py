@@ -60,8 +60,8 @@ class Alarms:
         self._epochs += 1
         if self._epochs != wanted:
             return None
-        title = f"{metric} has not become better for {wanted} epoch{'s' * (wanted != 1)}"
-        best = "it never was a number" if math.isnan(self._best) else f"the best was {number(self._best)}"
+        title = f"{metric} has not improved for {wanted} epoch{'s' * (wanted != 1)}"
+        best = "it was never a number" if math.isnan(self._best) else f"the best was {number(self._best)}"
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
@@ -69,12 +69,12 @@ class Alarms:
         if self._knows_metric:
             return None
         self._knows_metric = True
-        return Word(NO_IMPROVEMENT, f"There is no metric {metric} to watch", f"Epochs have {', '.join(event.logs)}")
+        return Word(NO_IMPROVEMENT, f"There is no metric {metric} to watch", f"Epochs report {', '.join(event.logs)}")
 
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """Check the hosts of its tasks; to be called repeatedly. ``now`` is in seconds of any clock."""
+        """Check the hosts of the run's tasks; must be called repeatedly. ``now`` is in seconds of any clock."""
         if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
             self._idle_since.clear()
             return []
@@ -113,7 +113,7 @@ class Alarms:
                 continue
             seconds = now - self._idle_since.setdefault(key, now)
             if seconds >= limit_s:
-                title = f"The {device} of {task.task} has done nothing for {duration(seconds)}"
+                title = f"The {device} of {task.task} has been idle for {duration(seconds)}"
                 found += self._once(key, Word(IDLE, title, f"On host {host.name}", task.task))
         return found
 

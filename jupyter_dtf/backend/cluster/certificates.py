@@ -1,6 +1,6 @@
 """A cluster's certificate: temporary, in memory, and the same for every role, like Dask's ``Security.temporary``.
 
-Dask's is valid from the current second on, so a host whose clock is slightly behind would reject it.
+Dask's certificate is valid only from the current second, so a host whose clock is slightly behind would reject it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks of a cluster's hosts: the cheap ones before every gang and on the card, all of them on request."""
+"""Checks a cluster's hosts: cheap checks before every gang and for the cluster's card, all checks on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .open_ports import open_ports
 from .reachability import Reach
 
 _READINGS = 5
-"""The number of readings of a host's clock, of which the one with the shortest delay counts."""
+"""The number of readings of a host's clock that are kept. The one with the shortest delay counts."""
 _MOST_NAMED = 10
 
 
@@ -71,7 +71,7 @@ class ClusterChecks:
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """Return the known problems, without asking anybody, and the hosts that have them."""
+        """Return, without sending requests, the hosts that have known problems, and the problems."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)
@@ -106,20 +106,20 @@ class ClusterChecks:
                 differing.setdefault(problem, []).append(self._infos[address].name)
         for problem, hosts in differing.items():
             run.note(
-                "warning", f"{_hosts(hosts)}: other versions", f"{problem}. Programs may fail or compute otherwise"
+                "warning",
+                f"{_hosts(hosts)}: different versions",
+                f"{problem}. Programs may fail or give different results",
             )
         if not (apart := self._sentences(await self._reach.look(addresses))):
             return
         if run.info.kind == "fit":
-            raise GangIncomplete(f"The hosts of this run do not reach each other. {'; '.join(apart)}")
-        run.note("warning", "Hosts do not reach each other", "; ".join(apart))
+            raise GangIncomplete(f"The hosts of this run cannot reach each other. {'; '.join(apart)}")
+        run.note("warning", "Hosts cannot reach each other", "; ".join(apart))
 
     def _sentences(self, unreached: Iterable[tuple[str, str, str]]) -> list[str]:
-        told = [
-            f"{self._place(source)} does not reach {self._place(target)}: {why}" for source, target, why in unreached
-        ]
+        told = [f"{self._place(source)} cannot reach {self._place(target)}: {why}" for source, target, why in unreached]
         more = len(told) - _MOST_NAMED
-        return [*told[:_MOST_NAMED], f"and so {more} more"] if more > 0 else told
+        return [*told[:_MOST_NAMED], f"and {more} more"] if more > 0 else told
 
     def _place(self, address: str) -> str:
         info = self._infos.get(address)
@@ -147,10 +147,10 @@ class ClusterChecks:
             host.findings += self._of_network(address, addresses, unreached)
         found = [Finding(about="ports", text=text, level=WARNING) for text in open_ports(self._infos.values())]
         if not found:
-            found = [Finding(about="ports", text="those of TensorFlow's servers are closed to others")]
+            found = [Finding(about="ports", text="those of TensorFlow's servers are closed to other users")]
         found += [Finding(about="versions", text=text, level=ERROR) for text in self._versions.refusals]
         if not addresses:
-            found.append(Finding(about="hosts", text="there is none, so nothing can run", level=ERROR))
+            found.append(Finding(about="hosts", text="there are none, so nothing can run", level=ERROR))
         speeds = await self._reach.measure(addresses) if network else []
         return Checkup(cluster=name, kind=kind, hosts=hosts, findings=found, network=speeds)
 
@@ -166,7 +166,7 @@ class ClusterChecks:
         ended = time.time()
         host.interface = told["interface"]
         problem = self._versions.problem(address)
-        versions = Finding(about="versions", text=problem or "as the cluster's", level=WARNING if problem else OK)
+        versions = Finding(about="versions", text=problem or "same as the cluster's", level=WARNING if problem else OK)
         clock = of_clock(told["time"] - (begun + ended) / 2, (ended - begun) / 2)
         memory = Finding(about="machine", text=f"{info.threads} threads, {bytes_(info.memory_bytes)} of memory")
         found = [convert(finding, Finding) for finding in told["findings"]]
@@ -192,7 +192,7 @@ def _address(address: str) -> str:
 
 
 def _hosts(names: Sequence[str]) -> str:
-    """Return hosts in words: ``Host a``, ``Hosts a, b``. Of many, only the first and the number of others."""
+    """Return hosts in words: ``Host a``, ``Hosts a, b``. If there are many, name the first and count the rest."""
     if len(names) == 1:
         return f"Host {names[0]}"
     named = ", ".join(sorted(names)[:_MOST_NAMED])

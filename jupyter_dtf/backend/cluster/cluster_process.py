@@ -42,14 +42,14 @@ QUIET_DASK = {
     "distributed.worker.memory.monitor-interval": "1s",
 }
 """Dask monitors itself up to a hundred times a second: with its defaults, an idle scheduler and worker take an eighth
-of a core from the tasks. These settings override the user's Dask configuration; the rest of that still applies.
+of a core from the tasks. These settings override the user's Dask configuration; the rest of it still applies.
 """
 
 
 END_RUNS_S = 12.0
-"""Longer than the controller needs to end all runs."""
+"""How long to wait for the controller to end all runs: longer than it needs."""
 CLOSE_S = 8.0
-"""How long Dask may take to close; anything left then is killed."""
+"""How long Dask may take to close. Whatever is left after that is killed."""
 
 
 class ClusterProcess:
@@ -59,7 +59,7 @@ class ClusterProcess:
         self.request = request
         self._ready_fd = ready_fd
         self._connection = connections.read(request.name)
-        self._connection.speech = protocol.ours()  # whoever reserved the file may have another version
+        self._connection.speech = protocol.ours()  # the process that reserved the file may have another version
         self._token = self._connection.token
         self._directory = paths.machine_dir(self._token)
         self._stop = asyncio.Event()
@@ -77,8 +77,8 @@ class ClusterProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
-        # This comes first because it takes longest and is independent of Dask's start. On other machines, the hosts
-        # start their own.
+        # The warm process is started first because it takes longest and does not depend on Dask. On other machines, the
+        # hosts start their own.
         shared = paths.shared_memory_dir(self._token)
         claims = [cluster_processes.claim(directory) for directory in (self._directory, shared)]
         sweeping = asyncio.create_task(asyncio.to_thread(cluster_processes.sweep))
@@ -86,7 +86,7 @@ class ClusterProcess:
         if self._kind.is_here:
             try:
                 warm = start_warm(self._directory, shared)
-            except OSError as error:  # its hosts try again
+            except OSError as error:  # the hosts try again
                 logger.warning("The warm process could not be started yet: %s", error)
         try:
             await asyncio.to_thread(paths.close_to_others)
@@ -94,9 +94,9 @@ class ClusterProcess:
         finally:
             await asyncio.gather(sweeping, return_exceptions=True)
             if warm is not None:
-                warm.kill()  # all hosts are gone; it would exit by itself, but only after importing TensorFlow
+                warm.kill()  # all hosts are gone; it would exit on its own, but only after importing TensorFlow
                 await asyncio.to_thread(warm.wait)
-            # Whatever did not end when asked to:
+            # Kill whatever has not ended on request.
             await asyncio.to_thread(cluster_processes.end, self._token, but=_helpers())
             cluster_processes.remove([self._directory, shared])
             for claim in claims:
@@ -115,7 +115,7 @@ class ClusterProcess:
         from .sizing import Sizing
         from .starting_hosts import ComingTold
 
-        # There is no other way to set the scheduler's directory, which would otherwise be shared with everybody.
+        # There is no other way to set the scheduler's directory, which would otherwise be shared with all users.
         dask.config.set({**QUIET_DASK, "temporary-directory": str(self._directory)})
         security = temporary_security()
         cluster = await self._create(security)
@@ -147,7 +147,7 @@ class ClusterProcess:
             self._connection.state = ClusterState.STOPPING
             self._write_connection()
             if not lost.is_set():
-                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # then runs do not end cleanly
+                with contextlib.suppress(ClusterLost, asyncio.TimeoutError):  # runs then do not end cleanly
                     await asyncio.wait_for(link.request("end_runs"), END_RUNS_S)
                     await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
             self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))
@@ -197,7 +197,7 @@ class ClusterProcess:
         await register(cluster, Controller(settings))
 
     def _publish(self, address: str, security: Any) -> None:
-        """Write how to reach the cluster to the connection file."""
+        """Write the cluster's address and certificates to the connection file."""
         self._connection.address = address
         self._connection.scope = self._scope
         self._connection.ca = security.tls_ca_file or ""
@@ -214,7 +214,7 @@ class ClusterProcess:
         self._tell_ready()
 
     def _write_connection(self) -> None:
-        with contextlib.suppress(OSError):  # the disk is full: viewers see the old state and ask again
+        with contextlib.suppress(OSError):  # the disk is full: viewers see the old state and retry
             connections.write(self._connection)
 
     def _tell_ready(self) -> None:
@@ -241,7 +241,7 @@ class ClusterProcess:
 
 
 async def close_dask(cluster: Any) -> None:
-    """Close a Dask cluster. Once all of its workers have ended, an error of Dask's is only logged.
+    """Close a Dask cluster. If all of its workers have ended, an exception raised by Dask is only logged.
 
     If a connection is being made when a scheduler closes, ``ConnectionPool`` may cancel it twice (once for the worker
     that has left, once for the end) and then raises "Cannot change state of expiring Timeout".
@@ -249,7 +249,7 @@ async def close_dask(cluster: Any) -> None:
     try:
         await asyncio.wait_for(cluster.close(), CLOSE_S)
     except asyncio.TimeoutError:
-        logger.warning("Dask did not close within %g s; what is left of it is ended", CLOSE_S)
+        logger.warning("Dask did not close within %g s; its remaining processes are killed", CLOSE_S)
     except Exception:
         if getattr(cluster, "workers", True):
             raise
@@ -272,7 +272,7 @@ def _helpers() -> set[int]:
 
 
 def _allow_files() -> None:
-    """Raise the limit of open files to the maximum: each host needs several, so 1,024 are soon too few."""
+    """Raise the limit on open files to the maximum: each host needs several, and the usual 1,024 are soon too few."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -286,7 +286,7 @@ def leave_word(connection: connections.Connection, message: str, state: ClusterS
     try:
         connections.write(connection)
     except OSError:
-        logger.exception("The cluster's last word could not be written: %s", message)
+        logger.exception("The cluster's final message could not be written: %s", message)
 
 
 def main(argv: list[str]) -> int:

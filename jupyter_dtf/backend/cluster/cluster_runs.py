@@ -12,7 +12,7 @@ from .kept_results import PART_BYTES, KeptResults
 from .streams import Viewers
 
 KEPT_RUNS = 50
-"""How many ended runs to keep; older ones are in the store. How long their results are kept does not depend on it."""
+"""How many ended runs to keep; older ones are in the store. Results are kept independently of this number."""
 
 
 class Runs:
@@ -78,7 +78,7 @@ class Runs:
         return (await self._read(run_id, task, 0, None))[0]
 
     async def result_part(self, run_id: str, task: str, at: int) -> dict[str, Any]:
-        """Return up to ``PART_BYTES`` of the same, from ``at``, and the ``size`` of the whole. Raises NotFound."""
+        """Return up to ``PART_BYTES`` of a task's pickled return value, from ``at``, and its size. Raises NotFound."""
         data, size = await self._read(run_id, task, at, PART_BYTES)
         return {"data": data, "size": size}
 

@@ -1,4 +1,4 @@
-"""The SchedulerPlugin, which handles requests to a cluster and reports of its hosts. Modelled on Dask's shuffle.
+"""The SchedulerPlugin, which handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
 
 Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; everything
 else is an ordinary request. Nothing depends on a viewer staying connected.
@@ -62,7 +62,7 @@ from .task_ends import TaskEnds
 logger = logging.getLogger(__name__)
 
 LEAVE_S = 4.0
-"""How long a cluster that ends waits for workers that belong to somebody else."""
+"""How long a closing cluster waits until workers that belong to somebody else have removed its plugin."""
 
 
 class Controller(SchedulerPlugin):
@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Clean up; called by Dask when the scheduler closes."""
+        """Clean up (called by Dask when the scheduler closes)."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -190,13 +190,13 @@ class Controller(SchedulerPlugin):
             self._alone.close()
 
     async def leave(self) -> list[str]:
-        """Remove everything from a scheduler that belongs to somebody else. Returns the workers that do not respond."""
+        """Remove everything from a scheduler that somebody else runs. Returns the workers that do not respond."""
         if self._guest is None:
-            raise Unavailable("The scheduler ends with its cluster")
+            raise Unavailable("The scheduler belongs to this cluster and ends with it, so the cluster cannot leave it")
         return await self._guest.leave(LEAVE_S)
 
     async def _end(self) -> None:
-        """End what would otherwise end with the scheduler, before leaving one that keeps running."""
+        """End everything that would otherwise end with the scheduler, before leaving a scheduler that keeps running."""
         await self.end_runs()
         self._countdown.look(in_use=True, was_seen=True)
         await self._background.end()
@@ -207,14 +207,14 @@ class Controller(SchedulerPlugin):
     async def attach(
         self, comm: Comm, role: str, after: dict[str, int], speech: object = None, **unknown: object
     ) -> Status:
-        """Stream everything to a viewer: the cluster, every run, and the events that it has not seen.
+        """Stream everything to a viewer: the cluster, every run, and the events that the viewer has not seen.
 
         The first message states the protocols supported here; a viewer that supports none of them gets nothing else.
 
         Args:
             comm: The connection.
             role: ``viewer``, or ``archive`` for the cluster process.
-            after: The last sequence number seen of each run; -1, or no entry, requests all events.
+            after: The last sequence number that the viewer has seen of each run; -1, or no entry, requests all events.
             speech: The protocols that the viewer supports.
             unknown: Arguments of newer viewers, ignored.
         """
@@ -248,7 +248,7 @@ class Controller(SchedulerPlugin):
             active_runs=len(self.runs.working),
             coming=self.coming.hosts,
             tasks=[task.location for task in planned],
-            notes=[*notes, *([f"{RESTING}. The next run has them again, and waits for them"] * self.assignment.rests)],
+            notes=[*notes, *([f"{RESTING}. The next run requests them again and waits"] * self.assignment.rests)],
             warnings=[
                 *self.warnings.texts,
                 *self.coming.warnings,
@@ -272,8 +272,8 @@ class Controller(SchedulerPlugin):
             self._alone.look(is_held=self.viewers.archive_is_there)
 
     async def _abandon(self) -> None:
-        """Shut down this scheduler, which is on another machine than the cluster process, after that has gone."""
-        logger.warning("The cluster process has gone: the cluster %s ends", self.settings.name)
+        """Shut down this scheduler, which is on a different machine, after the cluster process is gone."""
+        logger.warning("The cluster process is gone, so the cluster %s is shut down", self.settings.name)
         await self.end_runs()
         if self.settings.abandon is not None:
             await self.settings.abandon(self.scheduler)
@@ -283,18 +283,18 @@ class Controller(SchedulerPlugin):
         if self._guest is not None:
             if self.viewers.archive_is_there:
                 self._guest.attached()
-            elif self.viewers.archive_was_there:  # the cluster process has gone without saying so
+            elif self.viewers.archive_was_there:  # the cluster process is gone without having asked to leave
                 self._guest.leave_soon()
 
     # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
-        """Handle a host's report, sent on arrival, when TensorFlow has been imported, and regularly with its load.
+        """Handle a host's report, sent when it joins, when it has imported TensorFlow, and at intervals with its load.
 
-        Must not raise, because that would end the worker's stream.
+        Must not raise, because an exception would end the worker's stream.
         """
         if worker in self._removed:
-            return  # sent before it was removed but received after: it would remain a host forever
+            return  # sent before the worker was removed but received afterwards: it would remain a host forever
         known = self.watch.infos.get(worker)
         try:
             if self._refuses(worker, info, more.get("speech")):
@@ -318,7 +318,7 @@ class Controller(SchedulerPlugin):
                 self._release_what_is_over(worker, more.get("alive", ()))
             self.viewers.tell_cluster()
         except Exception:
-            logger.exception("What the host %s tells of itself could not be followed", worker)
+            logger.exception("The report of the host %s could not be processed", worker)
             return
         if host.warm and not (known and known.warm):
             self._background.begin(self.assignment.prepare(worker))
@@ -333,7 +333,7 @@ class Controller(SchedulerPlugin):
             if refusal not in known:
                 logger.warning("%s", refusal)
                 for run in self.runs.active:
-                    if run.info.state is RunState.PENDING:  # it may wait for this very host
+                    if run.info.state is RunState.PENDING:  # the run may be waiting for this host
                         run.note("warning", "A host cannot be used", refusal)
                 self.viewers.tell_cluster()
         self._background.begin(self.assignment.wake())  # stop waiting for it
@@ -346,34 +346,34 @@ class Controller(SchedulerPlugin):
         self._background.begin(self.assignment.wake())
 
     def on_event(self, worker: str, run_id: str, data: bytes) -> None:
-        """Handle an event from a task. Must not raise, because that would end the worker's stream."""
+        """Handle an event from a task. Must not raise, because an exception would end the worker's stream."""
         self.watch.hears(worker)
         if (run := self.runs.find_active(run_id)) is None:
             return
         try:
             run.record_encoded(data)
         except Exception:
-            logger.exception("An event of run %s could not be followed", run_id)
+            logger.exception("An event of run %s could not be processed", run_id)
 
     def on_ended(self, worker: str, run_id: str, task: str, result: bytes) -> None:
         """Handle the end of a task's process. Must not raise, and must not lose the report."""
         self._ends.told(run_id, task, result)
 
     def _release_what_is_over(self, address: str, alive: Iterable[str]) -> None:
-        """Release tasks on a host that had been given up, of runs that have continued without it or ended."""
+        """Release the tasks on a host that had been given up if their runs have continued without it or have ended."""
         for run_id in {of_task_id(task)[0] for task in alive}:
             run = self.runs.find_active(run_id)
             if run is None or address not in run.by_host:
                 self._background.begin(self.watch.tell([address], "dtf_release", run_id=run_id))
 
     def add_worker(self, scheduler: Scheduler, worker: str) -> None:
-        """Called by Dask when a worker has joined; once it is a host, it reports itself."""
+        """Handle the arrival of a worker (called by Dask). The worker reports to the controller once it is a host."""
         self._removed.discard(worker)
         if self._guest is not None:
             self._guest.worker_came(worker)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **kwargs: Any) -> None:
-        """Called by Dask when a worker is gone, and its tasks with it."""
+        """Handle the loss of a worker and of its tasks (called by Dask)."""
         self._removed.add(worker)
         self._host_is_gone(worker)
         if self._guest is not None:
@@ -400,14 +400,14 @@ class Controller(SchedulerPlugin):
             self._guest.gave_up(address)
 
     def _hosts_spoke(self) -> None:
-        """Handle that a host has stopped responding, or responds again."""
+        """Handle a host that has stopped responding or that responds again."""
         self._told_silent = {(run_id, host) for run_id, host in self._told_silent if self.runs.find_active(run_id)}
         for run in self.runs.active:
             for address in run.by_host:
                 if self.watch.is_silent(address) and (run.id, address) not in self._told_silent:
                     self._told_silent.add((run.id, address))
                     name = self.watch.infos[address].name
-                    then = "ends the host with its tasks" if self._guest is None else "gives the host up"
+                    then = "kills the host and its tasks" if self._guest is None else "gives up the host"
                     run.note("warning", f"Host {name} does not answer", f"Stopping the run {then}")
         self.viewers.tell_cluster()
 
@@ -432,18 +432,21 @@ class Controller(SchedulerPlugin):
         await self._driver.continue_(self.runs.find(run_id))
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns which of the run's profiles that is.
+        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
 
         Raises InvalidInput, Conflict.
         """
         return await self._driver.profile(self.runs.find(run_id), steps)
 
     def ask_search(self, run_id: str, stop: bool, more: int) -> None:
-        """Ask the program that drives a trial's search to stop it or run more. Raises Conflict if the trial ended."""
+        """Ask the program that drives a trial's search to stop it or to run ``more`` trials.
+
+        Raises Conflict if the trial has ended.
+        """
         run = self.runs.find(run_id)
         if not run.is_active:
-            raise Conflict(f"The trial asked for its search must be under way, got {run_id}, {run.info.state.value}")
-        asked = "The search is to stop" if stop else f"{more} more trial{'s are' if more != 1 else ' is'} asked for"
+            raise Conflict(f"A trial must be active to forward a request, got {run_id}, {run.info.state.value}")
+        asked = "Stop of the search requested" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
         run.note("info", asked)
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
 
@@ -472,14 +475,14 @@ class Controller(SchedulerPlugin):
 
         Args:
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove what dead clusters have left there.
+            clean: Whether to remove what clusters that no longer exist have left on the hosts.
             alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
         return dict(to_plain(await self.checkups.all(name, kind, network=network, clean=clean, alive=alive)))
 
     async def dashboard(self, start: bool) -> str:
-        """Return the Unix socket of Dask's dashboard, starting it if ``start``. Empty while it is off."""
+        """Return the Unix socket of Dask's dashboard, starting it if ``start``; empty while the dashboard is off."""
         if self._guest is not None:
             raise Unavailable(self._guest.dashboard())
         if self.settings.abandon is not None:
@@ -506,7 +509,7 @@ class Controller(SchedulerPlugin):
         work = [self._driver.end(run) for run in self.runs.active]
         for error in await asyncio.gather(*work, self.watch.end_silent(), return_exceptions=True):
             if isinstance(error, Exception):
-                logger.error("A run could not be ended in order", exc_info=error)
+                logger.error("A run could not be ended cleanly", exc_info=error)
         self.viewers.tell_archive("ended", last=True)  # after all events, so the archive knows that it has them all
 
     def _is_closing(self) -> None:
@@ -515,7 +518,10 @@ class Controller(SchedulerPlugin):
 
 
 def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """Return our own errors as values: Dask would log each with a traceback, and viewers need class and message."""
+    """Wrap a handler so that it returns this package's errors as values.
+
+    Dask would log each exception with a traceback, and viewers need its class and message.
+    """
     signature = inspect.signature(handler)
 
     async def answer(**message: Any) -> Any:
@@ -524,8 +530,8 @@ def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
                 signature.bind(**message)
             except TypeError as error:
                 raise Unavailable(
-                    f"The cluster (jupyter_dtf {__version__}) must know all arguments of a request, which seems to be "
-                    f"of another version: {handler.__name__}: {error}. Close the cluster and start it again"
+                    f"The cluster (jupyter_dtf {__version__}) must know all arguments of a request, but this one seems "
+                    f"to be from another version: {handler.__name__}: {error}. Close the cluster and start it again"
                 ) from None
             result = handler(**message)
             return {"ok": await result if asyncio.iscoroutine(result) else result}

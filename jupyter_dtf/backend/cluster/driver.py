@@ -117,15 +117,15 @@ class Driver:
     async def _launch(self, run: Run, transfer: ProgramTransfer) -> None:
         rested = self._assignment.rests
         if rested:
-            run.note("info", "Waiting for hosts", f"{RESTING}, and asks for them again")
+            run.note("info", "Waiting for hosts", f"{RESTING}, and requests them again")
         elif not self._assignment.has_all_hosts:
-            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._assignment.present} yet")
+            run.note("info", "Waiting for hosts", f"The cluster {self._cluster} has {self._assignment.present} so far")
         if not self._assignment.has_all_hosts:
             for refusal in self._versions.refusals:
                 run.note("warning", "A host cannot be used", refusal)
         await self._assignment.all_hosts(or_until=lambda: not run.is_active)
         if rested and run.is_active:
-            run.note("info", "The hosts are there", f"After {duration(time.time() - run.info.created)}")
+            run.note("info", "All hosts have joined", f"After {duration(time.time() - run.info.created)}")
         await transfer.arrived()
         if not run.is_active:
             return
@@ -168,7 +168,7 @@ class Driver:
     async def _start_tasks(
         self, run: Run, transfer: ProgramTransfer, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
-        """Fork the tasks of a run where they have been placed; those in ``going_on`` go over in their own processes.
+        """Fork the tasks of a run in their places; those in ``going_on`` join in their existing processes.
 
         ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
         """
@@ -197,7 +197,7 @@ class Driver:
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
         given = {**ready.given, **await transfer.hand_over(self._rpc, run, hosts_of(new))}
         if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
-            not_started(run, "it was not started")
+            not_started(run, "was not started")
             return
         pids = await ask_hosts(
             self._rpc,
@@ -258,7 +258,7 @@ class Driver:
         self._pausing.continue_(run)
 
     async def profile(self, run: Run, steps: int) -> int:
-        """Have a run's tasks trace their next steps. Returns its number. Raises InvalidInput, Conflict."""
+        """Have a run's tasks trace their next steps. Returns the profile's number. Raises InvalidInput, Conflict."""
         return await self._profiling.ask(run, steps)
 
     async def stop(self, run: Run, *, now: bool = False) -> None:
@@ -279,13 +279,13 @@ class Driver:
             self._background.begin(self._kill_after(run, run.request.stop_grace_s))
 
     async def end(self, run: Run) -> None:
-        """Kill a run and wait for its end. If the end does not come in time, the run is closed anyway."""
+        """Kill a run and wait until it has ended. If that takes too long, the run is closed anyway."""
         try:
             await asyncio.wait_for(self._stop_and_wait(run), END_RUN_S)
         finally:
             if run.is_active:
                 state = RunState.STOPPED if run.is_stopping else RunState.FAILED
-                run.to(state, "its cluster was closed before all of its tasks had answered")
+                run.to(state, "its cluster was closed before all of its tasks had responded")
 
     async def _stop_and_wait(self, run: Run) -> None:
         await self.stop(run, now=True)
@@ -297,7 +297,7 @@ class Driver:
 
     async def _kill_after(self, run: Run, wait_s: float) -> None:
         if await is_spent(run, wait_s, self._rpc):
-            run.note("warning", "The program did not stop by itself", f"It is ended after {wait_s:g} s")
+            run.note("warning", "The program did not stop on its own", f"It is killed after {wait_s:g} s")
             await self._kill(run)
 
     async def _tell_hosts(self, run: Run, op: str, *, or_end: bool = False, **message: Any) -> None:

@@ -1,8 +1,9 @@
-"""The controller in a scheduler that somebody else runs: its workers become hosts, and later are left as they were.
+"""Runs the controller in somebody else's scheduler: makes its workers hosts, and later restores their previous state.
 
-Nothing is done there that could make Dask shut down a worker. Joining workers get a plugin from the scheduler, sent as
-source text (``Visitor``), and report why they cannot be hosts if that is the case. The workers' stream operations must
-stay registered until the last worker has sent its farewell, because Dask shuts down a worker that sends an unknown one.
+Nothing here may make Dask shut down a worker. A joining worker gets a plugin from the scheduler, sent as source text
+(``Visitor``); if the worker cannot be a host, the plugin reports the reason. The operations of the workers' streams
+must stay registered until the last worker has sent its farewell, because Dask shuts down a worker that sends an unknown
+operation.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
 """The module name of the source text on the worker."""
 _MOST_DENIALS = 6
-"""How often a worker that has not reported yet must deny having the plugin to be believed: it may still be joining."""
+"""How many times a worker without a report must deny having the plugin to be believed: it may still be joining."""
 
 
 class SentAsText:
@@ -67,9 +68,9 @@ class Guest:
         token: The cluster's token.
         is_host: Returns whether the worker at an address is a known host, usable or not.
         is_busy: Returns whether any run is active.
-        coming: Gets the workers that are not hosts yet.
+        coming: Called with the workers that are not hosts yet.
         end: Ends everything that the controller does there; awaited before anything is removed.
-        close_streams: Called at the very end, for viewers that have not disconnected by themselves.
+        close_streams: Called at the very end, for viewers that have not disconnected on their own.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Guest:
         self._tell()
 
     def attached(self) -> None:
-        """Note that the cluster process has attached: from now on, its end is noticed."""
+        """Note that the cluster process has attached: from now on, its end is detected."""
         self._first_word.cancel()
 
     def on_problem(self, worker: str, why: str) -> None:
@@ -180,26 +181,26 @@ class Guest:
         """Warnings about the scheduler."""
         address, told = self._scheduler.address, []
         if not self._scheduler.workers:
-            told.append(f"The scheduler at {address} has no worker. A run waits for one: `dask worker {address}`")
+            told.append(f"The scheduler at {address} has no worker. Runs wait until one joins: `dask worker {address}`")
         if address.startswith("tcp://"):
             told.append(
-                f"The scheduler at {address} has no certificates: whoever reaches it or its workers can run programs "
-                "there, and read what is sent to them. Start both with --tls-ca-file, --tls-cert and --tls-key"
+                f"The scheduler at {address} has no certificates: anyone who can reach it or its workers can run "
+                "programs there, and read what is sent to them. Start both with --tls-ca-file, --tls-cert and --tls-key"
             )
         return told
 
     def dashboard(self) -> str:
-        """Return a sentence on where Dask's own dashboard is, which this cluster cannot start."""
+        """Return a sentence that says where Dask's own dashboard is, because this cluster cannot start it."""
         port = self._scheduler.services.get("dashboard")
         where = f": http://{_host_of(self._scheduler.address)}:{port.port}/status" if port is not None else ""
-        return f"Dask's dashboard is that of the scheduler, which somebody else runs{where}"
+        return f"Dask's dashboard belongs to the scheduler, which somebody else runs{where}"
 
     # -- departure ----------------------------------------------------------------------------------------------
 
     async def leave(self, wait_s: float) -> list[str]:
-        """Remove everything again. Returns the workers that still have something after ``wait_s`` seconds.
+        """Remove this cluster from the scheduler. Returns the workers that are not cleaned up after ``wait_s`` seconds.
 
-        These do not respond; they are cleaned up as soon as they do.
+        These workers do not respond; they are cleaned up as soon as they do.
         """
         self.leave_soon()
         assert self._leaving is not None
@@ -207,7 +208,7 @@ class Guest:
         return [] if self._leaving.done() else sorted(set(self._scheduler.workers) - self._has_left)
 
     def leave_soon(self) -> None:
-        """Start leaving, without waiting for it."""
+        """Start leaving, and return at once."""
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
@@ -216,7 +217,7 @@ class Guest:
         try:
             await self._end()
         except Exception:
-            logger.exception("Not everything has ended in order")
+            logger.exception("Not everything has ended cleanly")
         self._scheduler.worker_plugins.pop(self._installation.name, None)
         self._installation.stop_answering()
         await self._background.end()

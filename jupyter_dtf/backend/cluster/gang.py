@@ -33,7 +33,7 @@ async def ask_hosts(
         The merged replies, by task.
 
     Raises:
-        GangIncomplete: If any host failed. Names the tasks on these hosts.
+        GangIncomplete: If any host failed. The message names the tasks on the failed hosts.
     """
     by_host: dict[HostSlot, list[PlannedTask]] = {}
     for task in planned:
@@ -46,7 +46,7 @@ async def ask_hosts(
         # A Dask worker that is closing no longer has our operations, and replies to unknown ones with None.
         if isinstance(answer, BaseException) or answer is None:
             names = ", ".join(task.task for task in mine)
-            missing.append(f"{names} on host {host.name}: {'it is ending' if answer is None else answer}")
+            missing.append(f"{names} on host {host.name}: {'it is shutting down' if answer is None else answer}")
         else:
             merged.update(answer)
     if missing:
@@ -55,7 +55,7 @@ async def ask_hosts(
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """Return what ports are reserved for: each task's server, and connections from the run's other tasks."""
+    """Return the names of the ports to reserve: for each task's server, and for connections from other tasks."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 
@@ -71,7 +71,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
         run: The run.
         cluster: The name of the cluster.
         endpoints: The endpoint, ``host:port``, of each of ``places``.
-        joins: Whether tasks of the previous attempt go over to this one.
+        joins: Whether tasks of the previous attempt join this one.
     """
     jobs = by_job(run.planned, endpoints)
     on_one_machine = len({task.host.machine for task in run.planned}) == 1
@@ -81,7 +81,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     secret = secrets.token_hex(32)
     # If TensorFlow's collectives are used, they must be set up before anything else is done with its runtime.
     may_start_early = on_one_machine or between_machines == "tcp"
-    printed = run.lines_printed() if run.attempt else {}
+    printed = run.log.lines_printed() if run.attempt else {}
     may_go_over = run.request.kind == "fit" and run.may_restart
     may_be_spare = run.request.may_be_spare and may_start_early and not run.request.environment
     return {

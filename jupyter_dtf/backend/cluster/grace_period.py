@@ -1,4 +1,4 @@
-"""The grace period in which a run's tasks may end by themselves, extended while a checkpoint is being written."""
+"""The grace period in which a run's tasks may end on their own, extended while a checkpoint is being written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks whether a checkpoint is still being written: that of the tasks' heartbeats."""
+"""The interval between checks whether a checkpoint is still being written. Heartbeats of tasks are as frequent."""
 SAVING_S = 300.0
 """How long writing a checkpoint may take beyond the grace period before it is cut off."""
 AFTER_SAVING_S = 3.0
@@ -32,7 +32,11 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
     until, was_saving = loop.time() + SAVING_S, False
     while loop.time() < until and await _saves(run, rpc):
         if not was_saving:
-            run.note("info", "A checkpoint is being written", f"The run has had its {grace_s:g} s, and may finish it")
+            run.note(
+                "info",
+                "A checkpoint is being written",
+                f"The grace period of {grace_s:g} s is over, but the run may finish it",
+            )
         was_saving = True
         if await _ended(run, LOOK_S):
             return False
@@ -42,7 +46,7 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
 
 
 async def _ended(run: Run, within_s: float) -> bool:
-    """Return whether no task is left, or the run is over, within that time."""
+    """Wait up to ``within_s`` seconds. Returns whether all tasks have ended or the run is over."""
     waits = [asyncio.ensure_future(event.wait()) for event in (run.tasks_ended, run.ended)]
     done, _ = await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:

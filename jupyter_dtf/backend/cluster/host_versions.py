@@ -1,4 +1,4 @@
-"""Hosts with other versions than their cluster: differences are reported; incompatible hosts are not used."""
+"""Compares hosts' versions with those of their cluster: reports differences, and refuses incompatible hosts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class HostVersions:
         return [refusal for _, refusal in self._refused.values()]
 
     def problem(self, address: str) -> str:
-        """Return how a host's versions differ from the cluster's, or empty if they do not."""
+        """Return how a host's versions differ from the cluster's; empty if they do not."""
         return self._problems.get(address, "")
 
     @property
@@ -63,7 +63,7 @@ class HostVersions:
             alike.setdefault(problem, []).append(self._hosts[address][0])
         told = [
             f"{'Hosts' if len(names) > 1 else 'Host'} {', '.join(sorted(names))} {'have' if len(names) > 1 else 'has'} "
-            f"{problem}. Programs may fail or compute otherwise there: install the same versions on all hosts"
+            f"{problem}. Programs may fail or give different results there: install the same versions on all hosts"
             for problem, names in alike.items()
         ]
         return [*self.refusals, *told]

@@ -1,4 +1,4 @@
-"""The controller's view of its hosts: their last reports, which ones do not respond, and killing those."""
+"""Watches the hosts for the controller: keeps their last reports, and detects and kills hosts that do not respond."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..machine.processes import Handle, stat_of
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""Hosts report every 2 s: one that has not for this long counts as not responding."""
+"""Hosts report every 2 s. A host that has not reported for this long counts as not responding."""
 LOOK_S = 1.0
 _END_S = 3.0
 
@@ -46,7 +46,7 @@ class HostWatch:
         self.leaving: dict[str, str] = {}
         """The reason for each host that is about to leave, by address."""
         self._are_ours = are_ours
-        self._ended = "ended" if are_ours else "given up"
+        self._ended = "killed" if are_ours else "given up"
         self._rpc = rpc
         self._remove = remove
         self._nanny_of = nanny_of
@@ -80,7 +80,7 @@ class HostWatch:
         return self.infos.pop(address, None)
 
     def how_it_goes(self, address: str) -> str:
-        """Return why a host that Dask has lost is gone, as far as can be seen from here, as a predicate."""
+        """Return, as a predicate, why a host that Dask has lost is gone, as far as can be determined here."""
         if self.is_silent(address):
             return f"did not answer and was {self._ended}"
         info = self.infos.get(address)
@@ -97,14 +97,15 @@ class HostWatch:
     @property
     def warnings(self) -> list[str]:
         """Warnings about the hosts."""
-        then = "Stopping its runs, or the cluster, ends it" if self._are_ours else "Stopping its runs gives it up"
+        then = "Stopping its runs, or the cluster, kills it" if self._are_ours else "Stopping its runs removes it"
         told = [
             f"The Dask worker {_place(info)} does not answer. {then}"
             for address, info in self.infos.items()
             if address in self._silent
         ]
         told += [
-            f"The machine of the Dask worker {self._name(each)} is to go ({why})" for each, why in self.leaving.items()
+            f"The machine of the Dask worker {self._name(each)} is leaving ({why})"
+            for each, why in self.leaving.items()
         ]
         for warnings in self._warnings.values():
             told += [each for each in warnings if each not in told]  # hosts on one machine share a warm process
@@ -117,7 +118,7 @@ class HostWatch:
                 before = _now()
                 await asyncio.sleep(LOOK_S)
                 late = _now() - before - LOOK_S
-                if late > LOOK_S:  # this process itself was delayed and has not listened
+                if late > LOOK_S:  # this process itself was delayed and has not read messages
                     self._heard = {address: heard + late for address, heard in self._heard.items()}
                 self._look()
         finally:
@@ -132,12 +133,12 @@ class HostWatch:
             try:
                 self._on_change()
             except Exception:
-                logger.exception("It could not be told which hosts do not answer")
+                logger.exception("A change in the responsiveness of hosts could not be reported")
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def ask(self, address: str, op: str, **message: Any) -> Any:
-        """Send a request to a host and wait as long as the host responds at all. Raises Unavailable if it does not."""
+        """Send a request to a host and wait for the reply while the host is responsive. Raises Unavailable."""
         call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:

@@ -1,4 +1,4 @@
-"""Closing a cluster that nobody uses, after a grace period."""
+"""Closes a cluster that nobody uses, after a grace period."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Countdown:
         return self._timer is not None
 
     def look(self, *, in_use: bool, was_seen: bool) -> None:
-        """Restart the countdown, or cancel it if the cluster is ``in_use``. ``was_seen``: it has ever had a viewer."""
+        """Restart the countdown, or cancel it if ``in_use``. ``was_seen``: whether the cluster ever had a viewer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What the controller adds to a Dask scheduler: operations for viewers and hosts, and the plugin of all workers."""
+"""The controller's additions to a Dask scheduler: operations for viewers and hosts, and the plugin of all workers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Installation:
             self._scheduler.handlers[self._handlers[-1]] = handler
 
     def hear(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
-        """Register operations of the workers' streams. Dask shuts down a worker that sends an unknown one."""
+        """Register operations of the workers' streams. Dask shuts down a worker that sends an unknown operation."""
         for name, handler in handlers.items():
             self._stream_handlers.append(scoped(name, self._scope))
             self._scheduler.stream_handlers[self._stream_handlers[-1]] = handler
@@ -45,7 +45,7 @@ class Installation:
                 del self._scheduler.handlers[name]
 
     def stop_hearing(self) -> None:
-        """Remove the rest, once no worker sends anything any more."""
+        """Remove the remaining operations. Must be called only when no worker sends anything any more."""
         for name in self._stream_handlers:
             del self._scheduler.stream_handlers[name]
         self._scheduler.handlers.pop(scoped(LEAVE, self._scope), None)

@@ -1,7 +1,7 @@
 """Keeps Dask from considering a cluster idle while a run, which Dask cannot see, is working.
 
-A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training has done
-nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
+A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training appears to
+have done nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOOK_S = 2.0
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """Until cancelled, imitate the traces of work by which idleness is judged, while ``is_busy()``."""
+    """Imitate the traces of work by which idleness is judged whenever ``is_busy()``, until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

@@ -1,7 +1,7 @@
-"""The results of a cluster's ended runs: in files beside the controller, the newest ones up to a number of bytes.
+"""Keeps the results of a cluster's ended runs in files on the controller's machine: the newest, up to a total size.
 
-The files are in the cluster's directory on the controller's machine, private to the user, and are removed with it. The
-controller's memory does not grow with them: a result is in memory only until it is written, or if it cannot be.
+The files are in the cluster's directory, private to the user, and are removed with it. The controller's memory does not
+grow with them: a result is in memory only until it is written, or if it cannot be written.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from ..viewer.background import Background
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 4 << 30
-"""How many bytes of results are kept at most, and never more than half of what would be free without them. Those of the
-newest run are always kept."""
+"""The maximum size of the results kept, which is also at most half of the space that would be free without them. The
+results of the newest run are always kept.
+"""
 LEAST_BYTES = 64 << 10
-"""What each result counts as at least, so that the number of small ones is bounded too."""
+"""The minimum size that each result counts as, so that the number of small results is bounded too."""
 MOST_HELD_BYTES = 64 << 20
-"""How many bytes of results are kept in memory at most if the disk takes none. Those of the newest run always are."""
+"""The maximum size of results kept in memory if they cannot be written. Those of the newest run are always kept."""
 PART_BYTES = 16 << 20
 """The size of the parts in which a large result is read and sent."""
 
 
 class _Kept:
-    """The results of one run: in memory as long as ``held`` is not None, else one after another in a file."""
+    """The results of one run: in memory as long as ``held`` is not None, then one after another in a file."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
-        self.places: dict[str, tuple[int, int]] = {}  # of each task: where its result begins, and its size
+        self.places: dict[str, tuple[int, int]] = {}  # the offset and size of each task's result
         at = 0
         for task, data in results.items():
             self.places[task] = at, len(data)
@@ -64,13 +65,13 @@ class KeptResults:
         self._held = -1
 
     def close(self) -> None:
-        """Let go of the files: whoever removes the cluster's directory then removes them too."""
+        """Release the lock on the results, so that they are removed together with the cluster's directory."""
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
 
     def _hold(self, directory: Path) -> None:
-        """Hold the directory, also if it has been removed and made again."""
+        """Lock the directory of results, again if it has been removed and recreated."""
         if self._held < 0 or not os.path.samestat(os.fstat(self._held), directory.stat()):
             self.close()
             self._held = hold(directory)
@@ -85,7 +86,7 @@ class KeptResults:
         return run_id in self._by_run
 
     async def read(self, run_id: str, task: str, at: int = 0, count: int | None = None) -> tuple[bytes, int]:
-        """Return up to ``count`` bytes of a result from ``at``, and the size of the whole. Raises NotFound."""
+        """Return up to ``count`` bytes of a result from ``at``, and the size of the whole result. Raises NotFound."""
         if (kept := self._by_run.get(run_id)) is None:
             raise self.not_kept(run_id)
         if task not in kept.places:
@@ -97,7 +98,7 @@ class KeptResults:
         try:
             data = await asyncio.to_thread(_read, self._directory() / run_id, begin + at, max(end - at, 0))
         except OSError as error:
-            if run_id not in self._by_run:  # it has just made room for others
+            if run_id not in self._by_run:  # it has just been dropped to make room for others
                 raise self.not_kept(run_id) from None
             raise NotFound(
                 f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which cannot be read "
@@ -106,16 +107,16 @@ class KeptResults:
         return data, size
 
     def not_kept(self, run_id: str) -> NotFound:
-        """Return the error for results that are not here, with the reason."""
+        """Return the error for results that are not kept, with the reason."""
         if self._made_room:
             return NotFound(
                 f"The results of the run {run_id} are no longer kept: the cluster {self._cluster} keeps those of the "
-                f"newest run, and of earlier ones as many as fit into {bytes_(self._most_bytes)} and into half of the "
-                "free disk. Fetch results before that, or have tasks write large ones to files"
+                f"newest run, and as many earlier ones as fit into {bytes_(self._most_bytes)} and into half of the "
+                "free disk space. Fetch results earlier, or have tasks write large ones to files"
             )
         return NotFound(
             f"The cluster {self._cluster} has no results of a run with the id {run_id!r}; if an earlier cluster of "
-            "that name ran it, its results were removed when that was closed"
+            "that name ran it, its results were removed when that cluster was closed"
         )
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class KeptResults:
                 return
 
     async def _make_room(self, run_id: str, directory: Path) -> None:
-        """Drop the oldest results until those of the run fit into what may be used."""
+        """Drop the oldest results until those of the run fit into the space that may be used."""
         written = sum(kept.size for kept in self._by_run.values() if kept.held is None)
         free = (await asyncio.to_thread(shutil.disk_usage, directory)).free
         most = min(self._most_bytes, (free + written) // 2)
@@ -156,7 +157,7 @@ class KeptResults:
             await self._drop(each)
 
     async def _hold_less(self, run_id: str) -> None:
-        """Drop the oldest results that are in memory, for no disk takes them, until they are few bytes."""
+        """Drop the oldest results that could not be written to disk until the rest fit into MOST_HELD_BYTES."""
         held = [each for each, kept in self._by_run.items() if kept.held is not None]
         left = sum(self._by_run[each].size for each in held)
         for each in held[: held.index(run_id)]:
@@ -173,7 +174,7 @@ class KeptResults:
 
 
 def _write(path: Path, parts: list[bytes]) -> None:
-    """Write a file, or leave none. Raises OSError."""
+    """Write a file, leaving none behind on failure. Raises OSError."""
     try:
         with private_files.open_file(path) as file:
             for part in parts:

@@ -1,4 +1,4 @@
-"""Pure: warnings about unprotected ports of TensorFlow servers on a cluster's machines."""
+"""Warnings about unprotected ports of TensorFlow servers on a cluster's machines. Pure."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ...schema.machines import HostInfo
 
 
 def open_ports(hosts: Iterable[HostInfo]) -> list[str]:
-    """Return a warning, naming the machines, for each reason for which ports are open to other users."""
+    """Return a warning that names the machines for each reason why ports are open to other users."""
     machines: dict[str, set[str]] = {}
     for host in hosts:
         if host.unguarded:
             machines.setdefault(host.unguarded, set()).add(host.machine or host.name)
     return [
         f"On {', '.join(sorted(names))} others can use TensorFlow's servers: {why}. In-graph training and pipelines "
-        "over several tasks, servers and programs that start one have ports there that everybody reaches. All-reduce "
-        "and parameter servers on one machine have none. Keep the machine to yourself, and its ports behind a firewall"
+        "over several tasks, servers and programs that start one have ports there that anyone can reach. All-reduce "
+        "and parameter servers on one machine have none. Keep the machine to yourself and its ports behind a firewall"
         for why, names in sorted(machines.items())
     ]

@@ -1,4 +1,4 @@
-"""Paused runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
+"""Pauses runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ checkpoint is repeated.
 
 
 class Pausing:
-    """Pauses and continues runs. The driver passes in how their tasks are reached, killed and started."""
+    """Pauses and continues runs. The driver passes in the functions that reach, kill and start their tasks."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Pausing:
         await self._tell_hosts(run, "dtf_stop", or_end=True)
 
     async def end_late(self, run: Run) -> None:
-        """Kill the tasks of a run that is being paused, if they do not end by themselves in time."""
+        """Kill the tasks of a run that is being paused, if they do not end on their own in time."""
         if await is_spent(run, GRACE_S, self._rpc) and run.is_pausing:
-            run.note("warning", "The training did not come to a step's end", f"It is ended after {GRACE_S:g} s")
+            run.note("warning", "The training did not reach the end of a step", f"It is killed after {GRACE_S:g} s")
             await self._end_tasks(run)
 
     def continue_(self, run: Run) -> None:
@@ -64,10 +64,10 @@ class Pausing:
         run.continued.set()
 
     async def rest(self, run: Run, transfer: ProgramTransfer) -> bool:
-        """Carry out a pause, after its tasks have ended or one has failed, until the tasks are started again.
+        """Carry out a pause, from the end of the tasks (or the failure of one) until the tasks have been restarted.
 
         Returns:
-            False if the run has failed, is done, or is to stop, and should be concluded instead.
+            False if the run has failed, is done or must stop, and should be concluded instead.
         """
         await self._end_tasks(run)
         await run.tasks_ended.wait()
@@ -84,12 +84,12 @@ class Pausing:
             if not run.is_active:  # it was stopped instead
                 break
             run.continued.clear()
-            run.to(RunState.RESTARTING, "goes on after a pause")
+            run.to(RunState.RESTARTING, "continues after a pause")
             self._on_change()
             try:
                 planned = await self._find_places(run)
             except Unavailable as error:
-                run.to(RunState.PAUSED, f"{_where(run)}, for there was no room for it to go on: {error}")
+                run.to(RunState.PAUSED, f"{_where(run)}, because there was no room for it to continue: {error}")
                 continue
             if not run.is_stopping:
                 run.unlost += 1
@@ -100,7 +100,7 @@ class Pausing:
 
 def _where(run: Run) -> str:
     last = run.info.checkpoint
-    return "without a checkpoint: it begins anew" if last is None else f"after step {last.step}"
+    return "without a checkpoint: it starts over" if last is None else f"after step {last.step}"
 
 
 def _kind(run: Run) -> str:

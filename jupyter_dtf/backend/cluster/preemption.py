@@ -1,4 +1,4 @@
-"""Handles hosts whose machines go away: runs write a checkpoint first, then lose their tasks as on a lost host."""
+"""Handles hosts whose machines are going away: runs write a checkpoint first, then lose their tasks on these hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _MARK = "host to go"
 
 
 class Preemption:
-    """``move(run)`` ends a run's tasks at the end of a step with a checkpoint, and restarts them elsewhere."""
+    """Moves runs off hosts that are going away.
+
+    ``move(run)`` ends a run's tasks at the end of a step with a checkpoint, and restarts them elsewhere.
+    """
 
     def __init__(self, runs: Runs, watch: HostWatch, move: Callable[[Run], Awaitable[None]]) -> None:
         self._runs = runs
@@ -38,17 +41,17 @@ class Preemption:
         runs = [run for run in self._runs.active if _left(run, address)]
         for error in await asyncio.gather(*(self._leave(run, address) for run in runs), return_exceptions=True):
             if isinstance(error, Exception):
-                logger.error("A run could not leave the host %s in order", address, exc_info=error)
+                logger.error("A run could not leave the host %s cleanly", address, exc_info=error)
 
     async def _leave(self, run: Run, address: str) -> None:
         if run.is_stopping:
             return  # its tasks are ending anyway, with a checkpoint
         info, why = self._watch.infos[address], self._watch.leaving[address]
-        title = f"Host {info.name} is to go ({why})"
+        title = f"Host {info.name} is going away ({why})"
         saved = ""
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
-                run.note("warning", title, "The training ends with a checkpoint, and goes on elsewhere", mark=_MARK)
+                run.note("warning", title, "The training ends with a checkpoint and continues elsewhere", mark=_MARK)
                 with contextlib.suppress(Conflict):  # it has ended meanwhile, or is already restarting
                     await self._move(run)
                 return
@@ -56,15 +59,17 @@ class Preemption:
             if (checkpoint := await self._checkpoint(run, address)) is not None:
                 saved = f", after the checkpoint of step {checkpoint.step}"
             if run.is_stopping or not run.is_active:
-                return  # its tasks end by themselves, with a checkpoint
+                return  # its tasks end on their own, with a checkpoint
         else:
-            run.note("warning", title, "Nothing can be saved of this run now", mark=_MARK)
+            run.note("warning", title, "This run cannot be saved now", mark=_MARK)
         if not run.may_restart:
             run.note(
-                "warning", "The run has no restart left", f"It goes on on host {info.name} for as long as that is there"
+                "warning",
+                "The run has no restart left",
+                f"It continues on host {info.name} for as long as the host exists",
             )
             return
-        await self._end_tasks(run, address, f"has to go with its machine ({why}){saved}")
+        await self._end_tasks(run, address, f"has to leave its machine ({why}){saved}")
 
     async def _checkpoint(self, run: Run, address: str) -> CheckpointInfo | None:
         """Request a checkpoint of the current step or later and wait for it. Returns None if none comes in time."""
@@ -76,19 +81,19 @@ class Preemption:
                 return None
             found = run.info.checkpoint
             if found is not None and found is not before and found.step >= done:
-                text = f"{seconds_(time.monotonic() - began)} after it was known that a host is to go"
+                text = f"{seconds_(time.monotonic() - began)} after the notice that a host is going away"
                 run.note("info", f"Checkpoint of step {found.step} written", text)
                 return found
             if run.decided.is_set() or run.attempt != attempt or not run.is_active or not _left(run, address):
                 return None
             await asyncio.sleep(LOOK_S)
-        run.note("warning", "No checkpoint could be written in time", f"None came within {PATIENCE_S:g} s")
+        run.note("warning", "No checkpoint could be written in time", f"None was complete within {PATIENCE_S:g} s")
         return None
 
     async def _end_tasks(self, run: Run, address: str, why: str) -> None:
-        """Kill the run's tasks there. Tasks not forked yet are cancelled; a host that does not respond is killed."""
+        """Kill a run's tasks on a host. Tasks not forked yet are cancelled; a host that does not respond is killed."""
         infos = [run.task_info(task) for task in _left(run, address)]
-        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # restarts change infos
+        for task, attempt, pid in [(info.task, info.attempt, info.pid) for info in infos]:  # restarts change the infos
             if not pid:
                 run.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
                 continue

@@ -1,4 +1,4 @@
-"""What is known of one profile of a run: who traces steps, and who has left a trace. No I/O."""
+"""The state of one profile of a run: which tasks trace steps, and which have written a trace. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from ...schema.run import TaskInfo, TaskState
 
 
 class Profile:
-    """``tasks``: the attempts of those that are asked. ``all_of_them``: each makes steps, whatever it has said yet."""
+    """One profile of a run.
+
+    ``tasks`` are the attempts of the tasks that were asked for it. ``all_of_them`` means that each of these makes
+    steps, even before it has reported any.
+    """
 
     def __init__(self, number: int, steps: int, tasks: Mapping[str, int], *, all_of_them: bool = False) -> None:
         self.number = number
@@ -26,11 +30,11 @@ class Profile:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a task is recording, or waits for the first of its steps."""
+        """Whether any task is recording, or is waiting for its first step to record."""
         return bool(self._begun)
 
     def hear(self, event: TracedSteps) -> None:
-        """A task has said how far it is."""
+        """Process a task's report on its trace."""
         task = event.task
         if event.profile != self.number or self._tasks.get(task) != event.attempt:
             return
@@ -46,9 +50,10 @@ class Profile:
             self._failed[task] = event.message
 
     def verdict(self, tasks: Sequence[TaskInfo], over: str = "") -> Profiled | None:
-        """What is to be told, once: that all have left their traces. ``over``: why there will be no more.
+        """Return the event that ends the profile, once all tasks have written their traces; otherwise None.
 
-        ``tasks`` are those of the run now.
+        ``over`` is the reason if there will be no more traces, which ends the profile too. ``tasks`` are the current
+        tasks of the run. The event is returned only once.
         """
         if self.is_over or not (over or self._is_complete(tasks)):
             return None
@@ -72,14 +77,16 @@ class Profile:
         return not awaited - self._left.keys() - self._failed.keys()
 
     def whom(self) -> str:
-        """What it is waiting for, in words."""
+        """Return in words what the profile is waiting for."""
         waits = sorted(self._expected - self._left.keys() - self._failed.keys())
-        return f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was asked"
+        return (
+            f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was requested"
+        )
 
     def words(self) -> tuple[str, str]:
-        """The title and the text of the note that it is there."""
+        """Return the title and the text of the note that the profile is complete."""
         first, last = self._left[min(self._left, key=list(self._tasks).index)]
-        title = f"Step {first} is traced" if first == last else f"Steps {first} to {last} are traced"
+        title = f"Step {first} was traced" if first == last else f"Steps {first} to {last} were traced"
         text = "The timeline, run.timeline() and run.placement() show what ran where"
-        failed = "".join(f". {task} has left no trace: {why}" for task, why in self._failed.items())
+        failed = "".join(f". {task} has written no trace: {why}" for task, why in self._failed.items())
         return title, text + failed

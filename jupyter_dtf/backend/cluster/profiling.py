@@ -1,4 +1,4 @@
-"""Profiles of runs that are running: steps that somebody wants to see traced, on all tasks."""
+"""Profiles running runs: has all of a run's tasks trace a requested number of steps."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from .active_run import Run
 from .profile_state import Profile
 
 AHEAD_S = 1.5
-"""How far ahead the first step is that all tasks of a training trace: until then all have heard of it."""
+"""How far ahead the first traced step of a training is: by then, all tasks have received the request."""
 MOST_LOOKED_AT = 20
-"""Of the newest events with points, which tell how fast a training is."""
+"""The number of newest events with points from which the speed of a training is determined."""
 _STEP_SECONDS = "step_seconds"
 TOGETHER = 3
-"""Steps ahead, however long they take: the one under way, one more, and that in which recording is made ready."""
+"""The minimum number of steps ahead: the current one, one more, and the one in which recording is prepared."""
 HELD_S = 5.0
-"""For how long a profile is held to be under way that no task has begun with."""
+"""How long a profile counts as under way although no task has begun it."""
 
 
 class Profiling:
-    """Asks the tasks of runs for profiles, for the driver, which says how they are reached."""
+    """Requests profiles from the tasks of runs. ``tell_hosts`` sends a message to a run's hosts."""
 
     def __init__(self, tell_hosts: Callable[..., Awaitable[None]]) -> None:
         self._tell_hosts = tell_hosts
 
     async def ask(self, run: Run, steps: int) -> int:
-        """Have a run's tasks trace their next steps. Returns which of the run's profiles that is.
+        """Have a run's tasks trace their next steps. Returns the number of the profile within the run.
 
-        Raises InvalidInput for a number of steps that cannot be, Conflict with why it cannot be now.
+        Raises InvalidInput if the number of steps is invalid, and Conflict if the run cannot be profiled now.
         """
         check_count(steps)
         self._check(run)
@@ -62,7 +62,7 @@ class Profiling:
 
 
 def _all_trace(info: RunInfo) -> bool:
-    """Whether every task makes steps of its own. Otherwise those do of which it is heard."""
+    """Return whether every task makes steps of its own. Otherwise, only those that report steps do."""
     return info.kind == "fit" and info.strategy in ("allreduce", "ps")
 
 
@@ -71,9 +71,9 @@ def _is_over(state: TaskState) -> bool:
 
 
 def _first(run: Run, steps: int) -> int:
-    """A step that no task of a training has begun with when it hears of it, and, where it can be, not behind the last.
+    """Return the first step to trace: one that no task has begun when it receives the request.
 
-    They are within a step of each other.
+    If possible, all ``steps`` fit before the end of the training. The tasks are within one step of each other.
     """
     progress = run.info.progress
     known, seconds = _pace(run.log)
@@ -85,7 +85,7 @@ def _first(run: Run, steps: int) -> int:
 
 
 def _pace(log: Sequence[bytes]) -> tuple[int, float]:
-    """The last step that a training has told of, and what the shortest of the newest took; 0 where that is unknown."""
+    """Return the last step that a training has reported, and the shortest recent step in seconds; 0 if unknown."""
     step, seconds, looked_at = 0, math.inf, 0
     for data in reversed(log):
         if not data.startswith(POINTS, 1):

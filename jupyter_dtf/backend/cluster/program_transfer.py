@@ -1,13 +1,13 @@
-"""A run's program in the controller: in memory if it is small, else in a file.
+"""A run's program in the controller: kept in memory if it is small, otherwise in a file.
 
 A large program arrives on a connection of its own (``dtf_send``), on which its sender writes
 
-* ``{"done": bytes}`` while it writes the file itself, in one of the ``places`` offered that it sees, and
-  ``{"at": index, "word": word}`` at the end: a client on this machine, whose arrays are copied only once;
+* ``{"done": bytes}`` repeatedly while it writes the file itself, and ``{"at": index, "word": word}`` at the end: a
+  client that sees one of the ``places`` offered, because it is on this machine. Its arrays are copied only once;
 * ``{"data": bytes}`` repeatedly, each answered by ``{"ok": bytes so far}``: any other client;
 * ``{"failed": why}`` if it cannot continue.
 
-Hosts are asked whether they see the file. If not, it is sent to one host of each machine.
+Each host is asked whether it sees the file. If not, the file is sent to one host of each machine.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ProgramTransfer:
 
     @classmethod
     def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> ProgramTransfer:
-        """Create a transfer for a file of ``size`` bytes that will arrive.
+        """Create the transfer of a program of ``size`` bytes that is yet to arrive.
 
         Args:
             size: The size in bytes.
-            memory: Returns a directory in memory, which is used if there is plenty of it.
+            memory: Returns a directory in memory, which is used if enough memory is free.
             disk: Returns a directory on disk.
 
         Raises:
@@ -79,7 +79,7 @@ class ProgramTransfer:
 
     @property
     def places(self) -> list[str]:
-        """Directories in which a sender that sees them may write the file itself, best first."""
+        """The directories, best first, in which a sender that sees them may write the file itself."""
         return [str(place.directory) for place in self._places]
 
     def remove(self) -> None:
@@ -91,13 +91,13 @@ class ProgramTransfer:
     # -- arrival ------------------------------------------------------------------------------------------------
 
     async def arrived(self) -> None:
-        """Wait until it has arrived, or the run has ended. Raises Unavailable if it will not arrive."""
+        """Wait until the program has arrived, or the run has ended. Raises Unavailable if it will not arrive."""
         await self._settled.wait()
         if self._failure:
             raise Unavailable(self._failure)
 
     async def receive(self, comm: Comm, run: Run) -> None:
-        """Receive it from its sender, unless the run ends first."""
+        """Receive the program from its sender, unless the run ends first."""
         coming = asyncio.create_task(self._receive(comm, run))
         ended = asyncio.create_task(run.ended.wait())
         try:
@@ -107,12 +107,12 @@ class ProgramTransfer:
         except (Unavailable, OSError) as error:
             self._failure = str(error)
         except Exception as error:
-            self._failure = f"The program could not be taken: {type(error).__name__}: {error}"
+            self._failure = f"The program could not be received: {type(error).__name__}: {error}"
         finally:
             for task in (coming, ended):
                 task.cancel()
             await asyncio.gather(coming, ended, return_exceptions=True)
-            if self._place is None:  # what was written makes room before the run says that it failed
+            if self._place is None:  # free the disk space before the run is reported as failed
                 await asyncio.to_thread(self.remove)
             self._settled.set()
             with contextlib.suppress(OSError):
@@ -150,7 +150,7 @@ class ProgramTransfer:
         try:
             message: dict[str, Any] = await comm.read()
         except OSError:
-            raise Unavailable("its client went away while it was sending the program and its data") from None
+            raise Unavailable("the client disconnected while it was sending the program and its data") from None
         return message
 
     def _create(self) -> int:
@@ -170,7 +170,7 @@ class ProgramTransfer:
         """Accept a file that a sender has written, if it proves that it sees the directory."""
         place = self._places[index] if 0 <= index < len(self._places) else None
         if place is None or not place.is_seen_by(word):
-            raise Unavailable("The program's sender does not see the directory in which it says to have put it")
+            raise Unavailable("The program's sender does not see the directory in which it claims to have written it")
         found = place.program.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size != self.size or found.st_uid != os.getuid():
             raise Unavailable(f"The program must be a file of {self.size} bytes, got one of {found.st_size}")
@@ -187,7 +187,7 @@ class ProgramTransfer:
             hosts: ``(address, machine)`` of each host.
 
         Returns:
-            For each address, the arguments on the program to pass to ``dtf_launch``.
+            For each address, the arguments of ``dtf_launch`` that concern the program.
         """
         place = self._place
         if place is None:
@@ -205,7 +205,10 @@ class ProgramTransfer:
         return given
 
     async def _hand_to(self, host: Any, run_id: str, seen: list[tuple[str, str]], told: _Told) -> str:
-        """Return the program's path on one host. If that sees none of ``seen``, send it there and add the new place."""
+        """Return the program's path on one host. If the host sees none of ``seen``, send it the program.
+
+        The directory of a program that was sent is added to ``seen``.
+        """
         for directory, word in seen:
             challenge = secrets.token_hex(16)
             if await host.dtf_sees(directory=directory, challenge=challenge) == answer(word, challenge):
@@ -216,7 +219,7 @@ class ProgramTransfer:
         try:
             while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
                 if (taken := await host.dtf_put(run_id=run_id, at=at, data=data)) is None:
-                    raise Unavailable("It is ending")  # a Dask worker that is closing no longer has our operations
+                    raise Unavailable("it is shutting down")  # a closing Dask worker no longer has our operations
                 directory, word = taken
                 at += len(data)
                 told.tell(at)
@@ -250,7 +253,7 @@ class _Told:
             self._say(Progress())
 
     def _say(self, progress: Progress) -> None:
-        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):  # in a restart, it has progress of its own
+        if self._run.info.state in (RunState.PENDING, RunState.LAUNCHING):  # a restarting run has its own progress
             self._run.record(Progressed(time=time.time(), progress=progress))
 
 

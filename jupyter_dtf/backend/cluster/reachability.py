@@ -1,4 +1,4 @@
-"""Tests by trial connections whether hosts can reach each other."""
+"""Tests whether hosts can reach each other, by making trial connections."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from ..planning.host_findings import pairs_to_try, rounds
 logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
-"""How long a pair of hosts found to be connected is not tested again before a run."""
+"""How long a pair of hosts that has been found to be connected is not tested again before a run."""
 
 Ask = Callable[..., Awaitable[Any]]
 
 
 class Reach:
-    """``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info by address."""
+    """Tests which hosts reach each other.
+
+    ``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info by address.
+    """
 
     def __init__(self, ask: Ask, infos: Mapping[str, HostInfo]) -> None:
         self._ask = ask
@@ -71,7 +74,7 @@ class Reach:
         found = []
         for (source, tried), answer in zip(by_source.items(), answers, strict=True):
             if isinstance(answer, BaseException):
-                logger.warning("The host %s could not try the others: %r", source, answer)
+                logger.warning("The host %s could not test its connections: %r", source, answer)
                 continue
             self._reached |= {(source, target): now for target in tried if target not in answer}
             for target in answer:
@@ -101,7 +104,7 @@ class Reach:
                 )
                 for (source, target), answer in zip(met, answers, strict=True):
                     if isinstance(answer, BaseException):
-                        logger.warning("%s to %s could not be measured: %r", source, target, answer)
+                        logger.warning("The bandwidth from %s to %s could not be measured: %r", source, target, answer)
                         continue
                     speed, latency = answer
                     names = {"source": self._infos[source].name, "target": self._infos[target].name}
@@ -117,7 +120,7 @@ class Reach:
             places = {}
             for address, answer in zip(hosts, answers, strict=True):
                 if isinstance(answer, BaseException):
-                    logger.warning("The host %s could not listen for the others: %r", address, answer)
+                    logger.warning("The host %s could not open a probe for the others: %r", address, answer)
                 else:
                     places[address] = str(answer)
             try:

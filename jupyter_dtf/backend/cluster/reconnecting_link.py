@@ -1,7 +1,7 @@
 """The cluster process's link to its controller, which is reconnected if the controller is on another machine.
 
-A connection through a proxy or a Kubernetes API may be closed by these while the runs continue. Events that happen
-meanwhile arrive after reconnecting.
+A proxy or the Kubernetes API may close a connection that goes through it while the runs continue. Events that happen in
+the meantime arrive after reconnecting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ AGAIN_S = 1.0
 
 
 class HeldLink:
-    """Like ``Link``. ``why_gone()``, only for a controller elsewhere, returns why it is gone, or empty if unknown."""
+    """A ``Link`` that reconnects. ``why_gone()``, given only for a controller on another machine, returns why the
+    controller is gone; empty if that is unknown.
+    """
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class HeldLink:
         return self
 
     async def request(self, operation: str, **message: Any) -> Any:
-        """Like ``Link.request``, but wait first if the link is being reconnected."""
+        """Send a request as ``Link.request`` does, but wait first if the link is being reconnected."""
         await self._is_there.wait()
         assert self._link is not None
         return await self._link.request(operation, **message)
@@ -97,7 +99,7 @@ class HeldLink:
             except ClusterLost as error:
                 logger.info("%s", error)
             except Exception:  # whatever it is, the cluster process must not wait for this link forever
-                logger.exception("The link to the controller could not be opened again. It is retried")
+                logger.exception("The link to the controller could not be reopened, and is retried")
             await asyncio.sleep(AGAIN_S)
         self._on_lost()
-        self._is_there.set()  # waiting requests then raise that it is lost
+        self._is_there.set()  # waiting requests then raise ClusterLost

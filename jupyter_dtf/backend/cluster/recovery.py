@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...schema.events import GOES_ON, Note, Progressed
+from ...schema.events import CONTINUES, Note, Progressed
 from ...schema.sizes import duration
 
 
@@ -22,7 +22,7 @@ class Recovery:
 
     def takes(self, note: Note) -> bool:
         """Keep a note if it says where the training continues. Returns whether it does."""
-        if not note.title.startswith(GOES_ON):
+        if not note.title.startswith(CONTINUES):
             return False
         self.where = note
         return True
@@ -36,8 +36,8 @@ class Recovery:
             self._begins = done
             return None
         again = self._done - self._begins
-        which = f"some {again} steps are" if again > 1 else "one step is"
-        title = f"Goes on after step {self._begins}" if self.where is None else self.where.title
+        which = f"about {again} steps are" if again > 1 else "one step is"
+        title = f"Continues after step {self._begins}" if self.where is None else self.where.title
         where = f"{self.where.text}. " if self.where is not None and self.where.text else ""
         cost = f"The first step ended {duration(event.time - self._time)} after {self._lost} was lost"
-        return title + (f": {which} done again" if again > 0 else ""), where + cost
+        return title + (f": {which} repeated" if again > 0 else ""), where + cost

@@ -71,7 +71,7 @@ class Regrowth:
             await asyncio.gather(*waits, return_exceptions=True)
 
     def _planned(self, run: Run) -> list[PlannedTask]:
-        """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is none."""
+        """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is no room."""
         if run.moves:
             with contextlib.suppress(DtfError):
                 planned = self._assignment.plan_again(run)
@@ -87,7 +87,7 @@ class Regrowth:
         return found
 
     async def _grow(self, run: Run, transfer: ProgramTransfer) -> bool:
-        """Move a run to an attempt with more tasks. Returns whether that was begun."""
+        """Move a run to an attempt with more tasks. Returns whether the move was started."""
         began = time.monotonic()
         going_on = {task.task for task in run.planned}
         planned = self._planned(run)
@@ -95,7 +95,7 @@ class Regrowth:
             return await self._begin_with_more(run, planned)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
-        # The tasks go on training meanwhile and may finish, after which there is no reason to grow.
+        # The tasks continue training meanwhile and may finish, and then there is no reason to grow.
         ready = await self._ready(run, transfer, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
@@ -107,11 +107,11 @@ class Regrowth:
         back = [task.task for task in planned if task.task not in going_on]
         run.unlost += 1
         following, names = run.words_of(run.attempt + 1), names_of(back)
-        go = f"{names_of([task.task for task in run.planned])} {'goes' if len(going_on) == 1 else 'go'} on with"
+        go = f"{names_of([task.task for task in run.planned])} {'continues' if len(going_on) == 1 else 'continue'} with"
         run.note("info", f"There is room for {names} again", f"{go} {'it' if len(back) == 1 else 'them'}: {following}")
         run.to(RunState.RESTARTING, f"there is room for {names} again: {following} begins")
         self._on_change()
-        # No task is lost: one in the middle of a long step comes over when that is done.
+        # No task is lost: a task in the middle of a long step joins when the step is done.
         await self._restarts.replace(run, transfer, planned, going_on, ready)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
@@ -120,14 +120,14 @@ class Regrowth:
         return True
 
     async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:
-        """Restart a run whose tasks cannot go over, from a checkpoint and with more tasks.
+        """Restart a run whose tasks cannot join a new attempt, from a checkpoint and with more tasks.
 
-        Returns whether that was begun.
+        Returns whether the restart was begun.
         """
         if run.info.state is not RunState.RUNNING:
             return False
         names = names_of([task.task for task in planned if task.task in run.missing])
-        run.note("info", f"There is room for {names} again", "All tasks begin again with a checkpoint of this step")
+        run.note("info", f"There is room for {names} again", "All tasks are restarted from a checkpoint of this step")
         await self._move(run)
         return True
 
@@ -138,7 +138,7 @@ class Regrowth:
         try:
             await asyncio.wait([ready, done], return_when=asyncio.FIRST_COMPLETED)
             return ready.result() if ready.done() else None
-        except (DtfError, OSError) as error:  # a host has just gone again, or lacks disk space
+        except (DtfError, OSError) as error:  # a host has just left again, or lacks disk space
             logger.info("Run %s does not grow yet: %s", run.id, error)
             return None
         finally:

@@ -32,7 +32,10 @@ logger = logging.getLogger(__name__)
 
 
 class Rejoining:
-    """``rpc(address)`` connects to a host; ``on_change()`` is called when a task has got a new place."""
+    """Restarts lost tasks one at a time.
+
+    ``rpc(address)`` connects to a host; ``on_change()`` is called when a task has been placed.
+    """
 
     def __init__(
         self, rpc: Callable[[str], Any], assignment: TaskAssignment, watch: HostWatch, on_change: Callable[[], None]
@@ -60,7 +63,7 @@ class Rejoining:
                     continue
                 run.cannot_rejoin(task, attempt, f"was not started: {error}")
             except Exception as error:
-                logger.exception("%s of run %s could not be started again", task, run.id)
+                logger.exception("%s of run %s could not be restarted", task, run.id)
                 run.cannot_rejoin(task, attempt, f"was not started: {type(error).__name__}: {error}")
             else:
                 now = run.task_info(task)
@@ -68,9 +71,9 @@ class Rejoining:
                     run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
 
     async def _next(self, run: Run) -> tuple[str, bool]:
-        """Wait for a lost task, or for room for one that the others continue without.
+        """Wait for a lost task, or for room for a task that the others continue without.
 
-        Returns the task, and whether it is one that the others continue without.
+        Returns the task, and whether the others have continued without it.
         """
         while run.without:
             lost = asyncio.ensure_future(run.to_rejoin.get())
@@ -97,7 +100,7 @@ class Rejoining:
         return ""
 
     async def _tell_without(self, run: Run) -> None:
-        """Tell the other tasks which lost ones they need not wait for."""
+        """Notify the other tasks of the lost tasks that they need not wait for."""
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
@@ -152,7 +155,7 @@ class Rejoining:
             await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
         if run.is_active:
             took = duration(time.monotonic() - began)
-            run.note("info", f"{task} is started again: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
+            run.note("info", f"{task} is restarted: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
 
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Return a place for a task: its previous host if that still exists. Raises Unavailable.
@@ -171,16 +174,17 @@ class Rejoining:
         machines = {each.host.machine for each in run.planned}
         if len(machines) == 1 and planned.host.machine not in machines:
             raise Unavailable(
-                f"Tasks that are all on one machine share its memory. The host with room is {planned.host.name}, on "
-                "another one"
+                "All tasks of the run are on one machine and share its memory. The host with room, "
+                f"{planned.host.name}, is on another machine"
             )
         return planned
 
 
 def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, str]) -> TaskSpec:
-    """Return the spec of the task's new process: that of the gang with the new place. ``endpoints``: of new ports.
+    """Return the spec of the task's new process: its spec in the gang, with the new place.
 
-    Nobody connects to a worker that was lost, so the other tasks need not know its new endpoint.
+    ``endpoints`` are those of newly reserved ports. No task connects to a worker that was lost, so the other tasks need
+    not know its new endpoint.
     """
     spec = run.specs[planned.task]
     machines, links = list(spec.machines), list(spec.links)
@@ -200,5 +204,5 @@ def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, 
         visible_gpus=list(planned.gpus.gpus),
         gpu_memory_bytes=planned.gpus.memory_bytes,
         gpu_growth=planned.gpus.grows,
-        lines=run.lines_printed().get(planned.task, {}),
+        lines=run.log.lines_printed().get(planned.task, {}),
     )

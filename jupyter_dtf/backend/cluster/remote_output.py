@@ -1,6 +1,7 @@
 """Saves the output of tasks on machines that do not see the run directories, as far as it arrives here.
 
-Hosts there do not save it. What they send to viewers is complete, unless a task prints more than a person can read.
+The hosts on these machines do not save it. The output that they send to viewers is complete, unless a task prints more
+than a person can read.
 """
 
 from __future__ import annotations

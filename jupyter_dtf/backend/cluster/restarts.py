@@ -1,4 +1,4 @@
-"""Restarts of gangs that have lost tasks: surviving processes go over to the next attempt; the others are forked."""
+"""Restarts gangs that have lost tasks: surviving processes join the next attempt, and the other tasks are forked."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ KILL_GRACE_S = 3.0
 HOSTS_S = 300.0
 """How long a restarting run waits for hosts with room for it."""
 AGAIN_S = 2.0
-"""The pause before another try after a failed restart; by then it is known if a host is gone."""
+"""The pause before another try after a failed restart. By then, the loss of a host has been noticed."""
 ASK_S = 3.0
-"""How long a host may take to report which tasks can go over. Without a reply, its tasks are restarted."""
+"""How long a host may take to report which tasks can join the next attempt. Without a reply, its tasks restart."""
 RETURN_S = 10.0
-"""How long a task may take to go over: it may be in the middle of a step."""
+"""How long a surviving task may take to join the next attempt: it may be in the middle of a step."""
 ENDING_S = 60.0
-"""How long a task that can no longer go over may take to end: it is writing its result."""
+"""How long a task that can no longer join may take to end: it is writing its result."""
 _MOST_NAMED = 4
 
 
@@ -43,11 +43,11 @@ class Ready:
     endpoints: dict[str, str]
     """The endpoints of their ``places``."""
     given: dict[str, Any]
-    """The arguments on the program for ``dtf_launch``, by the host's address."""
+    """The arguments of ``dtf_launch`` that concern the program, by the host's address."""
 
 
 Start = Callable[[Run, ProgramTransfer, Collection[str], Ready | None], Awaitable[None]]
-"""Starts the tasks of a run where they have been placed; the tasks listed go over in their existing processes."""
+"""Starts the tasks of a run in their places; the listed tasks join the attempt in their existing processes."""
 
 
 class Restarts:
@@ -71,9 +71,9 @@ class Restarts:
         self._queue = queue
 
     async def restart(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Restart a gang that has lost a task. If it does not start, that counts as its next loss.
+        """Restart a gang that has lost a task. If the restart fails, the failure counts as the next loss.
 
-        A run that is being stopped is left for the driver to conclude. Raises Unavailable if no hosts have room for it.
+        If the run is being stopped, return and let the driver conclude it. Raises Unavailable if no hosts have room.
         """
         lost = run.first_failure
         assert lost is not None
@@ -86,7 +86,7 @@ class Restarts:
             return
         planned = self.beside(run, going_on)
         said = _who_goes_on(run, going_on, planned)
-        # The reason comes first, with nothing in between, so that a log that ends here says why the run restarts.
+        # The reason is recorded first, so that even a log that ends here explains why the run restarts.
         run.note("warning", why, f"In {run.attempt_words}{where}. {said}: {following}", lost.task)
         run.to(RunState.RESTARTING, f"{why}: {following} begins")
         self._on_change()
@@ -101,13 +101,13 @@ class Restarts:
             await self._start_all(run, transfer, why)
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
-            kept = f". {names_of(sorted(going_on))} went on" if planned else ""
-            run.note("info", f"Started again: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
+            kept = f". {names_of(sorted(going_on))} continued" if planned else ""
+            run.note("info", f"Restarted: {run.attempt_words}", f"{took} after {lost.task} was lost{kept}")
 
     # -- restarting with survivors ------------------------------------------------------------------------------
 
     async def survivors(self, run: Run) -> set[str]:
-        """Return the tasks whose processes can go over to the next attempt, according to their hosts."""
+        """Return the tasks whose processes can join the next attempt, according to their hosts."""
         if run.request.kind != "fit":
             return set()
 
@@ -121,9 +121,9 @@ class Restarts:
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
-        """Return the places of all tasks if those in ``going_on`` stay; empty if there is no room.
+        """Return the places of all tasks if those in ``going_on`` keep theirs; empty if there is no room.
 
-        If the run may shrink, these can be fewer tasks than before.
+        If the run may shrink, there can be fewer tasks than before.
         """
         if not going_on:
             return []
@@ -144,15 +144,15 @@ class Restarts:
         going_on: set[str],
         ready: Ready | None = None,
     ) -> None:
-        """Begin a new attempt in which tasks of ``going_on`` go over, within RETURN_S, and the others are started.
+        """Begin a new attempt: the tasks in ``going_on`` must join it within RETURN_S, and the others are started.
 
         Args:
             run: The run.
             transfer: Its program.
             planned: The places of all tasks.
-            going_on: The tasks that go over.
-            ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. Then there is no
-                time limit for going over, and if all tasks succeed instead of going over, so has the run.
+            going_on: The tasks that join in their existing processes.
+            ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. There is then no
+                time limit for joining, and if all of ``going_on`` succeed instead of joining, the run has succeeded.
         """
         left = set(run.by_host) - {task.host.address for task in planned}
         run.place_again(planned, going_on if ready is not None else ())
@@ -173,7 +173,7 @@ class Restarts:
                 run.task_ended(TaskResult(task=name, attempt=run.attempt), lost=ENDED_BEFORE)
 
     async def _await_return(self, run: Run, going_on: Collection[str], return_s: float) -> None:
-        """Wait until all tasks are running. One that does not go over in time is killed and counts as lost."""
+        """Wait until all tasks are running. A task that does not join in time is killed and counts as lost."""
         waits = [asyncio.ensure_future(event.wait()) for event in (run.is_there, run.decided, run.has_ended_before)]
         timeout = None if math.isinf(return_s) else return_s
         await asyncio.wait(waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -181,7 +181,7 @@ class Restarts:
             wait.cancel()
         if run.is_there.is_set() or run.decided.is_set() or run.has_ended_before.is_set():
             return
-        why = f"has not come back within {return_s:g} s to go on"
+        why = f"has not joined the new attempt within {return_s:g} s"
         for task in run.planned:
             if task.task in going_on and run.task_info(task.task).state in (TaskState.PENDING, TaskState.STARTING):
                 await self._watch.tell(
@@ -194,7 +194,7 @@ class Restarts:
                 )
 
     async def _have_ended_well(self, run: Run, going_on: Collection[str]) -> bool:
-        """Return whether all tasks that should have gone over have succeeded instead, and then finish the run."""
+        """Return whether all tasks that should have joined have succeeded instead. If so, finish the run."""
         until = time.monotonic() + ENDING_S
         while time.monotonic() < until and not run.is_stopping:
             run.has_ended_before.clear()
@@ -217,17 +217,17 @@ class Restarts:
         try:
             planned = await self.places_again(run)
         except Unavailable as error:
-            raise Unavailable(f"{why}, and the run could not be started again: {error}") from None
+            raise Unavailable(f"{why}, and the run could not be restarted: {error}") from None
         if not run.is_stopping:
             await self.start_placed(run, transfer, planned)
 
     async def start_placed(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> None:
-        """Restart all tasks of a run in given places. If they do not start, that counts as a loss like any other."""
+        """Restart all tasks of a run in the given places. If they do not start, the failure counts as a loss."""
         run.place_again(planned)
         if run.missing:
             begin = names_of([task.task for task in planned])
             title = f"There is no room for {names_of(run.missing)}"
-            run.note("warning", title, f"{begin} {'is' if len(planned) == 1 else 'are'} started again without")
+            run.note("warning", title, f"Only {begin} {'is' if len(planned) == 1 else 'are'} restarted")
         self._on_change()
         try:
             await self._start(run, transfer, (), None)
@@ -237,9 +237,9 @@ class Restarts:
             not_started(run, f"was not started: {error}")
 
     async def places_again(self, run: Run) -> list[PlannedTask]:
-        """Return places for the tasks of a restarting run, waiting a while for hosts if needed. Raises Unavailable.
+        """Return places for the tasks of a restarting run, waiting for hosts for HOSTS_S if needed. Raises Unavailable.
 
-        If the run may shrink, these can be fewer tasks than before.
+        If the run may shrink, there can be fewer tasks than before.
         """
 
         def is_room() -> bool:
@@ -254,7 +254,7 @@ class Restarts:
         await self._room(run, is_room)
         while run.request.places and not run.is_stopping and not is_room():
             asked = run.request
-            check_fits(self._assignment, run.info.jobs, asked.places, asked.place_shares)  # raises if it never has room
+            check_fits(self._assignment, run.info.jobs, asked.places, asked.place_shares)  # raises if it can never fit
             await self._room(run, is_room)
         if run.is_stopping:
             return []
@@ -278,7 +278,7 @@ class Restarts:
 
 
 def not_started(run: Run, why: str) -> None:
-    """Mark all tasks of the attempt as lost, as far as is known; a process that was to go over may still be alive."""
+    """Mark all tasks of the attempt as lost. A process that should have joined the attempt may still be alive."""
     for task in run.planned:
         run.task_ended(TaskResult(task=task.task, attempt=run.attempt), lost=why)
 
@@ -286,19 +286,19 @@ def not_started(run: Run, why: str) -> None:
 def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedTask]) -> str:
     names = [task.task for task in run.planned if task.task in going_on]
     if not names:
-        return "All tasks are started again"
+        return "All tasks are restarted"
     begin = [task.task for task in planned or run.planned if task.task not in going_on]
     without = [task.task for task in run.planned if task.task not in [*going_on, *begin]]
-    said = f"{names_of(names)} {'goes' if len(names) == 1 else 'go'} on"
+    said = f"{names_of(names)} {'continues' if len(names) == 1 else 'continue'}"
     if without:
         said += f" without {names_of(without)}, for which there is no room"
     if begin:
-        said += f"; {names_of(begin)} {'is' if len(begin) == 1 else 'are'} started again"
+        said += f"; {names_of(begin)} {'is' if len(begin) == 1 else 'are'} restarted"
     return said
 
 
 def names_of(tasks: Sequence[str]) -> str:
-    """Return tasks in words: ``worker:0, worker:1 and worker:2``. Of many, only the first and the number of others."""
+    """Return tasks in words: ``worker:0, worker:1 and worker:2``. If there are many, only count the last ones."""
     if len(tasks) > _MOST_NAMED:
         return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
     return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

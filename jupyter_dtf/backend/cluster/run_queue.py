@@ -10,7 +10,7 @@ from .task_assignment import TaskAssignment
 
 
 class RunQueue:
-    """Which runs have which of the cluster's places (``RunRequest.places``), and which are waiting.
+    """Tracks which runs hold which of the cluster's places (``RunRequest.places``), and which runs are waiting.
 
     No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.
     """
@@ -36,7 +36,7 @@ class RunQueue:
             await self._assignment.until(lambda: not run.is_active or self._acquire(run) or self._is_alone(run))
             if run.is_active and run.id not in self._acquired:
                 check_fits(self._assignment, run.info.jobs, run.request.places, run.request.place_shares)
-                raise Unavailable("No places of the cluster are free for it, though nobody else has one")
+                raise Unavailable("No places of the cluster are free for the run, although no other run has any")
         finally:
             self._waiting.remove(run.id)
             await self._assignment.wake()  # there may be room for the next run as well

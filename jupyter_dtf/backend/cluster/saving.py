@@ -52,7 +52,7 @@ class Saving:
             if self._archive.error:
                 text = (
                     f"Runs of this cluster are not being saved: {self._archive.error}. They are kept in memory and "
-                    "written as soon as that is possible; if the cluster ends before, they are saved in "
+                    "written as soon as that is possible; if the cluster ends before that, they are saved in "
                     f"{tempfile.gettempdir()} instead"
                 )
             try:
@@ -61,9 +61,9 @@ class Saving:
                 return
 
     async def finish(self, write_connection: Callable[[], None]) -> str:
-        """Save what is not saved yet, in the usual place or elsewhere. Returns a message for the user.
+        """Save the runs that are not saved yet, in the usual place or elsewhere. Returns a message for the user.
 
-        If it cannot be saved anywhere, this retries until it can, or the user kills this process.
+        If they cannot be saved anywhere, retry until they can, or until the user kills this process.
         """
         while True:
             try:
@@ -76,7 +76,7 @@ class Saving:
             try:
                 directory = await self._save_elsewhere(runs)
             except Unavailable as error:
-                message = f"{known} would be lost: {refused}. {error}. It is tried again until there is room"
+                message = f"{known} would be lost: {refused}. {error}. Saving is retried until there is room"
                 if message != self._connection.message:
                     logger.error("%s", message)
                     self._connection.message = message
@@ -84,7 +84,7 @@ class Saving:
                 await asyncio.sleep(RETRY_S)
             else:
                 return (
-                    f"{known} of the cluster {self._connection.name} could not be saved in their place: {refused}. "
+                    f"{known} of the cluster {self._connection.name} could not be saved in the usual place: {refused}. "
                     f"They are in {directory} instead: JUPYTER_DTF_DATA_DIR={directory} shows them"
                 )
 
@@ -120,7 +120,7 @@ class Saving:
                 case "attached":
                     attached.set()
 
-        with contextlib.suppress(DtfError, OSError):  # then only what is waiting here is saved
+        with contextlib.suppress(DtfError, OSError):  # then only the events that are waiting here are saved
             link = await Link.open(self._connection, on_message, attached.set, role=ARCHIVE)
             await attached.wait()
             await link.close()

@@ -1,7 +1,7 @@
-"""Self-shutdown of a scheduler that runs on another machine than the cluster process.
+"""Shuts down a scheduler that runs on a different machine from the cluster process, when that process is gone.
 
-On the cluster process's own machine everything ends with that process, which also removes the directories. Elsewhere,
-the scheduler must notice that the cluster process is gone, close the cluster, and clean up after itself.
+On the machine of the cluster process, everything ends with that process, which also removes the directories. On another
+machine, the scheduler must notice that the cluster process is gone, close the cluster, and clean up after itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..machine import cluster_processes, paths
 logger = logging.getLogger(__name__)
 
 RETRY_S = 10.0
-"""How long to wait before another try to end."""
+"""How long to wait before another attempt to end the scheduler."""
 
 
 class LeftAlone:
@@ -44,12 +44,12 @@ class LeftAlone:
         self._ending = asyncio.ensure_future(self._try_to_end())
 
     async def _try_to_end(self) -> None:
-        """Call ``end`` until it succeeds: nobody else would ever end this scheduler."""
+        """Call ``end`` until it succeeds: nothing else would ever end this scheduler."""
         while not self._is_closed:
             try:
                 await self._end()
             except Exception:
-                logger.exception("The cluster could not be ended although its process has gone; it is tried again")
+                logger.exception("The cluster could not be ended although its process is gone; retrying")
                 await asyncio.sleep(RETRY_S)
             else:
                 return

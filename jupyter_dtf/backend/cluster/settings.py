@@ -24,7 +24,7 @@ class ControllerSettings(msgspec.Struct):
     token: str
     """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """The mark of the run directories' parent, created on its own machine: the scheduler may be on another one."""
+    """The mark of the run directories' parent, created by the cluster process. The scheduler may be elsewhere."""
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)
     """Defaults for tasks, from the kind's options."""
@@ -33,7 +33,7 @@ class ControllerSettings(msgspec.Struct):
     abandon: Callable[[Any], Awaitable[None]] | None = None
     """For a scheduler on another machine: shuts it down after the cluster process is gone."""
     alone_s: float = ALONE_S
-    """How long the cluster process may be gone before that happens."""
+    """How long the cluster process may be gone before the scheduler is shut down."""
 
     @property
     def name(self) -> str:

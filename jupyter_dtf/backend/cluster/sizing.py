@@ -1,4 +1,4 @@
-"""The number of hosts of a cluster: as many as its jobs need, and the minimum after some time without a run.
+"""Scales the hosts of a cluster: as many as its jobs need, and the minimum after some time without a run.
 
 Runs in the cluster process. The controller must agree before hosts are released, so that none is taken from a run that
 has just arrived. A run that arrives afterwards waits until the hosts have been requested again.
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sizing:
-    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to have fewer."""
+    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to keep fewer."""
 
     def __init__(self, cluster: Any, hosts: Callable[[Mapping[str, int]], int], rest: Rest | None) -> None:
         self._cluster = cluster
@@ -42,7 +42,7 @@ class Sizing:
         self.look(jobs, is_busy=False)
 
     def look(self, jobs: Mapping[str, int], *, is_busy: bool) -> None:
-        """Handle the controller's jobs, and whether any run is active or waiting."""
+        """Adapt to the controller's current jobs, and to whether any run is active or waiting."""
         if self._link is None:
             return
         self._wanted, self._is_busy = self._hosts_for(jobs), is_busy

@@ -52,8 +52,8 @@ class SlowTasks:
                 for look in (self._report, self._raise_alarms, self._end_stall):
                     try:
                         await look(run)
-                    except Exception:  # what else there is, and the other runs, must still be watched
-                        logger.exception("The delays of run %s could not be followed", run.id)
+                    except Exception:  # the other checks and the other runs must continue
+                        logger.exception("The delays of run %s could not be checked", run.id)
 
     async def _report(self, run: Run) -> None:
         for word in self._stragglers.look(run):

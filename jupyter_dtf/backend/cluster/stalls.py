@@ -1,4 +1,4 @@
-"""Detection of stalled runs: every task is idle, and one of those that do not wait for others is to blame.
+"""Detects stalled runs: every task is idle, and one of those that do not wait for others is to blame.
 
 A run is also stalled if all of its tasks wait for others in collectives although one of them has ended.
 """
@@ -59,7 +59,7 @@ class Stalls:
             return None
         quiet, address, task = max(able, key=lambda each: each[0].seconds)
         others = ", and the others wait" if len(found) > 1 else ""
-        return address, task, f"has made no step for {duration(quiet.seconds)} and uses no processor{others}"
+        return address, task, f"has completed no step for {duration(quiet.seconds)} and uses no CPU time{others}"
 
     def _idle(self, run: Run) -> list[tuple[Quiet, str, str]]:
         """Return a run's tasks that have not ended, with their hosts' addresses; empty unless all of them are idle."""

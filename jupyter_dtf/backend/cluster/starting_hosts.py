@@ -1,4 +1,4 @@
-"""Hosts that are starting: what the kind's cluster reports of them is forwarded to the controller and to viewers."""
+"""Forwards the reports of the kind's cluster on starting hosts to the controller and to viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reconnecting_link import HeldLink
 
 
 class ComingTold:
-    """In the cluster process: forwards ``cluster``'s reports to the controller, if it has any (``Kind.create``)."""
+    """In the cluster process: forwards ``cluster``'s reports to the controller, if it makes any (``Kind.create``)."""
 
     def __init__(self, cluster: Any, link: HeldLink) -> None:
         self._link = link
@@ -68,7 +68,7 @@ class ComingHosts:
     def warnings(self) -> list[str]:
         """Warnings about hosts that have failed."""
         return [
-            f"Host {host.name} cannot be used{'' if host.step == ENDED else ', and is tried again'}: {host.problem}"
+            f"Host {host.name} cannot be used{'' if host.step == ENDED else ', and is retried'}: {host.problem}"
             for host in self.hosts
             if host.problem
         ]

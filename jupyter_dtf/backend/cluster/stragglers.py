@@ -1,4 +1,4 @@
-"""Detection of stragglers, tasks that the others wait for in every step, by the time for their own part. No I/O."""
+"""Detects stragglers, tasks that the others wait for in every step, by the time for each task's own part. No I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .active_run import Run
 SLOWER = 2.0
 """A task is reported if its own part takes this many times the others' median."""
 LIKE_THE_OTHERS = 1.4
-"""At or below this ratio it counts as fast again."""
+"""At or below this ratio, the task counts as fast again."""
 COSTS = 0.2
 """The minimum extra time, compared with the others' median, as a share of a step."""
 WAITING = 0.05
@@ -82,7 +82,7 @@ class Stragglers:
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in kept}
 
     def look(self, run: Run) -> list[Word]:
-        """Return new reports on a run. To be called repeatedly."""
+        """Return new reports on a run. Must be called repeatedly."""
         now = self._now(run)
         known = self._known.get(run.id)
         if known is None or known.attempt != run.attempt or not _follow(known.begins, now):
@@ -109,7 +109,7 @@ class Stragglers:
 
 
 def _follow(begins: dict[str, Pace], now: dict[str, Pace]) -> bool:
-    """Return whether these are the same tasks, and none has restarted its count."""
+    """Return whether these are the same tasks, and none of them has started to count its steps anew."""
     return begins.keys() == now.keys() and all(now[task].step >= begin.step for task, begin in begins.items())
 
 
@@ -140,7 +140,7 @@ def _word(run: Run, known: _Known, task: str, shares: dict[str, _Share]) -> Word
     known.slow[task] = 0
     known.told ^= {task}
     host = run.task_info(task).host
-    parts = f"{seconds_(mine.own_s)} of its own in a step; the others' median is {seconds_(median)}"
+    parts = f"{seconds_(mine.own_s)} for its own part of a step; the others' median is {seconds_(median)}"
     where = f"{parts}. On host {host}" if host else parts
     if is_told:
         return Word("info", f"{task} is as fast as the others again", where, task, FAST_AGAIN)

@@ -1,4 +1,4 @@
-"""The streams of a cluster's viewers, and what is sent to them.
+"""The streams of a cluster's viewers, and the messages sent to them.
 
 Nothing is queued per viewer. Each has a position in the log of every run and gets the next events from there when it
 has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new one gets a long log in
@@ -23,7 +23,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 ARCHIVE = "archive"
-"""The role of the cluster process: its stream does not keep the cluster alive, and only it is told to close."""
+"""The role of the cluster process: its stream does not keep the cluster alive, and only it is asked to close."""
 
 MOST_MESSAGES = 500
 MOST_BYTES = 256 << 10
@@ -42,11 +42,11 @@ class _Place:
         self.next_seq = next_seq
         self.is_described = False
         self.is_last = False
-        """The controller has dropped the run: it will have no more events."""
+        """Whether the controller has dropped the run, which then gets no more events."""
 
 
 class _Description:
-    """The cluster's description, created once for all viewers, and with a limited rate.
+    """The cluster's description, created once for all viewers, and at a limited rate.
 
     Describing a thousand hosts takes as long as handling a hundred of their reports: if it were done after every
     report, it would take all of the process's time. ``on_due()`` is called when a new description is due.
@@ -139,14 +139,14 @@ class _Viewer:
         self._comm.abort()
 
     def forget(self, run_id: str) -> None:
-        """Drop a run, after sending what is left of it."""
+        """Drop a run after sending its remaining events."""
         if run_id in self._due:
             self._places[run_id].is_last = True
         else:
             self._places.pop(run_id, None)
 
     async def send(self) -> None:
-        """Send everything, now and in the future. Raises CommClosedError, OSError."""
+        """Send messages as they become available, until cancelled. Raises CommClosedError, OSError."""
         while True:
             await self._wake.wait()
             piece = self._piece()
@@ -154,7 +154,7 @@ class _Viewer:
                 await self._comm.write(piece)
                 if self.role == ARCHIVE:
                     for place in self._places.values():
-                        place.run.taken(place.next_seq)
+                        place.run.log.taken(place.next_seq)
             await asyncio.sleep(0 if self._wake.is_set() else INTERVAL_S)
 
     def _piece(self) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ class _Viewer:
         return piece + self._cluster()
 
     def _cluster(self) -> list[dict[str, Any]]:
-        """Return the cluster's description if it has changed, to follow the events before."""
+        """Return the cluster's description if it has changed, to be sent after the events that precede it."""
         if not self._cluster_changed:
             return []
         self._cluster_changed = False
@@ -194,7 +194,7 @@ class _Viewer:
         return [] if info is None else [{"op": "cluster", "info": info}]
 
     def _of_run(self, place: _Place) -> Iterator[dict[str, Any]]:
-        """Yield what is new of one run: its descriptor, then its events."""
+        """Yield the new messages of one run: its descriptor, then its events."""
         run = place.run
         yield from self._head(place)
         while place.next_seq < len(run.log):
@@ -203,9 +203,11 @@ class _Viewer:
             yield {"op": "event", "run": run.id, "seq": seq, "data": run.log[seq]}
 
     def _head(self, place: _Place) -> list[dict[str, Any]]:
-        """Return, once and before the first event, a run's descriptor if it is unknown, and a summary for latecomers.
+        """Return the messages that precede a run's first event: its descriptor if the viewer does not know it, and a
+        summary if the viewer has just attached. Empty from the second call on.
 
-        The summary is only a cache, so that a list need not wait for a long log: it contains no more than the events.
+        The summary is only a cache, which spares a list of runs from waiting for a long log. It contains no more than
+        the events.
         """
         if place.is_described:
             return []
@@ -281,10 +283,10 @@ class Viewers:
             role: ``viewer`` or ``archive``.
             runs: The runs by id.
             after: The last sequence number seen of each run.
-            closing: Whether the cluster is closing, which the archive is told.
+            closing: Whether the cluster is closing. If so, the archive is notified.
 
         Returns:
-            What a Dask handler returns.
+            The status that a Dask handler must return.
         """
         self._description.is_old = True  # a new viewer gets the current state
         viewer = _Viewer(comm, role, self._description.plain)

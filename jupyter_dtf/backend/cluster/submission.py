@@ -62,13 +62,13 @@ class Submission:
         return dict(to_plain(run.info.descriptor))
 
     async def send(self, comm: Comm, request: bytes, size: int, **unknown: object) -> Status:
-        """Accept a run whose program is too large for a message and arrives on this connection, as in ``transfer``.
+        """Accept a run whose program is too large for a message and arrives on this connection (``program_transfer``).
 
         Args:
             comm: The connection.
             request: The encoded ``RunRequest``.
             size: The size of the program in bytes.
-            unknown: Arguments of newer viewers, which are refused.
+            unknown: Arguments of newer viewers; a request that has any is refused.
         """
         token = self._settings.token
         try:
@@ -85,14 +85,14 @@ class Submission:
             except BaseException:
                 transfer.remove()
                 raise
-        except Exception as error:  # the sender waits for an answer, which Dask does not give here
+        except Exception as error:  # the sender waits for a reply, which Dask does not send here
             if not isinstance(error, DtfError):
                 logger.exception("A run could not be accepted")
                 error = Unavailable(f"The cluster could not accept the run: {type(error).__name__}: {error}")
             await comm.write({"error": type(error).__name__, "message": str(error)})
             return Status.dont_reply
         self._begin(run, transfer)
-        with contextlib.suppress(OSError):  # the client is already gone, which is noticed when reading
+        with contextlib.suppress(OSError):  # the client is already gone, which the next read detects
             await comm.write({"ok": to_plain(run.info.descriptor), "places": transfer.places})
         await transfer.receive(comm, run)
         return Status.dont_reply
@@ -105,7 +105,7 @@ class Submission:
         if self._is_closed:
             raise GangIncomplete("The cluster is closing")
         if self._assignment.has_all_hosts:
-            self._assignment.plan(jobs, wanted)  # raises for what is missing
+            self._assignment.plan(jobs, wanted)  # raises if something is missing
             if wanted.places:
                 check_fits(self._assignment, jobs, wanted.places, wanted.place_shares)
         run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"

@@ -1,4 +1,4 @@
-"""The placement of tasks on hosts: whether all hosts are present, what would run where, and what is prepared."""
+"""Places tasks on hosts: knows whether all hosts are present, plans what runs where, and prepares the hosts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..planning.trial_places import places_of
 from .active_run import Run
 from .gang import ask_hosts, by_job
 
-RESTING = "The cluster has given its hosts back while nothing runs"
+RESTING = "The cluster has released its hosts because nothing was running"
 
 
 class TaskAssignment:
@@ -69,7 +69,7 @@ class TaskAssignment:
         self._hosts_changed = asyncio.Condition()
         self._spec: dict[str, dict[int, str]] = {}
         self._spec_lock = asyncio.Lock()
-        self._prepared: dict[str, tuple[int, int]] = {}  # the threads and tasks that each host has been told
+        self._prepared: dict[str, tuple[int, int]] = {}  # the threads and tasks last sent to each host
         self._preparing = asyncio.Lock()
         self._places: list[PlannedTask] = []
         self._places_of: tuple[list[HostSlot], dict[str, int]] = [], {}
@@ -92,7 +92,7 @@ class TaskAssignment:
         return slots(host for host in self._hosts.values() if host.address not in self._leaving)
 
     def is_there(self, address: str) -> bool:
-        """Return whether there is a host at that address that is not about to leave."""
+        """Return whether there is a host at that address, and it is not about to leave."""
         return address in self._hosts and address not in self._leaving
 
     @property
@@ -127,20 +127,20 @@ class TaskAssignment:
     # -- the tasks ----------------------------------------------------------------------------------------------
 
     def plan(self, jobs: dict[str, int], request: RunRequest) -> list[PlannedTask]:
-        """Return where the tasks of a run would be placed. Raises GangIncomplete, Unavailable for what is missing."""
+        """Return where a run's tasks would be placed. Raises GangIncomplete or Unavailable if something is missing."""
         gpus = self._defaults.gpus_for(request, are_drawn=bool(self._layout.tasks))
         return plan(jobs, self._slots, request.threads_per_task, gpus, self._layout)
 
     def plan_beside(
         self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
     ) -> list[PlannedTask]:
-        """Return places of lost tasks beside those in ``going_on``, which stay. Raises GangIncomplete if none fit."""
+        """Return places for tasks; those in ``going_on`` keep theirs. Raises GangIncomplete if the rest do not fit."""
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def plan_again(self, run: Run) -> list[PlannedTask]:
         """Return places for a run's tasks, all of which are restarted. Raises the same as ``plan``.
 
-        If the run may shrink, there are fewer tasks if hosts are missing and the others lack free threads.
+        If the run may shrink, there are fewer tasks when hosts are missing and the others lack free threads.
         """
         least = run.request.restarts.min_workers
         if least is None:
@@ -161,7 +161,7 @@ class TaskAssignment:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Return where a run with default settings would have its tasks, and notes for the user on that."""
+        """Return where the tasks of a run with default settings would be placed, and notes on that for the user."""
         if not self.has_all_hosts:
             return [], []
         try:
@@ -185,7 +185,7 @@ class TaskAssignment:
             Unavailable: While the cluster's hosts are released.
         """
         if self.rests:
-            raise Unavailable(f"{RESTING}. They come again with a run, which `ctx.cluster_spec` is of")
+            raise Unavailable(f"{RESTING}. The next run requests them again; its spec is in `ctx.cluster_spec`")
         async with self._spec_lock:
             if not self._spec:
                 await self.all_hosts()
@@ -201,10 +201,10 @@ class TaskAssignment:
             return self._spec
 
     async def prepare(self, anew: str = "") -> None:
-        """Tell the hosts to prepare for the next training, as far as its needs can be foreseen.
+        """Ask the hosts to prepare for the next training, as far as its needs can be foreseen.
 
-        Each host is told only when something changes for it, so that a thousand hosts that arrive one by one do not
-        cause a million messages. The host ``anew`` has restarted, so it is told again.
+        A host is asked only if something has changed for it, so that a thousand hosts that arrive one by one do not
+        cause a million messages. The host ``anew`` has restarted, so it is asked again.
         """
         self._prepared.pop(anew, None)
         self._is_to_prepare = True

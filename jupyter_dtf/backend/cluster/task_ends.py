@@ -1,4 +1,4 @@
-"""Detection of the ends of tasks: their host reports it, is gone, or does not list them any more."""
+"""Detects the ends of tasks: their host reports the end, is gone, or no longer lists them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class TaskEnds:
-    """Passes each end to its run. Methods never raise, as that would end a worker's stream and lose other ends."""
+    """Passes each end to its run. Methods never raise: that would end a worker's stream and lose other ends."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -29,7 +29,7 @@ class TaskEnds:
             ended = msgspec.msgpack.decode(result, type=TaskResult)
         except Exception as error:
             logger.exception("The end of %s of run %s could not be read", task, run_id)
-            ended = TaskResult(task=task, message=f"has ended; what its host says of it cannot be read: {error}")
+            ended = TaskResult(task=task, message=f"has ended; the report of its host cannot be read: {error}")
         self._note(run, ended)
 
     def host_is_gone(self, address: str, lost: str) -> None:
@@ -50,8 +50,8 @@ class TaskEnds:
                 if (key := task_id(run.id, task.task, info.attempt)) not in alive:
                     missed.add(key)
                     if key in self._missed.get(address, ()):  # for the second time, so no report can be on the way
-                        logger.error("The end of %s was not told", key)
-                        self._note(run, TaskResult(task=task.task), lost="has ended; how was not told by its host")
+                        logger.error("The end of %s was not reported", key)
+                        self._note(run, TaskResult(task=task.task), lost="has ended; its host did not report how")
         self._missed[address] = missed
 
     def _note(self, run: Run, result: TaskResult, *, lost: str = "") -> None:

@@ -1,8 +1,8 @@
-"""A model's predictions for partitions of Dask collections, in whatever process Dask computes them.
+"""Computes a model's predictions for partitions of Dask collections, in whichever process Dask computes them.
 
 TensorFlow is kept out of that process: importing it would block a host's event loop, and its memory would never be
-released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions of this one. The
-first partition starts it; it loads the model once, and exits when it has had no work for a while.
+released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions computed in this
+process. The first partition starts it; it loads the model once, and exits when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
         model: Its digest, and the payload of ``(packed, keras_config)``.
         number: The number of the partition, for error messages.
         x: The data of the partition.
-        batch_size: The batch size to predict with; None leaves it to the answering process.
+        batch_size: The batch size to predict with; None leaves the choice to the separate process.
 
     Raises:
-        ModelFailed: If the process died twice, or the model failed. Names the partition.
+        ModelFailed: If the process died twice, or the model failed. The message names the partition.
     """
     global _answerer
     with _lock:
@@ -52,10 +52,10 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
                 _answerer = None
                 if is_last:
                     raise ModelFailed(
-                        f"The process that answers partition {number} has died, twice: for want of memory perhaps"
+                        f"The process that predicts partition {number} has died twice, possibly for lack of memory"
                     ) from None
     if answer[0] == "failed":
-        raise ModelFailed(f"Partition {number} cannot be answered: {answer[1]}")
+        raise ModelFailed(f"The model failed on partition {number}: {answer[1]}")
     outputs: list[Any] = answer[1]
     return outputs
 

@@ -74,7 +74,7 @@ class Visitor(WorkerPlugin):
             )
         release = importlib.import_module("jupyter_dtf._version").__version__
         if release != self._release:
-            return f"it has jupyter_dtf {release} instead of {self._release}: install the same, and restart the worker"
+            return f"it has jupyter_dtf {release} instead of {self._release}: install that one, and restart the worker"
         return importlib.import_module("jupyter_dtf.backend.host.host").Host.made(self._made_of)
 
     def _say(self, worker: Any, word: str, **more: Any) -> None:

@@ -19,7 +19,7 @@ from ..machine.partition import assembly, cut, unknown
 
 _CLOSE_S = 3.0
 _TRIES = 8
-"""How often to ask for a partition whose worker is lost before it replies: Dask recomputes it."""
+"""How many times to request a partition whose worker is lost before it replies: Dask recomputes the partition."""
 
 
 Facts = tuple[int, Described, int]
@@ -35,7 +35,7 @@ class HeldPartitions:
         self._client: Client | None = None
         self._opening = asyncio.Lock()
         self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
-        """Futures by reader: the run, and what in it reads them."""
+        """Futures by reader. A reader is identified by its run and by what reads the partitions in that run."""
         self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:
@@ -97,16 +97,16 @@ class HeldPartitions:
                 )
             for key in missing:
                 kept[key] = Future(key, client=client)
-            if missing:  # before its client sends this, a `Future` made from a key gets no updates and keeps nothing
+            if missing:  # until the client sends this, a `Future` made from a key gets no updates and holds nothing
                 client._send_to_scheduler({"op": "client-desires-keys", "keys": missing})
             return [kept[key] for key in collection.keys]
         return await self._computed(client, request)
 
     async def _computed(self, client: Client, request: PassRequest) -> list[Future[Any]]:
-        """Return partitions that are computed for this pass alone, once, by whichever task asks first."""
+        """Return partitions that are computed only for this pass, once, when the first task requests them."""
         collection, reader = request.collection, (request.run_id, request.field, request.rank)
         assert collection.graph is not None
-        # Tasks train in lockstep: when this one asks for its next pass, all have begun the previous one, and hold it.
+        # Tasks train in lockstep: when one requests its next pass, all have begun the previous pass and hold it.
         for kept in [key for key in self._kept if key[:3] == reader and key[3] < request.number]:
             self._let_go(kept)
         futures = self._kept.setdefault((*reader, request.number), {})
@@ -132,7 +132,7 @@ class HeldPartitions:
 
         Raises:
             InvalidInput: If the partition could not be computed.
-            Unavailable: If it was lost or cancelled, and was not computed again.
+            Unavailable: If it was lost or cancelled, and could not be recomputed.
         """
         for wait_s in [0.1 * 2**n for n in range(_TRIES)]:
             await _finished(future, number, field)
@@ -145,7 +145,7 @@ class HeldPartitions:
             if answer is not None:
                 return answer
             await asyncio.sleep(wait_s)
-        raise Unavailable(f"Partition {number} of {field} has been lost, and was not computed again")
+        raise Unavailable(f"Partition {number} of {field} was lost and could not be recomputed")
 
     async def _ask_others(self, holders: list[str], key: str, number: int, question: dict[str, Any]) -> Any:
         if "rows" in question:
@@ -172,7 +172,7 @@ class HeldPartitions:
 
 
 async def _finished(future: Future[Any], number: int, field: str) -> None:
-    """Wait for a partition. If computing it failed, raises InvalidInput with that traceback."""
+    """Wait for a partition. If computing it failed, raise InvalidInput with the traceback."""
     assert future._state is not None
     await future._state.wait()
     if future.status == "error":
@@ -185,4 +185,4 @@ async def _finished(future: Future[Any], number: int, field: str) -> None:
             field=field,
         )
     if future.status in ("cancelled", "lost"):
-        raise Unavailable(f"Partition {number} of {field} was cancelled before the training had it")
+        raise Unavailable(f"Partition {number} of {field} was cancelled before the training received it")

@@ -1,8 +1,7 @@
-"""Which rows of which partition a task gets, when lengths become known only as partitions are computed.
+"""Determines which rows of which partition a task gets, although lengths become known only as partitions are computed.
 
-The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows
-``k * batch_size`` to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be
-smaller.
+The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows ``k * batch_size``
+to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be smaller.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ ACCEPT_AGAIN_S = 1.0
 """The pause after a connection that could not be accepted."""
 
 AHEAD = 3
-"""The number of pieces fetched for a task ahead of its reading them."""
+"""How many pieces are fetched for a task before it reads them."""
 PIECE_BYTES = 16 << 20
 """The approximate maximum size of a piece."""
 _CHUNK = 1 << 20
@@ -80,8 +80,8 @@ class Feeding:
         while True:
             try:
                 connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            except OSError:  # out of file descriptors, or the peer is gone: go on serving others
-                logger.exception("A task could not be answered")
+            except OSError:  # out of file descriptors, or the peer is gone: keep serving others
+                logger.exception("The connection of a task could not be accepted")
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
             connection.setblocking(False)
@@ -115,7 +115,7 @@ class Feeding:
                     fetching.add(task)
                     await pieces.put(task)
             except Exception:
-                await pieces.put(None)  # whoever awaits this task gets the error, after all earlier pieces
+                await pieces.put(None)  # the code that awaits this task gets the error, after all earlier pieces
                 raise
             await pieces.put(None)
 
@@ -180,7 +180,7 @@ class Feeding:
             known = request.collection.lengths
             if known and not has_words:
                 length = known[number]
-            else:  # only the partition itself knows how long its strings are
+            else:  # only the partition itself shows how long its strings are
                 length, _, nbytes = await self.partitions.learn(futures[number], number, request.field)
                 largest = max(largest, nbytes)
             numbers.append(number)

@@ -1,4 +1,4 @@
-"""Finding the inlets of a run's tasks from a Dask task, or on all workers with ``Client.run``."""
+"""Finds the inlets of a run's tasks, from a Dask task or on all workers with ``Client.run``."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def inlets(run_id: str) -> dict[str, Path]:
     """
     host = get_worker().plugins.get(Host.name)
     if not isinstance(host, Host):
-        raise Unavailable("This Dask worker is no host of a jupyter_dtf cluster, so no task of a run is here")
+        raise Unavailable("This Dask worker is not a host of a jupyter_dtf cluster, so it has no tasks of a run")
     return inlets_in(host.shared_by(run_id))

@@ -59,7 +59,7 @@ _GIVEN_UP = "The run was given up before its tasks were started"
 class Host(WorkerPlugin):
     """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the run directories.
 
-    A ``scope`` means that the worker belongs to somebody else: operations get names with that scope, and teardown
+    A ``scope`` means that the worker belongs to somebody else: the names of operations include the scope, and teardown
     leaves nothing behind.
     """
 
@@ -152,7 +152,7 @@ class Host(WorkerPlugin):
         await self._warm.close()
         for run_id in list(self._runs):
             self._drop(run_id)
-        self._is_gone = True  # from here on send nothing: the scheduler may no longer know the operations
+        self._is_gone = True  # from here on, nothing is sent: the scheduler may no longer know the operations
         self._oom.close()
         for claim in self._claims:
             os.close(claim)
@@ -233,7 +233,7 @@ class Host(WorkerPlugin):
         return await asyncio.to_thread(run.take, at, data)
 
     async def launch(self, run_id: str, specs: list[bytes], payload: bytes = b"", program: str = "") -> dict[str, str]:
-        """Fork the tasks of a program. Tasks kept by ``reserve`` as survivors go over to this attempt instead.
+        """Fork the tasks of a program. Tasks that ``reserve`` has kept as survivors join this attempt instead.
 
         Args:
             run_id: The id of the run.
@@ -274,14 +274,14 @@ class Host(WorkerPlugin):
             if self._warm.is_silent:
                 why = self._warm.warnings[0]
                 if not any(other.alive for other in self._runs.values() if other is not run):
-                    self._warm.end()  # ends what it forked of this gang too; the next try finds a new warm process
+                    self._warm.end()  # kills what it forked for this gang too; the next try gets a new warm process
                 raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
 
     def _refuse_if_leaving(self) -> None:
         if self._notice.why:
-            raise Unavailable(f"Its machine is to go ({self._notice.why})")
+            raise Unavailable(f"Its machine is going away ({self._notice.why})")
 
     def _go_over(self, run: HostRun, task: HostTask, spec: TaskSpec, shared: Path) -> None:
         if task.id in run.ended or not task.can_go_over:
@@ -296,7 +296,7 @@ class Host(WorkerPlugin):
             spec.run_dir = str(paths.runs_dir() / spec.run_id)
         spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         name = spec.task.replace(":", "-")
-        # If the task had another process before, that one's directory may hold its outcome.
+        # If the task had another process before, the directory of that process may hold its outcome.
         spec.task_dir = str(run.directory / (f"{name}.{spec.attempt}" if spec.task in run.tasks else name))
         spec_path = private_files.make_dir(Path(spec.task_dir)) / "spec.json"
         private_files.write_file(spec_path, msgspec.json.encode(spec))
@@ -318,7 +318,7 @@ class Host(WorkerPlugin):
             task.ask_for_checkpoint()
 
     def saves(self, run_id: str) -> bool:
-        """Return whether one of the run's tasks is taking or writing a checkpoint, by its last heartbeat."""
+        """Return whether one of the run's tasks is taking or writing a checkpoint, according to its last heartbeat."""
         return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
 
     def profile(self, run_id: str, order: bytes) -> None:
@@ -328,17 +328,17 @@ class Host(WorkerPlugin):
             task.profile(told)
 
     def without(self, run_id: str, tasks: list[str]) -> None:
-        """Tell the run's tasks which lost ones there is currently no room for. Raises OSError."""
+        """Notify the run's tasks of the lost tasks for which there is currently no room. Raises OSError."""
         for task in self._alive(self._runs.get(run_id)):
             task.tell_without(tasks)
 
     def work_done(self, run_id: str) -> None:
-        """Tell tasks that are only keeping their servers running that these are no longer needed."""
+        """Notify tasks that only keep their servers running that the servers are no longer needed."""
         for task in self._alive(self._runs.get(run_id)):
             task.tell_work_done()
 
     async def kill(self, run_id: str, grace_s: float) -> None:
-        """Terminate the run's tasks: SIGTERM now, SIGKILL to whatever is left after ``grace_s`` seconds."""
+        """Terminate the run's tasks: SIGTERM now, SIGKILL to those that are left after ``grace_s`` seconds."""
         run = self._runs.get(run_id)
         for task in self._alive(run):
             self._signal(task, signal.SIGTERM)
@@ -367,7 +367,7 @@ class Host(WorkerPlugin):
         self._drop(run_id)
 
     def shared_by(self, run_id: str) -> Path:
-        """Return the directory that the tasks of a run's newest attempt share on this machine, on whichever host."""
+        """Return the directory that the tasks of a run's newest attempt share on this machine, whatever their host."""
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
@@ -401,8 +401,8 @@ class Host(WorkerPlugin):
                 self._signal(task, signal.SIGKILL)
                 try:
                     task.finish("The run was given up while this task was being started")
-                except Exception:  # the other tasks must still be cleared up
-                    logger.exception("Not all of %s could be cleared up", task.id)
+                except Exception:  # the other tasks must still be cleaned up
+                    logger.exception("%s could not be cleaned up completely", task.id)
 
     @property
     def _address(self) -> str:
@@ -433,7 +433,7 @@ class Host(WorkerPlugin):
                     if why := task.freezes(asyncio.get_running_loop().time(), unseen_s):
                         self._end_frozen(task, why)
                 except Exception:  # the other tasks must still be checked
-                    logger.exception("It could not be found out whether %s is frozen", task.id)
+                    logger.exception("It could not be determined whether %s is frozen", task.id)
 
     def _end_frozen(self, task: HostTask, why: str) -> None:
         """Kill a frozen task; ``why`` becomes the message of its result."""
@@ -463,7 +463,7 @@ class Host(WorkerPlugin):
         cpu, memory_bytes = self._load.cores, self._load.memory_bytes
         gpus = self._sensors.completed(read_gpus())
         if seconds:
-            self._sensors.begin([gpu.id for gpu in gpus])  # told with the next figures: it takes its time
+            self._sensors.begin([gpu.id for gpu in gpus])  # sent with the next figures, because it takes a while
         figures = self._figures.read(seconds, cpu, memory_bytes, gpus) if seconds else {}
         limit = self._worker.memory_manager.memory_limit
         info = HostInfo(

@@ -29,12 +29,12 @@ class HostChecks:
         self._probe: Probe | None = None
 
     def close(self) -> None:
-        """Close the probe and stop looking."""
+        """Close the probe and stop the checks."""
         self.probe("")
         self._self.close()
 
     async def look(self) -> None:
-        """Refresh what takes time to find out (``SelfCheck.look``)."""
+        """Refresh the findings that take time (``SelfCheck.look``)."""
         await self._self.look()
 
     def findings(self) -> list[Finding]:

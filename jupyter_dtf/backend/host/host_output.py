@@ -13,10 +13,10 @@ from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 MAX_LINE_BYTES = 65_536
 """Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""The burst of each stream that is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
+"""How much of each stream is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
-"""How much of a stream, its last lines, is sent after output that was too fast to send in full."""
+"""How much of the end of a stream is sent after output that was too fast to send in full."""
 TAIL_AFTER_S = 0.25
 _OVERHEAD_BYTES = 256
 """The overhead of an event besides its lines."""
@@ -60,7 +60,7 @@ class TaskOutput:
             stream.on_written = self._look
 
     def begin_attempt(self, attempt: int) -> None:
-        """Attribute all further output to this attempt, which the same process continues in."""
+        """Attribute all further output to this attempt, in which the same process continues."""
         self._attempt = attempt
         for stream in self.streams.values():
             stream.begin_attempt(attempt)
@@ -153,7 +153,7 @@ class StreamOutput:
 
 
 class _ForViewers:
-    """Sends lines as they come while a person could keep up; beyond that, only the last ones from time to time."""
+    """Sends lines at once while a person could keep up with them; otherwise sends only the last ones, at intervals."""
 
     def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
         self._task = task

@@ -42,7 +42,7 @@ class HostRun:
     def reserve(self, places: Iterable[str], address: str) -> dict[str, str]:
         """Bind a port for each place at ``address``, with SO_REUSEPORT. Returns the endpoint of each place.
 
-        The ports stay bound until the run is cleared up, so that nobody else gets them before the task binds them too.
+        The ports stay bound until the run is cleaned up, so that no other process gets them before the task binds them.
         """
         for place in places:
             holder = socket.socket(socket.AF_INET6 if address.startswith("[") else socket.AF_INET)
@@ -55,7 +55,7 @@ class HostRun:
         """Store a chunk of the run's program at offset ``at``.
 
         Returns:
-            The directory of the program, and the word by which others can verify that they see that directory.
+            The directory of the program, and the word with which others can verify that they see that directory.
 
         Raises:
             Unavailable: If it cannot be written.

@@ -67,8 +67,8 @@ class PipeReader:
     def _hand_on(self, data: bytes) -> None:
         try:
             self._on_data(data)
-        except Exception:  # go on reading, or the task would block forever in its next write
-            logger.exception("What a task has said could not be understood: %.200r", data)
+        except Exception:  # keep reading, or the task would block forever in its next write
+            logger.exception("Data from a task could not be processed: %.200r", data)
 
     def finish(self) -> None:
         """Read what is in the pipe now, then close it: the task is gone.
@@ -95,7 +95,7 @@ class HostTask:
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
-        """Its spec in the current attempt, or in the one that it has been told to go over to."""
+        """Its spec in the current attempt, or in the attempt that it has been asked to join."""
         self.id = task_id
         """The id that its process had when it was forked."""
         self.pid = 0
@@ -107,7 +107,7 @@ class HostTask:
         self.memory_bytes = 0
         """Its memory usage at the last reading."""
         self.why_ended = ""
-        """Why it was killed, if the run is to be told."""
+        """Why it was killed, if the reason must be reported to the run."""
         self.beats = 0
         """The number of heartbeats so far."""
         self.beat = Beat()
@@ -147,7 +147,7 @@ class HostTask:
         self.pid = pid
         self.watch = TaskWatch(asyncio.get_running_loop().time())
         self.steps = Steps(asyncio.get_running_loop().time())
-        with contextlib.suppress(OSError):  # it has already ended and been reaped: its parent does report it
+        with contextlib.suppress(OSError):  # it has already ended and been reaped: its parent reports it
             self.handle = Handle(pid)
             asyncio.get_running_loop().add_reader(self.handle.fd, self._gone, on_gone)
         if not self.forked.done():
@@ -220,17 +220,17 @@ class HostTask:
 
     @property
     def can_go_over(self) -> bool:
-        """Whether its process can continue in the run's next attempt: it has said so, and is still running."""
+        """Whether its process can join the run's next attempt: it has reported that it can, and is still running."""
         stat = stat_of(self.pid) if self._is_able and not self.killed else None
         return stat is not None and not stat.has_ended and not stat.is_stopped
 
     @property
     def goes_over(self) -> bool:
-        """Whether it has been told to go over to another attempt but has not done so yet."""
+        """Whether it has been asked to join another attempt but has not joined it yet."""
         return self.spec.attempt != self._attempt
 
     def go_over(self, spec: TaskSpec) -> None:
-        """Give it the spec of the next attempt. Raises OSError."""
+        """Ask it to join the next attempt, with this spec. Raises OSError."""
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
@@ -241,12 +241,12 @@ class HostTask:
         self._say(b"p")
 
     def tell_without(self, tasks: list[str]) -> None:
-        """Tell the task which lost tasks of the run there is no room for. Raises OSError."""
+        """Notify the task of the lost tasks of the run for which there is no room. Raises OSError."""
         leave_without(Path(self.spec.task_dir), tasks)
         self._say(b"w")
 
     def tell_work_done(self) -> None:
-        """Tell it that no task of the run is working any more."""
+        """Notify it that no task of the run is working any more."""
         self._say(b"e")
 
     def _say(self, word: bytes) -> None:
@@ -256,8 +256,8 @@ class HostTask:
     def finish(self, why: str = "It ended while it was being forked") -> None:
         """Read what is left in the pipes and close everything: the process is gone.
 
-        If somebody still waits for the fork, that fails with ``why``. All steps are tried; then the first exception is
-        raised.
+        If a caller is still waiting for the fork, the wait fails with ``why``. All steps are tried; then the first
+        exception is raised.
         """
         if self.handle is not None:
             asyncio.get_running_loop().remove_reader(self.handle.fd)

@@ -1,4 +1,4 @@
-"""Preemption notices: the host learns that its machine goes away, its tasks leave, then the Dask worker exits."""
+"""Handles preemption notices: when a machine is going away, its host's tasks leave, then the Dask worker exits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LOOK_S = 0.1
 class Notice:
     """Handles preemption notices on one host.
 
-    A host without tasks reports nothing and just exits. So the normal shutdown of a cluster, which ends its runs first,
-    does not count as a notice, whatever signal it comes with.
+    A host without tasks reports nothing and just exits. Therefore the normal shutdown of a cluster, which ends its runs
+    first, does not count as a notice, whatever signal it uses.
 
     Args:
         worker: The Dask worker of this host.
@@ -69,14 +69,14 @@ class Notice:
             while self.give(why):
                 await asyncio.sleep(LOOK_S)
         finally:
-            # Leave the nanny running, it decides what to do: perhaps only this process has to go.
+            # Leave the nanny running to decide what to do: perhaps only this process has to end.
             await self._worker.close(nanny=False, reason=f"dtf-{why}")
 
     def give(self, why: str) -> bool:
         """Report that the machine is about to go away if there are tasks here. Returns whether there are."""
         has_tasks = self._has_tasks()
         if has_tasks and not self.why:
-            logger.warning("The host %s is to go (%s)", self._worker.name, why)
+            logger.warning("The host %s is going away (%s)", self._worker.name, why)
             self.why = why
             self._tell()
         return has_tasks

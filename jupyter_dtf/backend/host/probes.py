@@ -1,4 +1,4 @@
-"""Reachability between hosts, tested with connections like those that tasks would make.
+"""Tests the reachability between hosts with connections like those that tasks would make.
 
 A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
 check's secret, which the hosts receive over the cluster's own connections.
@@ -24,7 +24,7 @@ DIAL_S = 3.0
 _SECRET_BYTES = 32
 _PATIENCE_S = 10.0
 _LIFE_S = 120.0
-"""A probe that nobody closes closes itself after this time."""
+"""The time after which a probe that has not been closed closes itself."""
 _HERE, _ECHO, _TAKE = b"H", b"E", b"T"
 _COUNT = struct.Struct("<Q")
 _BLOCK_BYTES = 1 << 20
@@ -85,7 +85,7 @@ class Probe:
 
 
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
-    """Connect to the probes of other hosts, keyed by any names. Returns the reason for each that is not reached."""
+    """Connect to the probes of other hosts, keyed by any names. Returns the reason for each that cannot be reached."""
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
 
@@ -119,7 +119,7 @@ def measure(place: str, secret: str) -> tuple[float, float]:
         _exactly(connected, 1)
         latency = min(_timed(connected, _ECHO) for _ in range(_ECHOES))
         block, count = bytes(_BLOCK_BYTES), _FIRST_BYTES
-        while True:  # until it takes long enough to measure the network and not its buffers
+        while True:  # until it takes long enough to measure the network rather than its buffers
             begun = time.perf_counter()
             connected.sendall(_TAKE + _COUNT.pack(count))
             for _ in range(count // _BLOCK_BYTES):

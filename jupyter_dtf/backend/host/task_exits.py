@@ -1,4 +1,4 @@
-"""Exits of a host's tasks: how each process ended is determined from the best source, and always reported."""
+"""Determines how the process of each of a host's tasks ended, from the best source, and always reports it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 LAST_WORD_S = 1.0
-"""How long the warm process may take to report how a task ended that is gone."""
+"""How long the warm process may take to report how a task that is gone has ended."""
 
 
 class TaskExits:
@@ -82,18 +82,18 @@ class TaskExits:
             self._find_out(task, result, status)
         except Exception as error:  # that it has ended must be reported even if nothing else is known
             logger.exception("The end of %s could not be read", task_id)
-            result.message = why or f"has ended, and what it left cannot be read: {type(error).__name__}: {error}"
+            result.message = why or f"has ended, and its outcome cannot be read: {type(error).__name__}: {error}"
         try:
             data = msgspec.msgpack.encode(result)
         except Exception as error:
-            logger.exception("The end of %s could not be written down", task_id)
+            logger.exception("The end of %s could not be encoded", task_id)
             message = f"has ended, and its result cannot be sent: {type(error).__name__}: {error}"
             data = msgspec.msgpack.encode(
                 TaskResult(task=name, attempt=task.spec.attempt, exit_code=result.exit_code, message=message)
             )
         self._tell(run_id, name, data)
         if self._warm.is_silent and task.killed and not any(run.alive for run in self._runs.values()):
-            self._warm.end()  # only new tasks would need it, and it cannot start any
+            self._warm.end()  # only new tasks would need it, and it cannot start them
 
     def _find_out(self, task: HostTask, result: TaskResult, status: int | None) -> None:
         """Fill in how a task ended, from the most reliable source first."""

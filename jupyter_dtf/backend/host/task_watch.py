@@ -1,12 +1,11 @@
-"""Detection of frozen tasks (stopped, or without heartbeats), as opposed to tasks that only take long. Pure.
+"""Detects frozen tasks (stopped, or without heartbeats), as opposed to tasks that only take long. Pure.
 
-Whether a task that sends heartbeats but does nothing is stalled depends on the others
-(``backend/cluster/stalls.py``).
+Whether a task that sends heartbeats but does nothing is stalled depends on the others (``backend/cluster/stalls.py``).
 
 A thread of each task sends heartbeats (``backend/task/heartbeat.py``). A task too busy to send them uses CPU time, and
-one held by a debugger is traced, so neither counts as frozen. Time in which nobody looked, because this process itself
-was delayed, does not count, but earlier observations do: otherwise nothing would ever be detected on an overloaded
-machine. After the machine slept, everything starts over.
+one held by a debugger is traced, so neither counts as frozen. Time in which no check was made, because this process
+itself was delayed, does not count, but earlier observations do: otherwise nothing would ever be detected on an
+overloaded machine. After the machine has slept, everything starts over.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import NamedTuple
 from ...schema.sizes import duration
 
 LOOK_S = 0.5
-"""The interval between two looks."""
+"""The interval between two checks."""
 STOPPED_S = 3.0
 """How long a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""The same for one without heartbeats and CPU usage. On a machine that swaps, a heartbeat may take long."""
+"""How long it must have sent no heartbeat and used no CPU time. On a machine that swaps, a heartbeat may take long."""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
@@ -42,7 +41,7 @@ class Seen(NamedTuple):
 
 
 class TaskWatch:
-    """Watches one task by repeated looks, starting at ``now`` (monotonic seconds)."""
+    """Watches one task by repeated checks, starting at ``now`` (monotonic seconds)."""
 
     def __init__(self, now: float) -> None:
         self._stopped_since: float | None = None
@@ -90,7 +89,7 @@ class TaskWatch:
             return ""
         if seen.state == "D":
             return f"has been waiting for a device or a file system for {duration(for_s)} and does not answer"
-        return f"has not answered for {duration(for_s)} and uses no processor"
+        return f"has not answered for {duration(for_s)} and uses no CPU time"
 
 
 class Steps:
@@ -130,14 +129,14 @@ class Steps:
 
 
 class Gaps:
-    """Measures how much time passed unobserved between two looks: the machine slept, or this process was delayed."""
+    """Measures how much time passed unobserved between two checks: the machine slept, or this process was delayed."""
 
     def __init__(self, now: float, with_sleep: float) -> None:
         """``now``: a clock that stops while the machine sleeps; ``with_sleep``: a clock that does not."""
         self._now, self._slept = now, with_sleep - now
 
     def look(self, now: float, with_sleep: float) -> float:
-        """Return the seconds since the last look that do not count: usually 0, infinite after a sleep."""
+        """Return the seconds since the last check that do not count: usually 0, infinite after a sleep."""
         since, slept = now - self._now, with_sleep - now - self._slept
         self._now, self._slept = now, with_sleep - now
         if slept > _SLEPT_S:

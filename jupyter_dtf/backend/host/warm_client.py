@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 SOCKET = "warm.sock"
 LOG = "warm.log"
 PID = "warm.pid"
-"""The file with its process id, written by its starter: it cannot respond itself while it imports TensorFlow."""
+"""The file with its process id, written by the process that starts it: it cannot respond while importing TensorFlow."""
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
@@ -35,8 +35,8 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """Start the warm process that serves ``directory``, which is named by the cluster's token, unless one is running.
 
     It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. Then it removes ``directory`` and ``shared``, so that nothing is left however the other processes ended.
-    Processes left behind by an earlier warm process that was killed are ended first.
+    connected. Then it removes ``directory`` and ``shared``, so that nothing is left behind, however the other processes
+    ended. Processes left behind by an earlier warm process that was killed are ended first.
 
     Args:
         directory: The cluster's directory on this machine.
@@ -132,7 +132,7 @@ class WarmClient:
                 self._socket.send(b'{"op": "ping"}')
             await asyncio.sleep(PING_S)
             late = loop.time() - before - PING_S
-            if late > PING_S:  # this process itself was delayed and has not listened
+            if late > PING_S:  # this process itself was delayed and has not read messages
                 self._heard += late
 
     @classmethod
@@ -188,7 +188,7 @@ class WarmClient:
                 try:
                     self._on_message(json.loads(data))
                 except Exception:  # the next message may report the end of another task
-                    logger.exception("A message of the warm process could not be followed: %.200r", data)
+                    logger.exception("A message from the warm process could not be processed: %.200r", data)
         if self._pinging is not None:
             self._pinging.cancel()
         self._socket.close()

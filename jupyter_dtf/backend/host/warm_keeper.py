@@ -20,10 +20,10 @@ from .warm_client import LOG, PID, WarmClient, start_warm
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-"""How long to wait before the second try to start it, if the first failed for a reason that may pass. Doubles."""
+"""How long to wait before trying again to start it after a failure that may be temporary. Doubles with each try."""
 MOST_RETRY_S = 30.0
 _MAY_PASS = (OSError, MemoryError, RuntimeError)
-"""Full disks, too many processes or open files; Python raises RuntimeError if a thread cannot be started."""
+"""Temporary failures: full disks, too many processes or open files. RuntimeError: a thread cannot be started."""
 _END_S = 5.0
 _LOOK_S = 0.25
 
@@ -35,7 +35,7 @@ class WarmKeeper:
         directory: The cluster's directory on this machine.
         shared: The tasks' shared directory in memory.
         oom: Explains whether the kernel killed it for lack of memory.
-        on_message: Gets the warm process's messages about tasks.
+        on_message: Called with each of the warm process's messages about tasks.
         on_lost: Called with the reason when the warm process is gone, and every task with it.
         on_change: Called when it becomes ready, fails, or changes ``is_silent``.
     """
@@ -86,7 +86,7 @@ class WarmKeeper:
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        if self._starting is not None:  # its thread goes on
+        if self._starting is not None:  # its thread keeps running
             with contextlib.suppress(Exception):
                 await self._take_over(await self._starting)
         if self._client is not None:
@@ -101,7 +101,7 @@ class WarmKeeper:
             self._lifeline.poll()
 
     async def _take_over(self, started: Any) -> None:
-        """Hold a process that has been started, if one has, instead of the one before, which is dead."""
+        """Hold the lifeline of a newly started process, if any, instead of that of the previous one, which is dead."""
         self._starting = None
         before = self._lifeline
         if started is not None:
@@ -135,7 +135,7 @@ class WarmKeeper:
         if not self.is_silent:
             return []
         return [
-            f"{_sentence(self.name)} does not answer, so no task can start there. Stopping its runs ends it, "
+            f"{_sentence(self.name)} does not answer, so no task can start there. Stopping its runs kills it, "
             "and another one is started"
         ]
 
@@ -146,7 +146,7 @@ class WarmKeeper:
             self._process.kill()
 
     async def usable(self, may_end: Callable[[], bool]) -> None:
-        """Wait until tasks can be forked. If it could not be started and that may pass, another try is made at once.
+        """Wait until tasks can be forked. If it could not be started for a temporary reason, it is retried at once.
 
         Args:
             may_end: Returns whether a warm process that does not respond may be killed.
@@ -163,7 +163,7 @@ class WarmKeeper:
                 self._needed.set()
             if self.is_silent and not may_end():
                 raise Unavailable(
-                    f"{_sentence(self.name)} does not answer. Stop the runs that are there: another one is started"
+                    f"{_sentence(self.name)} does not answer. Stop the runs on this machine, and another one is started"
                 )
             if self.is_silent:
                 self.end()
@@ -186,7 +186,7 @@ class WarmKeeper:
         try:
             self._client.fork(task_id, spec, fds, spare)
         except OSError as error:
-            raise Unavailable(f"{_sentence(self.name)} takes no task: {error}") from None
+            raise Unavailable(f"{_sentence(self.name)} does not accept the task: {error}") from None
 
     def kill(self, task_id: str, number: int) -> None:
         if self._client is not None:
@@ -195,7 +195,7 @@ class WarmKeeper:
     # -- inside -------------------------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """Connect to this machine's warm process, starting it if necessary, and again as long as it may help."""
+        """Connect to this machine's warm process, starting it if necessary. Retry while failures may be temporary."""
         is_over = False
         while not is_over:
             is_over = True
@@ -281,7 +281,7 @@ class WarmKeeper:
             if was_ready or on_purpose:
                 await self._connect()
             else:
-                # An exit is a fault of what it imports; a signal, or an end that nobody has seen, need not be one.
+                # An exit is the fault of what it imports; a signal, or an end that was not observed, need not be.
                 may_pass = status is None or os.WIFSIGNALED(status)
                 self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow", may_pass=may_pass)
                 self._on_change()
@@ -291,7 +291,7 @@ class WarmKeeper:
 
     def _how(self, pid: int, status: int | None, on_purpose: bool) -> str:
         if on_purpose:
-            return "did not answer and was ended"
+            return "did not answer and was killed"
         how = how_it_ended(status) if status is not None else "has ended"
         memory = self._oom.explain(pid) if "SIGKILL" in how or how == "has ended" else ""
         return f"was killed {memory}" if memory else how
@@ -314,7 +314,7 @@ class WarmKeeper:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("The warm process could not be kept", exc_info=error)
+            logger.error("The warm process could not be supervised", exc_info=error)
 
 
 def _sentence(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Kinds of Dask cluster: the options of each, and how its parts are started."""
+"""Kinds of Dask cluster: the options of each kind, and the code that starts its parts."""

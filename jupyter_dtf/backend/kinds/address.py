@@ -25,10 +25,10 @@ _ADDRESS = re.compile(r"^(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|
 
 
 class AddressKind(Kind):
-    """The workers of a scheduler that somebody else runs."""
+    """The kind ``address``: the workers of a scheduler that somebody else runs."""
 
     kind = "address"
-    title = "A Dask scheduler that runs already"
+    title = "An existing Dask scheduler"
     is_guest = True
 
     def fields(self) -> list[FieldInfo]:
@@ -38,28 +38,28 @@ class AddressKind(Kind):
                 title="Address",
                 type="string",
                 default=os.environ.get("DASK_SCHEDULER_ADDRESS", ""),
-                help="Of the scheduler: tls://HOST:PORT, or tcp://HOST:PORT where it has no certificates.",
+                help="The scheduler's address: tls://HOST:PORT, or tcp://HOST:PORT if it has no certificates.",
             ),
             FieldInfo(
                 name="ca_file",
                 title="Certificate authority",
                 type="string",
                 default="",
-                help="With tls://, a file (PEM). All three empty: as Dask's configuration says.",
+                help="For tls://, a file (PEM). If all three are empty, Dask's configuration is used.",
             ),
             FieldInfo(
                 name="cert_file",
                 title="Certificate",
                 type="string",
                 default="",
-                help="With tls://, the file of a client's certificate.",
+                help="For tls://, the file of a client's certificate.",
             ),
             FieldInfo(
                 name="key_file",
                 title="Private key",
                 type="string",
                 default="",
-                help="With tls://, the file of its key, without a passphrase.",
+                help="For tls://, the file of the certificate's key, without a passphrase.",
             ),
         ]
 
@@ -68,7 +68,7 @@ class AddressKind(Kind):
         return 1
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return none: whether the scheduler exists, and its workers, are only known once it is contacted."""
+        """Return no hosts: the scheduler and its workers are unknown until it is contacted. Raises InvalidInput."""
         check(options)
         return []
 
@@ -79,7 +79,7 @@ class AddressKind(Kind):
 
 
 def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the scheduler's address with its scheme, and the three files for TLS, or none.
+    """Return the scheduler's address with its scheme, and the three files for TLS, if they are given.
 
     Raises:
         InvalidInput: For errors that can be detected without contacting the scheduler.
@@ -96,15 +96,13 @@ def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
     for name, path in files.items():
         if path and scheme == "tcp":
             raise InvalidInput(
-                f"{TLS_FILES[name]} is for an address that begins with tls://, got {given!r:.200}",
+                f"{TLS_FILES[name]} requires an address that begins with tls://, got {given!r:.200}",
                 field=f"options.{name}",
             )
         if any(files.values()) and not path and scheme == "tls":
             raise InvalidInput(f"{TLS_FILES[name]} must be given with the others, got ''", field=f"options.{name}")
         full = Path(path).expanduser()
         if path and not (full.is_file() and os.access(full, os.R_OK)):
-            raise InvalidInput(
-                f"{TLS_FILES[name]} must be one that can be read, got {path!r:.200}", field=f"options.{name}"
-            )
+            raise InvalidInput(f"{TLS_FILES[name]} must be a readable file, got {path!r:.200}", field=f"options.{name}")
     found = [str(Path(path).expanduser().resolve()) for path in files.values() if path]
     return f"{scheme}://{match['host']}:{match['port']}", found

@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 LEAVE_S = 6.0
-"""Longer than the controller needs to report which workers do not respond."""
+"""Longer than the controller needs to report the workers that do not respond."""
 PACKAGE = "jupyter_dtf"
 _COMPARED = {"python": "Python", "dask": "Dask", "distributed": "distributed", PACKAGE: PACKAGE}
 
 
 class AddressCluster:
-    """The part of Dask's ``Cluster`` that the cluster process needs, for a scheduler that is not its own."""
+    """The part of Dask's ``Cluster`` that the cluster process needs, for a scheduler that it does not own."""
 
     def __init__(self, address: str, security: Security, scope: str) -> None:
         self.scheduler_address = address
@@ -46,7 +46,7 @@ class AddressCluster:
             await _look(self.scheduler_address)
             answer = await asyncio.wait_for(getattr(self.scheduler_comm, scoped(LEAVE, self._scope))(), LEAVE_S)
             if answer and (left := answer.get("ok")):
-                logger.warning("Workers that do not answer are left by the scheduler as soon as they do: %s", left)
+                logger.warning("The scheduler will clean up these workers once they respond again: %s", left)
 
     async def close(self) -> None:
         await self.leave()
@@ -54,7 +54,7 @@ class AddressCluster:
 
 
 async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressCluster:
-    """Connect to a scheduler and compare its versions with those here.
+    """Connect to a scheduler and compare its versions with those of this process.
 
     Args:
         address: The scheduler's address.
@@ -63,7 +63,7 @@ async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressC
 
     Raises:
         InvalidInput: If the scheduler cannot be reached, or the certificates cannot be used.
-        Unavailable: If it does not reply as a Dask scheduler does, or has other versions.
+        Unavailable: If it does not respond like a Dask scheduler, or has other versions.
     """
     security = _security(address, files)
     await _look(address)
@@ -95,7 +95,7 @@ def _security(address: str, files: Sequence[str]) -> Security:
 
 
 async def _look(address: str) -> None:
-    """Raise InvalidInput if nobody listens there: Dask itself would keep retrying without saying what is wrong."""
+    """Raise InvalidInput if nothing listens there: Dask itself would keep retrying without reporting the problem."""
     host, _, port = address.split("://", 1)[1].rpartition(":")
     try:
         connecting = asyncio.open_connection(host.strip("[]"), int(port))
@@ -110,17 +110,17 @@ async def _look(address: str) -> None:
 
 def _refusal(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
-        return f"no answer in {CONNECT_S:.0f} s"
-    number = getattr(error, "errno", None)  # asyncio's own message only says that the call has failed
+        return f"no response within {CONNECT_S:.0f} s"
+    number = getattr(error, "errno", None)  # asyncio's message says only that the call has failed
     return os.strerror(number) if number and number > 0 else str(error)
 
 
 async def _versions(cluster: AddressCluster) -> dict[str, Any]:
-    what = f"What is at {cluster.scheduler_address} does not answer as a Dask scheduler does"
+    what = f"The server at {cluster.scheduler_address} does not respond like a Dask scheduler"
     try:
         return await asyncio.wait_for(_ask_versions(cluster), CONNECT_S + 1)
     except asyncio.TimeoutError:
-        raise Unavailable(f"{what} in {CONNECT_S + 1:.0f} s") from None
+        raise Unavailable(f"{what} within {CONNECT_S + 1:.0f} s") from None
     except Exception as error:  # anything may be listening there
         raise Unavailable(f"{what}: {_why(error)}") from None
 
@@ -128,14 +128,14 @@ async def _versions(cluster: AddressCluster) -> dict[str, Any]:
 async def _ask_versions(cluster: AddressCluster) -> dict[str, Any]:
     try:
         answer = await cluster.scheduler_comm.versions(packages=[PACKAGE])
-    except (TypeError, ValueError):  # old versions of Dask expect functions there
+    except (TypeError, ValueError):  # old versions of Dask expect functions as packages
         answer = await cluster.scheduler_comm.versions()
     packages = dict(answer["packages"])
     return {"python": answer["host"]["python"], **packages}
 
 
 def _why(error: BaseException) -> str:
-    """Return the message with that of the root cause: Dask's own message only says how long it tried."""
+    """Return the error's message and that of its root cause: Dask's message says only how long it tried."""
     said = [str(error)]
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
@@ -153,11 +153,11 @@ def _check_versions(address: str, there: Mapping[str, Any]) -> None:
     if differs:
         raise Unavailable(
             f"The scheduler at {address} has {', '.join(differs)}. The scheduler, its workers and this machine need "
-            "the same: install it there and restart the scheduler, or use an environment here that is like its own"
+            "the same versions: install them there and restart the scheduler, or use a matching environment here"
         )
 
 
 def _readable(name: str, version: Any) -> str:
-    """Return the part of a version that matters: only major and minor in the case of Python."""
+    """Return the relevant part of a version: of Python's, only the major and minor numbers."""
     text = str(version or "(none)")
     return ".".join(text.split(".")[:2]) if name == "python" else text

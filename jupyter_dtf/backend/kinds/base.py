@@ -1,8 +1,8 @@
 """The interface of a kind of Dask cluster, ``Kind``.
 
 A kind is a class with an entry point of its name in the group ``jupyter_dtf.kinds``, in this package or in another one.
-All other code uses kinds only through these attributes and methods. ``jupyter_dtf.testing.kinds`` tests the interface;
-docs/kinds.md has an example.
+All other code uses kinds only through the attributes and methods of ``Kind``. ``jupyter_dtf.testing.kinds`` tests the
+interface; docs/kinds.md has an example.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..planning.task_defaults import TaskDefaults
 NOTICES = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 """The signals that batch systems, Kubernetes and cloud agents send, or can be configured to send, before preemption."""
 NOTICE = "dtf_notice"
-"""The operation that tells a host that its machine goes away; it returns whether there are still tasks."""
+"""The operation that notifies a host that its machine is going away; it returns whether tasks remain."""
 SLOTS = "dtf_tasks"
-"""A resource of a Dask worker: how many of a run's tasks it gets, relative to other workers."""
+"""A resource of a Dask worker: the number of a run's tasks that it gets, relative to other workers."""
 
 ENDED = "ended"
 """The step of a ``ComingHost`` that has failed and will not be retried."""
@@ -31,37 +31,37 @@ ENDED = "ended"
 class Kind(ABC):
     """One kind of cluster. Instances are created without arguments whenever a process needs one, and hold no state.
 
-    Only ``create`` is called exclusively in the cluster process. Everything else is called by whoever shows a form or
-    validates a request (the Jupyter server, kernels, the command line), in any thread and at every keystroke: it must
-    return immediately, contact no other machine, and import neither Dask nor TensorFlow. The same applies to importing
-    the module of the class.
+    Only ``create`` is called exclusively in the cluster process. The other methods are called by every process that
+    shows a form or validates a request (the Jupyter server, kernels, the command line), in any thread and at every
+    keystroke: they must return immediately, contact no other machine, and import neither Dask nor TensorFlow. The same
+    applies to importing the module of the class.
     """
 
     kind: str
-    """Its name (``dtf.Cluster(backend=kind)``) and that of its entry point: lower-case letters, digits and hyphens."""
+    """The name of the kind (``dtf.Cluster(backend=kind)``) and its entry point: lower-case letters, digits, hyphens."""
     title: str
-    """Its title in a form, such as ``This machine``."""
+    """The title of the kind in a form, such as ``This machine``."""
     is_here: bool = False
-    """Whether its hosts are all on the machine of the cluster process.
+    """Whether all hosts are on the machine of the cluster process.
 
     In that case TensorFlow is imported (the warm process is started) while Dask's scheduler starts. With other kinds,
-    each host starts a warm process on its machine when it arrives, which would work on this machine too, but later.
+    each host starts a warm process on its machine when it joins; this would work on this machine too, but take longer.
     """
     scheduler_is_elsewhere: bool = False
-    """Whether its scheduler runs on another machine on its own. ``create`` then returns an ``ElsewhereCluster``."""
+    """Whether the scheduler runs independently on another machine. ``create`` then returns an ``ElsewhereCluster``."""
     tell_start: Callable[[str], None] = staticmethod(lambda words: None)
-    """For a slow ``create``: call it with a sentence on what is being waited for, which is shown with the cluster."""
+    """A slow ``create`` calls this with a sentence about what it is waiting for, which is shown with the cluster."""
     has_more_fields: bool = False
-    """Whether ``more_fields`` may return any. Options that are not in ``fields`` are then only rejected there."""
+    """Whether ``more_fields`` may return fields. Options that are not in ``fields`` are then validated only there."""
 
     is_guest: bool = False
-    """Whether the scheduler and its workers belong to somebody else: they are used, never started, scaled or shut down,
-    and left as they were. ``create`` then returns a connection with a cluster's attributes instead of a cluster (see
-    ``address``).
+    """Whether the scheduler and its workers belong to somebody else: they are used, but never started, scaled, shut
+    down or changed permanently. ``create`` then returns a connection with a cluster's attributes instead of a cluster
+    (see ``address``).
     """
 
     def missing(self) -> str:
-        """Return what is missing to start one here, in words; empty if nothing is. Must not raise."""
+        """Describe what is missing to start a cluster here; return an empty string if nothing is. Must not raise."""
         return ""
 
     def fields(self) -> list[FieldInfo]:
@@ -74,7 +74,7 @@ class Kind(ABC):
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Return options that depend on others, such as what a gateway at an address offers.
+        """Return options that depend on other options, such as those that a gateway at an address offers.
 
         Apart from ``create``, only this method may contact another machine, for a few seconds at most. It is called for
         a preview, and by ``create`` itself (``registry.check_more``).
@@ -94,7 +94,7 @@ class Kind(ABC):
         Called once, on the event loop of the cluster process. ``scale(n)`` is called at once and whenever ``hosts`` has
         changed, and ``await close()`` at the end; ``worker_spec`` must have as many entries as workers were requested.
 
-        Child processes must inherit this process's environment, by which those on this machine are found if the cluster
+        Child processes must inherit this process's environment, which identifies those on this machine if the cluster
         does not end cleanly. If possible, neither the scheduler nor its workers should listen for HTTP (``dask_http``);
         otherwise these ports are closed later.
 
@@ -102,30 +102,31 @@ class Kind(ABC):
         ``tell(hosts)`` on the event loop whenever a host has made progress or failed, with every requested host as a
         ``ComingHost``. These are shown, and a run waits for those that have not failed.
 
-        A worker with the resource ``SLOTS`` gets that many of a run's tasks where others get one.
+        A worker with the resource ``SLOTS`` gets that many of a run's tasks when other workers get one.
 
         It may raise any exception, which means that the cluster has failed. The user then sees the message of a
-        DtfError, or ``Type: message`` of other exceptions. The kind must clean up what it has started until then.
+        DtfError, or ``Type: message`` of other exceptions. The kind must clean up everything that it has started by
+        then.
 
         Args:
             options: A validated value for each of ``fields``.
             security: A ``distributed.Security`` with this cluster's certificates for the scheduler and its workers.
-                    Nobody without them may join. If the scheduler has other certificates, the returned cluster's
-                    ``security`` is used to connect to it.
+                    Processes without them must not be able to join. If the scheduler has other certificates, the
+                    returned cluster's ``security`` is used to connect to it.
             directory: A private directory on this machine that is removed with the cluster; it may contain secrets.
         """
 
     @abstractmethod
     def hosts(self, options: Mapping[str, Any], jobs: Mapping[str, int]) -> int:
-        """Return how many Dask workers a cluster with these jobs has, at least 1. Raises InvalidInput if impossible.
+        """Return the number of Dask workers of a cluster with these jobs, at least 1. Raises InvalidInput.
 
         Also called in the cluster process, when it starts and whenever its jobs have changed.
         """
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return the hosts that a cluster with these options will have, if known in advance; by default none are.
+        """Return the hosts that a cluster with these options will have, if known in advance; by default none.
 
-        Their names must be those of the Dask workers. If none can be named, a design is only checked once the hosts
+        Their names must be those of the Dask workers. If no hosts are returned, a design is checked only once the hosts
         exist.
 
         Raises:
@@ -134,11 +135,11 @@ class Kind(ABC):
         return []
 
     def task_defaults(self, options: Mapping[str, Any]) -> TaskDefaults:
-        """Return defaults for all tasks, which a run may override, from these options. Must not raise."""
+        """Return the defaults that these options set for all tasks, which a run may override. Must not raise."""
         return TaskDefaults()
 
     def script(self, options: Mapping[str, Any]) -> str:
-        """Return what is sent to a batch system for one host, for a person to read; by default nothing.
+        """Return the script that is sent to a batch system for one host, for a person to read; by default empty.
 
         Called for a preview; may import Dask. Raises InvalidInput.
         """

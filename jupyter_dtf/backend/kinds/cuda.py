@@ -21,7 +21,7 @@ from ...schema.machines import GpuInfo
 from ...schema.sizes import bytes_
 from ..machine import paths
 from ..machine.gpus import read_gpus
-from ..planning.gpu_assignment import SHARED
+from ..planning.gpu_assignment import SHARED, share_of
 from ..planning.task_defaults import TaskDefaults
 from .local import LocalKind
 
@@ -29,7 +29,7 @@ _SWITCHES = {"nvlink": "NCCL_P2P_DISABLE", "infiniband": "NCCL_IB_DISABLE"}
 
 
 class CudaKind(LocalKind):
-    """This machine's GPUs."""
+    """The kind ``cuda``: this machine's GPUs."""
 
     kind = "cuda"
     title = "This machine's GPUs"
@@ -51,7 +51,7 @@ class CudaKind(LocalKind):
                 default=1,
                 minimum=1,
                 maximum=64,
-                help="More than one share a GPU's memory evenly, or have the cap below.",
+                help="If more than one, they share a GPU's memory evenly, or each has the limit below.",
             ),
             FieldInfo(
                 name="gpu_memory_bytes",
@@ -59,28 +59,28 @@ class CudaKind(LocalKind):
                 type="bytes",
                 default=0,
                 minimum=0,
-                help="The most that a task takes of its GPU. 0: what it needs, or its share.",
+                help="The most memory that a task takes of its GPU. 0: as much as it needs, or its share.",
             ),
             FieldInfo(
                 name="growth",
                 title="Memory growth",
                 type="boolean",
                 default=True,
-                help="A task alone on a GPU takes memory as it needs it. Off: all of it at once, in one piece.",
+                help="A task that has a GPU to itself allocates memory as needed. Off: all of it at once.",
             ),
             FieldInfo(
                 name="nvlink",
                 title="NVLink",
                 type="boolean",
                 default=True,
-                help="NCCL copies from GPU to GPU where it can. Off: by way of the machine's memory.",
+                help="NCCL copies directly from GPU to GPU if possible. Off: through the machine's memory.",
             ),
             FieldInfo(
                 name="infiniband",
                 title="InfiniBand",
                 type="boolean",
                 default=True,
-                help="NCCL uses InfiniBand where it is. Off: TCP.",
+                help="NCCL uses InfiniBand if available. Off: TCP.",
             ),
             FieldInfo(
                 name="threads_per_host",
@@ -97,7 +97,7 @@ class CudaKind(LocalKind):
                 type="bytes",
                 default=0,
                 minimum=0,
-                help="Dask's limit for its own data, not on a GPU. 0: this machine's.",
+                help="Dask's limit for its own data, not on a GPU. 0: this machine's memory.",
             ),
         ]
 
@@ -125,7 +125,9 @@ class CudaKind(LocalKind):
     def task_defaults(self, options: Mapping[str, Any]) -> TaskDefaults:
         memory: int | float | None = options["gpu_memory_bytes"] or None
         if memory is None and options["tasks_per_gpu"] > 1:
-            memory = SHARED / options["tasks_per_gpu"]
+            tasks = options["tasks_per_gpu"]
+            sizes = [gpu.memory_bytes for gpu in _chosen(options) if gpu.memory_bytes]
+            memory = min((share_of(size, tasks) / size for size in sizes), default=SHARED / tasks)
         switched_off = {variable: "1" for name, variable in _SWITCHES.items() if not options[name]}
         return TaskDefaults(gpu_memory=memory, gpu_growth=options["growth"], gpu_needed=True, environment=switched_off)
 
@@ -135,8 +137,8 @@ def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
     there = read_gpus()
     if not there:
         raise InvalidInput(
-            "This machine must have a GPU that NVIDIA's management library (nvidia-ml-py) or its driver tells of. It "
-            "has none: `nvidia-smi` shows whether the driver is there. The kind local computes on the CPU",
+            "This machine must have a GPU that NVIDIA's management library (nvidia-ml-py) or its driver reports, got "
+            "none: `nvidia-smi` shows whether the driver works. The kind local computes on the CPU",
             field="options.gpus",
         )
     if not options["gpus"]:
@@ -146,7 +148,7 @@ def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
         named = [gpu for gpu in there if (str(gpu.index) == entry if entry.isdecimal() else gpu.id.startswith(entry))]
         if len(named) != 1 or named[0] in chosen:
             known = ", ".join(f"{gpu.index} ({gpu.id})" for gpu in there)
-            again = ", which is there twice" if named and named[0] in chosen else ""
+            again = ", which is listed twice" if named and named[0] in chosen else ""
             raise InvalidInput(
                 f"`gpus` must be some of {known}, each at most once, got {entry!r:.100}{again}", field="options.gpus"
             )

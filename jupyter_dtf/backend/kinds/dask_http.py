@@ -1,6 +1,6 @@
 """Dask without HTTP ports. Its dashboard is served on a Unix socket, on request.
 
-By default, Dask's scheduler and each worker open an HTTP port, even without the dashboard, and serve anyone there,
+By default, Dask's scheduler and each worker open an HTTP port, even without the dashboard, and serve every client
 without TLS or authentication.
 """
 
@@ -32,7 +32,7 @@ class _Silent:
     def start_http_server(
         self, routes: Any, dashboard_address: Any, default_port: int = 0, ssl_options: Any = None
     ) -> None:
-        """Override Dask's method: set the attributes that other Dask code expects, but do not listen."""
+        """Override Dask's method to set the attributes that other Dask code expects, without listening."""
         self.http_application = RoutingApplication([])
         server: Any = HTTPServer(self.http_application)
         server.port = 0
@@ -65,7 +65,7 @@ class Dashboard:
     """Dask's dashboard on a Unix socket, in a directory that only the user can access."""
 
     def __init__(self, scheduler: Any, token: str) -> None:
-        """``token`` is the cluster's: the socket is in its directory on the scheduler's machine."""
+        """``token`` is that of the cluster, whose directory on the scheduler's machine contains the socket."""
         self._scheduler = scheduler
         self._token = token
         self._path = Path()
@@ -75,11 +75,11 @@ class Dashboard:
 
     @property
     def socket(self) -> str:
-        """The path of its socket; empty while it is off."""
+        """The path of the dashboard's socket; empty while the dashboard is off."""
         return str(self._path) if self._server is not None else ""
 
     async def start(self) -> str:
-        """Start it if it is off. Returns ``socket``."""
+        """Start the dashboard if it is off. Returns ``socket``."""
         async with self._lock:
             if self._server is None:
                 # Importing Bokeh's server takes a second, which must not block the scheduler.
@@ -93,7 +93,7 @@ class Dashboard:
         return self.socket
 
     async def stop(self) -> None:
-        """Stop it."""
+        """Stop the dashboard."""
         if self._server is None or self._application is None:
             return
         server, self._server = self._server, None

@@ -1,8 +1,8 @@
-"""Dask's LocalCluster, with lost workers always replaced, however long that takes.
+"""Dask's LocalCluster, changed so that lost workers are always replaced, however long that takes.
 
 Dask closes the nanny of a worker that has been gone from the scheduler for 15 s
 (``distributed.deploy.lost-worker-timeout``) but still counts that worker as present, so it is never replaced. On a busy
-machine it can take longer than that for a worker to exit and for its successor to import Dask.
+machine, it can take longer than 15 s for a worker to exit and for its successor to import Dask.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SETTLED_S = 60.0
 
 
 class DurableCluster(LocalCluster):
-    """A LocalCluster whose nannies restart their workers, and are replaced if they exit because they cannot."""
+    """A LocalCluster whose nannies restart their workers. A nanny that exits because it cannot do so is replaced."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._looked_after: dict[Any, asyncio.Task[None]] = {}
@@ -42,7 +42,7 @@ class DurableCluster(LocalCluster):
         self._changed()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Override SpecCluster's method, which gives up the nanny of a worker that is gone."""
+        """Override SpecCluster's method, which closes the nanny of a worker that is gone."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _correct_state_internal(self) -> None:
@@ -64,14 +64,14 @@ class DurableCluster(LocalCluster):
             return
         wait_s = AGAIN_S if loop.time() - began > _SETTLED_S else self._wait_s.get(name, AGAIN_S)
         self._wait_s[name] = min(2 * wait_s, AGAIN_AT_MOST_S)
-        logger.warning("The nanny of %s has ended; there is another in %g s", name, wait_s)
-        self._set_problem(name, "its Dask worker could not be started (the cluster's log says why)")
+        logger.warning("The nanny of %s has ended; it will be replaced in %g s", name, wait_s)
+        self._set_problem(name, "its Dask worker could not be started (see the cluster's log)")
         await asyncio.sleep(wait_s)
         if self._is_wanted(name, nanny):
             del self.workers[name]
             try:
                 await asyncio.shield(self._correct_state())  # must not be cancelled halfway
-            except Exception:  # it has exited again, which is handled like the first time
+            except Exception:  # the new nanny has exited, too, which is handled like the first exit
                 logger.exception("The host %s could not be started", name)
         self._looked_after.pop(nanny, None)
 

@@ -1,7 +1,7 @@
 """The kind ``gateway``: a cluster managed by a Dask Gateway.
 
-This module describes the kind and checks its options; ``gateway_client`` talks to a gateway, and the rest is in
-``gateway_cluster``.
+This module describes the kind and checks its options; ``gateway_client`` communicates with a gateway, and the rest is
+in ``gateway_cluster``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .gateway_fields import BASIC, FIELDS
 
 
 class GatewayKind(Kind):
-    """A cluster of a Dask Gateway."""
+    """The kind ``gateway``: a cluster of a Dask Gateway."""
 
     kind = "gateway"
     title = "Dask Gateway"
@@ -41,7 +41,7 @@ class GatewayKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_worker"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return none: the gateway decides what a worker has. Raises InvalidInput for errors that are visible here."""
+        """Return no hosts: the gateway decides the resources of a worker. Raises InvalidInput for invalid options."""
         if address := options["address"]:
             parts = urlsplit(address)
             if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -52,19 +52,18 @@ class GatewayKind(Kind):
         for field in ("user", "password_file"):
             if options[field] and options["authentication"] != BASIC:
                 raise InvalidInput(
-                    f"`{field}` is for basic authentication alone, got {options['authentication']!r} as "
-                    "`authentication`",
+                    f"`{field}` requires basic authentication, got {options['authentication']!r} as `authentication`",
                     field=f"options.{field}",
                 )
         if (file := options["password_file"]) and not _is_for_its_owner(Path(file).expanduser()):
             raise InvalidInput(
-                f"`password_file` must be a file that you alone can read (chmod 600), got {file!r:.200}",
+                f"`password_file` must be a file that only you can read (chmod 600), got {file!r:.200}",
                 field="options.password_file",
             )
         return []
 
     def more_fields(self, options: Mapping[str, Any]) -> list[FieldInfo]:
-        """Return the options that the gateway offers this user. Raises InvalidInput, Unavailable."""
+        """Return the options that the gateway offers this user. Raises InvalidInput or Unavailable."""
         self.expected_hosts(options)
         from . import gateway_client
 

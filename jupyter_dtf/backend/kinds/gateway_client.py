@@ -1,4 +1,4 @@
-"""The client of a gateway: authentication, the options that it offers, and its errors as sentences."""
+"""The client of a gateway: authentication, the options that the gateway offers, and its errors as sentences."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TYPES = {
     MappingField: "string",
 }
 _NOT_HERE = {*COMMON, "backend", "design", "jobs", "kind", "name"}
-"""Names that have another meaning wherever a cluster is requested."""
+"""Names that have another meaning in requests for clusters."""
 _known: dict[tuple[str, ...], tuple[float, list[FieldInfo]]] = {}
 
 
 def offered(options: Mapping[str, Any]) -> list[FieldInfo]:
     """Return the options that the gateway offers this user. Must not be called on an event loop.
 
-    Raises the same as ``make`` and ``ask``.
+    Raises the exceptions of ``make`` and ``ask``.
     """
     key = tuple(str(options[name]) for name in ("address", "proxy_address", "authentication", "user", "password_file"))
     at, fields = _known.get(key, (0.0, []))
@@ -60,7 +60,7 @@ def offered(options: Mapping[str, Any]) -> list[FieldInfo]:
 
 
 async def offer(gateway: Gateway) -> Options:
-    """Return the gateway's options, with defaults from Dask's configuration. Raises the same as ``ask``."""
+    """Return the gateway's options, with defaults from Dask's configuration. Raises the exceptions of ``ask``."""
     return await ask(gateway, gateway.cluster_options())
 
 
@@ -69,7 +69,7 @@ def make(options: Mapping[str, Any]) -> Gateway:
     address = options["address"] or None
     if address is None and not dask.config.get("gateway.address"):
         raise InvalidInput(
-            "`address` must be given, for Dask's configuration names no gateway (gateway.address)",
+            "`address` must be given, because Dask's configuration names no gateway (gateway.address)",
             field="options.address",
         )
     authentication = options["authentication"]
@@ -94,30 +94,30 @@ def _password(file: str) -> str | None:
 
 
 async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
-    """Await a request to a gateway. Turns its errors into sentences, as InvalidInput or Unavailable."""
+    """Await a request to a gateway. Converts its errors to sentences, as InvalidInput or Unavailable."""
     where = gateway.address
     try:
         return await asyncio.wait_for(question, ANSWER_S)
     except asyncio.TimeoutError:
-        raise _wrong(f"The gateway {where} has not answered for {ANSWER_S:.0f} s") from None
+        raise _wrong(f"The gateway {where} did not respond within {ANSWER_S:.0f} s") from None
     except aiohttp.ClientResponseError as error:
         said = f"{error.status} {error.message}".strip()
         if error.status in (401, 403):
             raise InvalidInput(
-                f"The gateway {where} refuses you ({said}): look at authentication, user and password",
+                f"The gateway {where} denies access ({said}): check authentication, user and password",
                 field="options.authentication",
             ) from None
-        raise _wrong(f"{where} is no Dask gateway, or does not work: it answers {said}") from None
+        raise _wrong(f"{where} is not a Dask gateway, or does not work: it responds with {said}") from None
     except aiohttp.ClientConnectorError as error:
         cause = error.os_error
         said = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
-        raise _wrong(f"No gateway answers at {where}: {said}") from None
+        raise _wrong(f"No gateway responds at {where}: {said}") from None
     except (aiohttp.ClientError, json.JSONDecodeError, KeyError) as error:
-        raise _wrong(f"{where} is no Dask gateway: {str(error) or type(error).__name__:.200}") from None
+        raise _wrong(f"{where} is not a Dask gateway: {str(error) or type(error).__name__:.200}") from None
     except GatewayServerError as error:
         raise Unavailable(f"The gateway {where} has failed: {error}") from None
     except (GatewayClusterError, ValueError) as error:
-        raise Unavailable(f"The gateway {where} refuses: {error}") from None
+        raise Unavailable(f"The gateway {where} refuses the request: {error}") from None
     except ImportError as error:  # a dependency for Kerberos
         raise InvalidInput(f"`authentication` cannot be used here: {error}", field="options.authentication") from None
 
@@ -130,7 +130,7 @@ def _wrong(message: str) -> InvalidInput:
 
 
 def fields_of(options: Options) -> list[FieldInfo]:
-    """Convert a gateway's options to fields. Those with a reserved name are left out and keep the gateway's default."""
+    """Convert a gateway's options to fields. Options with a reserved name are omitted, and keep their defaults."""
     taken = {*_NOT_HERE, *(field.name for field in FIELDS)}
     return [
         FieldInfo(
@@ -149,9 +149,9 @@ def fields_of(options: Options) -> list[FieldInfo]:
 
 
 def choose(options: Options, chosen: Mapping[str, Any]) -> None:
-    """Set the chosen values. Raises InvalidInput, with the field."""
+    """Set the chosen values. Raises InvalidInput with the name of the field."""
     for name, value in chosen.items():
         try:
             options[name] = json.loads(value) if isinstance(options._fields[name], MappingField) else value
         except (TypeError, ValueError) as error:
-            raise InvalidInput(f"`{name}` is refused by the gateway: {error}", field=f"options.{name}") from None
+            raise InvalidInput(f"The gateway refuses `{name}`: {error}", field=f"options.{name}") from None

@@ -33,17 +33,17 @@ _CAPPED = re.compile(r"Scaling to (\d+) instead")
 
 
 async def abandon(scheduler: Any) -> None:
-    """Make the gateway stop the cluster after the cluster process is gone."""
+    """Request that the gateway stop the cluster, after the cluster process is gone."""
     service = scheduler.services.get("gateway")
     try:
         await service.gateway.shutdown()
     except Exception:
-        logger.exception("The gateway could not be told to stop this cluster")
+        logger.exception("The gateway could not be asked to stop this cluster")
         await scheduler.close()
 
 
 class GatewayHosts(ElsewhereCluster):
-    """One cluster of a gateway. Its workers have no names until they join."""
+    """The Dask cluster of a gateway. Its workers have no names until they join."""
 
     abandon = staticmethod(abandon)
 
@@ -73,8 +73,8 @@ class GatewayHosts(ElsewhereCluster):
             report = await gateway_client.ask(self._gateway, self._gateway.get_cluster(self._name))
             if report.status in (*_ENDS, ClusterStatus.STOPPING):
                 return (
-                    f"The gateway has ended the cluster {self._name}: it is {report.status.name}. It says no more; "
-                    "those who run the gateway see why"
+                    f"The gateway has ended the cluster {self._name}: it is {report.status.name}. The gateway gives no "
+                    "reason; its administrators can see it"
                 )
         return ""
 
@@ -87,7 +87,7 @@ class GatewayHosts(ElsewhereCluster):
         await stop(self._gateway, self._name)
 
     async def _scale(self) -> None:
-        """Send the wanted number of workers to the gateway, repeatedly if it changes meanwhile."""
+        """Send the wanted number of workers to the gateway, and send it again if it has changed in the meantime."""
         asked = -1
         while asked != (asked := len(self.worker_spec)):
             try:
@@ -102,7 +102,7 @@ class GatewayHosts(ElsewhereCluster):
             self._changed()
 
     async def _follow(self) -> None:
-        """Track which workers have joined, as long as the scheduler is connected."""
+        """Track the workers that have joined, as long as the scheduler is connected."""
         comm = await connect(self.scheduler_address, **self.security.get_connection_args("client"))
         try:
             await comm.write({"op": "subscribe_worker_status"})
@@ -133,7 +133,7 @@ class GatewayHosts(ElsewhereCluster):
 
 
 async def start(kind: Kind, options: Mapping[str, Any], security: Any) -> GatewayHosts:
-    """Start a cluster and wait for its scheduler. Raises InvalidInput, Unavailable."""
+    """Start a cluster and wait for its scheduler. Raises InvalidInput or Unavailable."""
     gateway = gateway_client.make(options)
     name = ""
     try:
@@ -171,10 +171,10 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
         report = await gateway_client.ask(gateway, gateway.get_cluster(name))
         if report.status is ClusterStatus.RUNNING:
             return report
-        if report.status in _ENDS:  # STOPPING is not yet the word for what happened
+        if report.status in _ENDS:  # STOPPING is not the final status yet
             raise Unavailable(
-                f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. It "
-                "says no more; those who run the gateway see why"
+                f"The gateway {gateway.address} could not start the cluster {name}: it is {report.status.name}. The "
+                "gateway gives no reason; its administrators can see it"
             )
         await asyncio.sleep(LOOK_S)
 

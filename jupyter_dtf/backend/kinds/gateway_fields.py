@@ -12,15 +12,15 @@ FIELDS = [
         title="Address",
         type="string",
         default="",
-        help="Such as https://hub.example.org/services/dask-gateway. Empty: that of Dask's configuration. "
-        "What the gateway lets you choose appears below.",
+        help="Such as https://hub.example.org/services/dask-gateway. Empty: from Dask's configuration. "
+        "The gateway's own options appear below.",
     ),
     FieldInfo(
         name="proxy_address",
-        title="Address of its proxy",
+        title="Address of the gateway's proxy",
         type="string",
         default="",
-        help="Where schedulers are reached: host:port. Empty: that of Dask's configuration, else the gateway's own.",
+        help="The host:port to reach schedulers at. Empty: from Dask's configuration, else the gateway's own.",
     ),
     FieldInfo(
         name="authentication",
@@ -28,21 +28,21 @@ FIELDS = [
         type="choice",
         default=CONFIGURED,
         choices=[CONFIGURED, BASIC, JUPYTERHUB, KERBEROS],
-        help="configured: as Dask's configuration says. jupyterhub: by the token of this Jupyter server.",
+        help="configured: from Dask's configuration. jupyterhub: with the token of this Jupyter server.",
     ),
     FieldInfo(
         name="user",
         title="User",
         type="string",
         default="",
-        help="Of basic authentication. Empty: your name on this machine.",
+        help="For basic authentication. Empty: your name on this machine.",
     ),
     FieldInfo(
         name="password_file",
-        title="File with the password",
+        title="Password file",
         type="string",
         default="",
-        help="Of basic authentication; readable by you alone.",
+        help="For basic authentication; must be readable only by you.",
     ),
     FieldInfo(
         name="tasks_per_worker",
@@ -51,6 +51,6 @@ FIELDS = [
         default=1,
         minimum=1,
         maximum=1024,
-        help="The gateway is asked for as many workers as the tasks need.",
+        help="The cluster requests as many workers as the tasks need.",
     ),
 ]

@@ -1,6 +1,6 @@
 """The options of kinds whose clusters release hosts while nothing runs and request them again for the next run.
 
-Dask's ``Adaptive`` is not suitable: it counts Dask's tasks, and would take hosts away from a run, which is not one.
+Dask's ``Adaptive`` is not suitable: it counts Dask's tasks, and would take hosts from a run, which is not a Dask task.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ IDLE, LEAST = "idle_minutes", "least_hosts"
 
 
 class Rest(NamedTuple):
-    """After how long without a run a cluster releases hosts, and how many it keeps."""
+    """The time without a run after which a cluster releases hosts, and the number of hosts that it keeps."""
 
     idle_s: float
     least: int
 
 
 def fields() -> list[FieldInfo]:
-    """Return the options. Only for kinds whose cluster has ``watch_hosts``, so that a run waits for the hosts."""
+    """Return the options, for kinds whose cluster has ``watch_hosts``: a run must be able to wait for the hosts."""
     return [
         FieldInfo(
             name=IDLE,
@@ -29,16 +29,16 @@ def fields() -> list[FieldInfo]:
             type="number",
             default=0,
             minimum=0,
-            help="After which hosts are given back. The next run has them again, and waits for them. 0: they stay.",
+            help="Hosts are released after this time. The next run requests them again and waits. 0: never.",
         ),
         FieldInfo(
             name=LEAST,
-            title="Least number of hosts",
+            title="Minimum number of hosts",
             type="integer",
             default=0,
             minimum=0,
             maximum=100_000,
-            help="So many are kept all the same.",
+            help="The number of hosts that are never released.",
         ),
     ]
 

@@ -1,6 +1,6 @@
 """Dask's worker in a batch job, as run by the job script.
 
-It starts the same nanny as the kind ``ssh``, which ends in the same way and leaves nothing behind on the node.
+It starts the same nanny as the kind ``ssh``, and ends it in the same way, so that nothing is left on the node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def main(argv: list[str]) -> None:
     """Run until the nanny ends, or the batch system ends the job."""
-    # Before signal handlers are set, so that an unreachable scheduler ends this with the error message.
+    # Before signal handlers are set, so that an unreachable scheduler ends this process with the error message.
     asked = parse(argv)
     try:
         with open(asked.settings) as file:
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     started: list[ssh_keeper.Nanny] = []
 
     def notice(number: int, frame: object) -> None:
-        """Forward the first notice to the nanny, which ends once its tasks have left. The next one ends this."""
+        """Forward the first notice to the nanny, which ends once its tasks have left. The next one ends this job."""
         if not started or leaving.is_set() or noticed.is_set():
             leaving.set()
         else:
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
     ssh_keeper.end(nanny, token, mine)
     if status:
         sys.exit(nanny.words().strip()[-4000:])
-    # Otherwise it was asked to end, and the batch system's message should be the last.
+    # Otherwise the job was requested to end, and the batch system's message should be the last output.
 
 
 if __name__ == "__main__":

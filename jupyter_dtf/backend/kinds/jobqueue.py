@@ -24,19 +24,19 @@ _WALLTIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}\Z")
 
 
 class JobQueueKind(Kind):
-    """One batch system."""
+    """The kind of one batch system."""
 
     submit: str
     """The command that submits a job."""
     account_title = "Account"
     account_argument = "account"
-    """The name of dask-jobqueue's argument for it."""
+    """The name of dask-jobqueue's argument for the account."""
 
     def missing(self) -> str:
         if importlib.util.find_spec("dask_jobqueue") is None:
             return "dask-jobqueue is not installed: pip install jupyter-dtf[jobqueue]"
         if shutil.which(self.submit) is None:
-            return f"there is no {self.submit} on this machine: a cluster is started where jobs are submitted"
+            return f"there is no {self.submit} on this machine: a cluster must be started where jobs can be submitted"
         return ""
 
     def fields(self) -> list[FieldInfo]:
@@ -46,21 +46,21 @@ class JobQueueKind(Kind):
                 title="Queue",
                 type="string",
                 default="",
-                help="Empty: the system's own, or that of dask-jobqueue's configuration.",
+                help="Empty: the system's default, or that of dask-jobqueue's configuration.",
             ),
             FieldInfo(
                 name="account",
                 title=self.account_title,
                 type="string",
                 default="",
-                help="What the time is charged to. Empty: the system's own.",
+                help="The account that the time is charged to. Empty: the system's default.",
             ),
             FieldInfo(
                 name="walltime",
                 title="Walltime",
                 type="string",
                 default="01:00:00",
-                help="After which a job is ended, with what runs in it.",
+                help="The time after which a job is ended, with everything that runs in it.",
             ),
             FieldInfo(
                 name="tasks_per_job",
@@ -79,7 +79,7 @@ class JobQueueKind(Kind):
                 title="More directives",
                 type="string",
                 default="",
-                help="As in a job script, without the marker in front, parted by semicolons.",
+                help="As in a job script, without the leading marker, separated by semicolons.",
             ),
             FieldInfo(
                 name="prologue",
@@ -90,25 +90,25 @@ class JobQueueKind(Kind):
             ),
             FieldInfo(
                 name="python",
-                title="Python there",
+                title="Python on the nodes",
                 type="string",
                 default="",
-                help="The program that jobs are run by. Empty: the same as here.",
+                help="The Python program that runs the jobs. Empty: the same as here.",
             ),
             FieldInfo(
                 name="interface",
                 title="Network interface",
                 type="string",
                 default="",
-                help="Such as ib0, here and on the nodes. Empty: the one that leads outside.",
+                help="Such as ib0, here and on the nodes. Empty: the one with the default route.",
             ),
             FieldInfo(
                 name="shared_directory",
                 title="Shared directory",
                 type="string",
                 default="",
-                help="Seen here and by the nodes at the same path: the certificates and the jobs' output are put "
-                "there, for as long as the cluster lives. Empty: where runs are kept.",
+                help="A directory with the same path here and on the nodes. It holds the certificates and the jobs' "
+                "output while the cluster exists. Empty: the directory of runs.",
             ),
             *idle_release.fields(),
         ]
@@ -117,7 +117,7 @@ class JobQueueKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_job"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return none: the batch system chooses the nodes. Raises InvalidInput for values not valid in a job script."""
+        """Return no hosts: the batch system chooses the nodes. Raises InvalidInput for values that are not valid."""
         for field in ("queue", "account", "interface"):
             if not _WORD.match(options[field]):
                 raise InvalidInput(
@@ -154,7 +154,7 @@ class JobQueueKind(Kind):
     # -- differences between systems -------------------------------------------------------------------------------
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of dask-jobqueue's job class that depend on the system. Raises InvalidInput."""
+        """Return the arguments for dask-jobqueue's job class that depend on the system. Raises InvalidInput."""
         return {
             "queue": options["queue"] or None,
             self.account_argument: options["account"] or None,
@@ -168,7 +168,7 @@ class JobQueueKind(Kind):
 
 
 def directives_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the directives that the user has added."""
+    """Return the directives that the user added."""
     return parts(options["directives"])
 
 
@@ -219,7 +219,7 @@ class SgeKind(JobQueueKind):
             title="Parallel environment",
             type="string",
             default="smp",
-            help="By which several cores of one node are asked for; `qconf -spl` lists them.",
+            help="The environment for requesting several cores of one node; `qconf -spl` lists all.",
         )
         return [*super().fields(), environment]
 
@@ -277,7 +277,9 @@ class HtcondorKind(JobQueueKind):
         for line in directives_of(options):
             name, equals, value = line.partition("=")
             if not equals or not name.strip():
-                raise InvalidInput(f"A directive is written as name = value, got {line!r}", field="options.directives")
+                raise InvalidInput(
+                    f"A directive must be written as name = value, got {line!r}", field="options.directives"
+                )
             lines[name.strip()] = value.strip()
         if options["account"]:
             lines = {"accounting_group": options["account"], **lines}

@@ -44,11 +44,11 @@ _SYSTEMS = re.compile(r"slurmstepd|=>> PBS|\bTERM_[A-Z]+|\bWALLTIME\b|[Jj]ob kil
 
 
 class Refused(Exception):
-    """A command of the batch system has failed. The message is its output."""
+    """Raised when a command of the batch system fails. The message is the command's output."""
 
 
 class WatchedJob(ProcessInterface):
-    """A mixin for dask-jobqueue's jobs: reports their progress, and keeps a rejected job from affecting others."""
+    """A mixin for dask-jobqueue's jobs: reports their progress, and prevents a rejected job from affecting others."""
 
     name: str
     job_id: str | None
@@ -74,16 +74,16 @@ class WatchedJob(ProcessInterface):
     async def close(self) -> None:
         """Cancel the job, whatever its state."""
         self._stop_looking()
-        with contextlib.suppress(Refused, OSError):  # it has ended by itself
+        with contextlib.suppress(Refused, OSError):  # it has already ended
             await super().close()
         await ProcessInterface.close(self)
 
     def describe(self, name: str) -> ComingHost:
-        """Return its progress."""
+        """Return the job's progress."""
         return ComingHost(name=name, step=self.step, problem=self.problem)
 
     def joined(self) -> None:
-        """Note that its worker has joined."""
+        """Note that the job's worker has joined."""
         self._stop_looking()
 
     def look(self) -> None:
@@ -103,14 +103,14 @@ class WatchedJob(ProcessInterface):
             match question.read(status, said):
                 case jobqueue_jobs.GONE:
                     words = await asyncio.to_thread(self._last_words)
-                    self._end(f"Job {self.job_id} has ended{f': {words}' if words else ', and left no word'}")
+                    self._end(f"Job {self.job_id} has ended{f': {words}' if words else ' without any output'}")
                     return
                 case jobqueue_jobs.RUNS:
                     self._at("starting Python")
             await asyncio.sleep(LOOK_S)
 
     def _last_words(self) -> str:
-        """Return the end of the job's output, where the batch system's own message comes last."""
+        """Return the end of the job's output, which contains the batch system's own message."""
         mine = re.compile(rf"(?<!\d){re.escape(str(self.job_id))}(?!\d)")
         written = sorted(Path(self.log_directory or "").iterdir(), key=lambda path: path.stat().st_mtime)
         mine_alone = [path for path in written if mine.search(path.name) and path.suffix != ".log"]
@@ -126,7 +126,7 @@ class WatchedJob(ProcessInterface):
 
     @staticmethod
     async def _call(cmd: list[str], *, shell: bool = False, stdin: Any = None) -> str:
-        """Override dask-jobqueue's method to raise only the batch system's own message on failure."""
+        """Override dask-jobqueue's method, to raise an exception with only the batch system's message on failure."""
         status, said = await _ask(cmd, stdin)
         if status:
             raise Refused(said or f"{cmd[0]} ended with status {status}")
@@ -150,7 +150,7 @@ async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
 
 
 def _last(text: str) -> str:
-    """Return the last lines joined into one, only the batch system's own if there are any."""
+    """Return the last lines joined into one; only those of the batch system, if there are any."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _ROUTINE.search(line)]
     lines = [line for line in lines if _SYSTEMS.search(line)] or lines
     return " / ".join(lines[-3:])[-_WORDS:]
@@ -168,7 +168,7 @@ class WatchedCluster(JobQueueCluster):
         super().__init__(system=system, watch=self._on_change, asynchronous=True, **more)
 
     def scale(self, n: int | None = None, jobs: int = 0, memory: Any = None, cores: Any = None) -> Any:
-        """Scale as Dask does. Only now are ended jobs replaced, because each job costs computing time."""
+        """Scale as Dask does. Ended jobs are replaced only on this request, because each job costs computing time."""
         for name in [name for name, job in self._known.items() if job.step == ENDED]:
             self.worker_spec.pop(name, None)
             del self._known[name]
@@ -234,7 +234,7 @@ def job_class(system: str) -> type[Any]:
 
 
 def script(system: str, options: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    """Return the job script of one worker, with placeholders for what is known only once the cluster runs.
+    """Return the job script of one worker, with placeholders for values that are known only once the cluster runs.
 
     ``own``: arguments of the system's job class.
     """
@@ -255,7 +255,7 @@ def script(system: str, options: Mapping[str, Any], own: Mapping[str, Any]) -> s
 async def start(
     system: str, options: Mapping[str, Any], own: Mapping[str, Any], security: Any, token: str
 ) -> WatchedCluster:
-    """Start the scheduler and return the cluster, before any job is submitted. Raises InvalidInput, Unavailable."""
+    """Start the scheduler and return the cluster, before any job is submitted. Raises InvalidInput or Unavailable."""
     address = _listen_at(options)
     shared, claim = await asyncio.to_thread(_prepare, options, security, token)
     try:
@@ -309,7 +309,7 @@ def _listen_at(options: Mapping[str, Any]) -> str:
         return str(get_ip_interface(options["interface"]))
     except (KeyError, ValueError) as error:
         raise InvalidInput(
-            f"The network interface must be one of this machine's, got {options['interface']!r} ({error})",
+            f"The network interface must exist on this machine, got {options['interface']!r} ({error})",
             field="options.interface",
         ) from None
 
@@ -321,7 +321,7 @@ def _shared(options: Mapping[str, Any]) -> Path:
 
 
 def _prepare(options: Mapping[str, Any], security: Any, token: str) -> tuple[Path, int]:
-    """Create this cluster's directory that is shared with the nodes, and remove what dead clusters have left there."""
+    """Create this cluster's directory that is shared with the nodes, and remove the directories of dead clusters."""
     parent = _shared(options)
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -50,7 +50,7 @@ class Question:
     empty_is_gone: bool = False
 
     def read(self, status: int, said: str) -> str:
-        """Return the job's state. Output that is not understood, as when the system is down, counts as waiting."""
+        """Return the job's state. Unknown output, for example when the system is down, counts as waiting."""
         if re.search(self.gone, said) or (self.empty_is_gone and status == 0 and not said):
             return GONE
         return RUNS if status == 0 and re.search(self.runs, said) else WAITS

@@ -26,7 +26,7 @@ _WORD = re.compile(r"[\w.@:/-]*\Z", re.ASCII)
 
 
 class KubernetesKind(Kind):
-    """Pods created by Dask's operator for Kubernetes."""
+    """The kind ``kubernetes``: pods created by Dask's operator for Kubernetes."""
 
     kind = "kubernetes"
     title = "Kubernetes"
@@ -42,8 +42,8 @@ class KubernetesKind(Kind):
             return FieldInfo(name=name, title=title, type="string", default=default, help=help_)
 
         return [
-            text("image", "Image", "With jupyter-dtf[cpu] or jupyter-dtf[gpu] in it, of the version that is here."),
-            text("namespace", "Namespace", "Empty: that of the kubeconfig, or of the pod that this server runs in."),
+            text("image", "Image", "An image with jupyter-dtf[cpu] or jupyter-dtf[gpu] of the same version as here."),
+            text("namespace", "Namespace", "Empty: from the kubeconfig, or that of the pod that this server runs in."),
             FieldInfo(
                 name="tasks_per_pod",
                 title="Tasks per pod",
@@ -56,14 +56,14 @@ class KubernetesKind(Kind):
             FieldInfo(name="cores", title="Cores per pod", type="number", default=2, minimum=0.1, maximum=4096),
             FieldInfo(name="memory_bytes", title="Memory per pod", type="bytes", default=4 * GIB, minimum=64 << 20),
             FieldInfo(name="gpus", title="GPUs per pod", type="integer", default=0, minimum=0, maximum=64),
-            text("gpu_resource", "What a GPU is called there", "As a limit of a container.", "nvidia.com/gpu"),
-            text("service_account", "Service account", "Of the pods. Empty: that of the namespace."),
+            text("gpu_resource", "GPU resource", "The name of a GPU in the limits of a container.", "nvidia.com/gpu"),
+            text("service_account", "Service account", "The account of the pods. Empty: that of the namespace."),
             text(
                 "pod_template",
                 "Pod template",
-                "A YAML file with a pod, put under what is made of these options: tolerations, volumes, variables.",
+                "A YAML file of a pod, such as its tolerations, volumes and variables. These options override it.",
             ),
-            text("python", "Python in the image", "A program.", "python"),
+            text("python", "Python in the image", "The name or path of the program.", "python"),
             FieldInfo(
                 name="reach",
                 title="How the scheduler is reached",
@@ -71,10 +71,10 @@ class KubernetesKind(Kind):
                 default=PORT_FORWARD,
                 choices=[PORT_FORWARD, SERVICE, LOAD_BALANCER],
                 help="port-forward: through the Kubernetes API. service: by its name, from a pod of the same "
-                "Kubernetes. load-balancer: by an address of its own.",
+                "Kubernetes. load-balancer: by a separate address.",
             ),
-            text("kubeconfig", "Kubeconfig", "Empty: KUBECONFIG, else ~/.kube/config, else that of a pod."),
-            text("context", "Context", "Of the kubeconfig. Empty: its current one."),
+            text("kubeconfig", "Kubeconfig", "Empty: KUBECONFIG, else ~/.kube/config, else this pod's configuration."),
+            text("context", "Context", "A context of the kubeconfig. Empty: the current one."),
             *idle_release.fields(),
         ]
 
@@ -82,7 +82,7 @@ class KubernetesKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_pod"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return none: Kubernetes chooses the nodes. Raises InvalidInput for errors that are visible here."""
+        """Return no hosts: Kubernetes chooses the nodes. Raises InvalidInput for invalid options."""
         if not _IMAGE.match(options["image"]):
             raise InvalidInput(
                 f"`image` must name an image with jupyter-dtf in it, got {options['image']!r:.200}",
@@ -103,7 +103,7 @@ class KubernetesKind(Kind):
         for field in ("pod_template", "kubeconfig"):
             if options[field] and not Path(options[field]).expanduser().is_file():
                 raise InvalidInput(
-                    f"`{field}` must be a file that is here, got {options[field]!r:.200}", field=f"options.{field}"
+                    f"`{field}` must be an existing file, got {options[field]!r:.200}", field=f"options.{field}"
                 )
         from . import kubernetes_spec
 

@@ -42,12 +42,12 @@ class KubernetesApi:
         await self._ask("PATCH", version, f"{kind}/{name}", change)
 
     async def delete(self, version: str, kind: str, name: str) -> None:
-        """Delete a resource, and what it owns. It need not exist any more."""
+        """Delete a resource and everything it owns. Does nothing if the resource no longer exists."""
         with contextlib.suppress(NotFound):
             await self._ask("DELETE", version, f"{kind}/{name}", {"propagationPolicy": "Background"})
 
     async def log_of(self, pod: str, *, before: bool) -> str:
-        """Return the end of the log of a pod's container; ``before``: of the previous one, before it was restarted."""
+        """Return the end of the log of a pod's container; ``before``: of the previous one, before the restart."""
         params = {"tailLines": str(_LOG_LINES), **({"previous": "true"} if before else {})}
         with contextlib.suppress(NotFound, Unavailable, InvalidInput):
             async with self._answer("GET", CORE, f"pods/{pod}/log", params=params) as response:
@@ -76,7 +76,7 @@ class KubernetesApi:
 
 
 async def opened(options: Mapping[str, Any]) -> KubernetesApi:
-    """Connect to Kubernetes. Raises InvalidInput if there is no configuration for it, or no reply."""
+    """Connect to Kubernetes. Raises InvalidInput if it is not configured or does not respond."""
     kubeconfig = _path(options["kubeconfig"])
     try:
         with telling(options["namespace"]):
@@ -88,16 +88,16 @@ async def opened(options: Mapping[str, Any]) -> KubernetesApi:
     except (ValueError, KeyError, IndexError, OSError) as error:
         if options["context"] and "context" in str(error):
             raise InvalidInput(
-                f"`context` must be one of the kubeconfig's, got {options['context']!r}", field="options.context"
+                f"`context` must be in the kubeconfig, got {options['context']!r}", field="options.context"
             ) from None
         said = str(error).strip("'\"")
         raise InvalidInput(
-            "There is no way to a Kubernetes: `kubeconfig`, KUBECONFIG or ~/.kube/config must be a file that says one, "
-            f"and this is no pod ({said})",
+            "Kubernetes is not configured: `kubeconfig`, KUBECONFIG or ~/.kube/config must be a file that names a "
+            f"cluster, because this process is not in a pod ({said})",
             field="options.kubeconfig",
         ) from None
     except NotFound as error:
-        raise InvalidInput(f"What answers is no Kubernetes: {error}", field="options.kubeconfig") from None
+        raise InvalidInput(f"The server is not Kubernetes: {error}", field="options.kubeconfig") from None
     return KubernetesApi(api, api.namespace)
 
 
@@ -107,28 +107,28 @@ def _path(given: str) -> str | None:
 
 @contextlib.contextmanager
 def telling(namespace: str) -> Any:
-    """Convert errors of Kubernetes within the block to ours, with its own message."""
+    """Convert errors of Kubernetes within the block to errors of this package, with the message from Kubernetes."""
     try:
         yield
     except kr8s.ServerError as error:
         raise _refused(error, namespace) from None
     except (kr8s.APITimeoutError, httpx.TimeoutException):
-        raise InvalidInput(f"Kubernetes has not answered for {ANSWER_S:.0f} s", field="options.kubeconfig") from None
+        raise InvalidInput(f"Kubernetes did not respond within {ANSWER_S:.0f} s", field="options.kubeconfig") from None
     except httpx.HTTPError as error:
-        raise InvalidInput(f"No Kubernetes answers: {error}", field="options.kubeconfig") from None
+        raise InvalidInput(f"Kubernetes cannot be reached: {error}", field="options.kubeconfig") from None
 
 
 def _refused(error: Any, namespace: str) -> Exception:
     status = error.response.status_code if error.response is not None else 0
     said = str(error)
     if status == 401:
-        return InvalidInput(f"Kubernetes does not know you: {said}", field="options.kubeconfig")
+        return InvalidInput(f"Kubernetes does not accept the credentials: {said}", field="options.kubeconfig")
     if status == 403:
-        return InvalidInput(f"Kubernetes does not allow it: {said}", field="options.namespace")
+        return InvalidInput(f"Kubernetes does not allow the request: {said}", field="options.namespace")
     if status == 404:
         if said.startswith("namespaces "):
             return InvalidInput(
-                f"`namespace` must be one that exists, got {namespace!r}: {said}", field="options.namespace"
+                f"`namespace` must be an existing one, got {namespace!r}: {said}", field="options.namespace"
             )
         return NotFound(said)
-    return Unavailable(f"Kubernetes refuses: {said}")
+    return Unavailable(f"Kubernetes refuses the request: {said}")

@@ -30,7 +30,7 @@ GONE_S = 6.0
 
 
 class KubernetesCluster(ElsewhereCluster):
-    """The cluster. Workers are named after their Deployments, so that ``kubectl`` finds them."""
+    """A cluster in Kubernetes. Workers are named after their Deployments, so that ``kubectl`` finds them."""
 
     abandon = staticmethod(pod_health.abandon)
 
@@ -47,7 +47,7 @@ class KubernetesCluster(ElsewhereCluster):
     def scale(self, n: int) -> None:
         super().scale(n)
         self._scaled.set()
-        self._told = self._with_missing((self._told or [])[:n])  # so that a run waits for them from now on
+        self._told = self._with_missing((self._told or [])[:n])  # a run waits for them from now on
         self._tell(self._told)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
@@ -60,7 +60,7 @@ class KubernetesCluster(ElsewhereCluster):
             states = [await _state(self._api, pod) for pod in pods]
             words = next((state.problem for state in states if state.problem), "")
             if words or not pods:
-                return f"The cluster {self._name} has lost its scheduler: {words or 'its pod is no more'}"
+                return f"The cluster {self._name} has lost its scheduler: {words or 'its pod no longer exists'}"
         return ""
 
     async def close(self) -> None:
@@ -86,13 +86,13 @@ class KubernetesCluster(ElsewhereCluster):
                 self._scaled.set()
 
     async def _scale(self, count: int) -> None:
-        """Scale, choosing which pods to remove: the operator would ask Dask's scheduler by HTTP, which is disabled."""
+        """Scale, and choose the pods to remove: the operator would query the scheduler by HTTP, which is disabled."""
         there = await self._api.list(APPS, "deployments", workergroup_name=self._workers)
         if len(there) > count:
             pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
             ready = {kubernetes_pods.worker_name(pod) for pod in pods if kubernetes_pods.is_ready(pod)}
             names = [each["metadata"]["name"] for each in there]
-            names.sort(key=lambda name: name not in ready)  # stable: among equals, the first ones stay
+            names.sort(key=lambda name: name not in ready)  # stable: in case of ties, the first ones stay
             for name in names[count:]:
                 await self._api.delete(APPS, "deployments", name)
         await self._api.patch(DASK, "daskworkergroups", self._workers, {"spec": {"worker": {"replicas": count}}})
@@ -104,9 +104,9 @@ class KubernetesCluster(ElsewhereCluster):
             try:
                 hosts = await self._coming()
             except DtfError as error:  # try again later
-                logger.warning("The pods of %s could not be seen: %s", self._name, error)
+                logger.warning("The pods of %s could not be listed: %s", self._name, error)
             except Exception:
-                logger.exception("What is said of the pods of %s could not be read", self._name)
+                logger.exception("The states of the pods of %s could not be read", self._name)
             else:
                 if hosts != self._told:
                     self._told = hosts
@@ -114,7 +114,7 @@ class KubernetesCluster(ElsewhereCluster):
             await asyncio.sleep(LOOK_S)
 
     async def _coming(self) -> list[ComingHost]:
-        """Return the pods of all workers, including those that have joined; the newest of each."""
+        """Return the newest pod of every worker, including workers that have joined."""
         pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
         pods.sort(key=lambda pod: (pod["status"].get("phase") != "Failed", pod["metadata"]["creationTimestamp"]))
         hosts: dict[str, ComingHost] = {}
@@ -127,13 +127,13 @@ class KubernetesCluster(ElsewhereCluster):
         return self._with_missing(list(hosts.values()))
 
     def _with_missing(self, hosts: list[ComingHost]) -> list[ComingHost]:
-        """Add the workers that have no pod yet, by number."""
+        """Return the hosts and the workers that have no pod yet, by number."""
         missing = range(len(hosts), len(self.worker_spec))
         return [*hosts, *(ComingHost(name=f"pod {number + 1}", step="asked for") for number in missing)]
 
 
 class Way:
-    """The route to the scheduler from this machine: its address, and an open port forward if necessary."""
+    """The route from this machine to the scheduler: the address and, if necessary, an open port forward."""
 
     def __init__(self, api: KubernetesApi, name: str, options: Mapping[str, Any]) -> None:
         self._api = api
@@ -142,7 +142,7 @@ class Way:
         self._forward: Any = None
 
     async def open(self, pod: Mapping[str, Any], tell: Callable[[str], None]) -> str:
-        """Wait until the scheduler has an address and return it. Raises Unavailable."""
+        """Wait until the scheduler has an address, and return the address. Raises Unavailable."""
         port = kubernetes_spec.COMM_PORT
         if self._reach == "port-forward":
             return f"tls://{HERE}:{await self._open_port(pod, port)}"
@@ -157,7 +157,7 @@ class Way:
             await asyncio.sleep(LOOK_S)
 
     async def _open_port(self, pod: Mapping[str, Any], port: int) -> int:
-        """Forward a local port to the pod. If somebody else takes the free port in the meantime, try another one."""
+        """Forward a local port to the pod. If another process takes the free port in the meantime, try another port."""
         for last in (*[False] * 9, True):
             with socket.create_server((HERE, 0)) as free:
                 here = free.getsockname()[1]
@@ -172,7 +172,7 @@ class Way:
         raise AssertionError
 
     async def close(self) -> None:
-        """Close the port forward, without waiting for connections that others still have."""
+        """Close the port forward, without waiting for connections that are still open."""
         if self._forward is not None:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._forward.__aexit__(None, None, None), 1.0)
@@ -181,7 +181,7 @@ class Way:
 async def start(
     options: Mapping[str, Any], security: Any, token: str, tell: Callable[[str], None]
 ) -> KubernetesCluster:
-    """Start the scheduler in its pod and connect to it. If this raises InvalidInput or Unavailable, nothing is left."""
+    """Start the scheduler in its pod and connect to it. Raises InvalidInput or Unavailable after cleaning up."""
     api = await kubernetes_api.opened(options)
     name = f"dtf-{token}"
     way = Way(api, name, options)
@@ -199,7 +199,7 @@ async def start(
 
 
 async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], settings: dict[str, Any]) -> None:
-    """Create the resources. The cluster owns the secret, which is deleted together with it, by whomever."""
+    """Create the resources. The cluster owns the secret, so that Kubernetes deletes the secret with the cluster."""
     await api.create(CORE, "secrets", kubernetes_spec.secret(name, settings))
     try:
         made = await api.create(DASK, "daskclusters", kubernetes_spec.cluster(name, options))
@@ -213,7 +213,7 @@ async def _ask_for(api: KubernetesApi, name: str, options: Mapping[str, Any], se
 
 
 async def _scheduler(api: KubernetesApi, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Wait until the scheduler's pod is ready and return it. Raises Unavailable if it never will be."""
+    """Wait until the scheduler's pod is ready, and return the pod. Raises Unavailable if it cannot become ready."""
     loop = asyncio.get_running_loop()
     asked = loop.time()
     while True:
@@ -222,8 +222,8 @@ async def _scheduler(api: KubernetesApi, name: str, tell: Callable[[str], None])
             cluster = await api.get(DASK, "daskclusters", name)
             if not cluster.get("status", {}).get("phase"):
                 raise Unavailable(
-                    f"Nothing has come of the cluster {name} in the namespace {api.namespace} for {OPERATOR_S:.0f} s: "
-                    "Dask's operator does not run, or does not look after this namespace"
+                    f"The cluster {name} in the namespace {api.namespace} has made no progress for {OPERATOR_S:.0f} s: "
+                    "Dask's operator is not running, or does not watch this namespace"
                 )
         for pod in pods:
             if kubernetes_pods.is_ready(pod):
@@ -241,7 +241,7 @@ async def _answers(address: str, security: Any, options: Mapping[str, Any]) -> N
         comm = await connect(address, timeout=10, **security.get_connection_args("client"))
     except OSError as error:
         raise InvalidInput(
-            f"The scheduler's pod is ready, and is not reached by {options['reach']} at {address}: {error}",
+            f"The scheduler's pod is ready, but cannot be reached by {options['reach']} at {address}: {error}",
             field="options.reach",
         ) from None
     await comm.close()

@@ -1,4 +1,4 @@
-"""Pure: the state of a pod according to Kubernetes, in words."""
+"""Describes in words the state of a pod as reported by Kubernetes. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNe
 
 
 def read(pod: Mapping[str, Any], log: str = "") -> PodState:
-    """Return the state of a pod. ``log`` is the end of its container's log from before it ended or was restarted."""
+    """Return the state of a pod. ``log``: the end of the log of its container before the container ended."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         return PodState("ended", _ended(status, log))
@@ -73,7 +73,7 @@ def _ended(status: Mapping[str, Any], log: str) -> str:
 
 
 def _last(container: Mapping[str, Any], log: str) -> str:
-    """Return how the container, or the one before its restart, ended."""
+    """Describe how the container, or its predecessor before a restart, ended."""
     ended = container.get("state", {}).get("terminated") or container.get("lastState", {}).get("terminated")
     if not ended:
         return ""

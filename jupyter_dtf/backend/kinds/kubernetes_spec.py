@@ -1,4 +1,4 @@
-"""The Kubernetes resources of a cluster: the one that Dask's operator acts on, and the secret for its pods."""
+"""The Kubernetes resources of a cluster: the resource for Dask's operator, and the secret for the pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMM_PORT, HTTP_PORT = 8786, 8787
 NODE_SETTINGS = "/etc/jupyter-dtf/settings.json"
 LABELS = {"app.kubernetes.io/managed-by": "jupyter-dtf"}
 FORGOTTEN_S = 120
-"""How long after the cluster process is gone the operator deletes the cluster, as reported by its scheduler."""
+"""Seconds from the end of the cluster process, as reported by the scheduler, until the operator deletes the cluster."""
 _KINDS = "jupyter_dtf.backend.kinds"
 _POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 
@@ -42,7 +42,7 @@ def cluster(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secret(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the secret with the pods' settings, which include certificates and so must not be on a command line."""
+    """Return the secret with the pods' settings, which include certificates: these must not be on a command line."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -57,14 +57,14 @@ def as_yaml(resource: Mapping[str, Any]) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """A dumper that writes no anchors and aliases."""
+    """A dumper that writes neither anchors nor aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 def template(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the user's pod template: its ``metadata`` and ``spec``. Raises InvalidInput if it is not a pod."""
+    """Read the ``metadata`` and ``spec`` of the user's pod template. Raises InvalidInput if it is not a pod."""
     file = options["pod_template"]
     if not file:
         return {}
@@ -90,7 +90,7 @@ def _no_pod(message: str) -> InvalidInput:
 
 
 def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec with our container merged into the template's container of that name, or else its first one."""
+    """Return a pod spec with our container merged into the template's container of that name, or into its first one."""
     spec = copy.deepcopy(dict(given.get("spec", {})))
     theirs = spec.get("containers", [])
     same = [each for each in theirs if each.get("name") == container["name"]] or theirs[:1]
@@ -99,7 +99,7 @@ def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options
     own = {
         "volumes": [
             {"name": "jupyter-dtf", "secret": {"secretName": name, "defaultMode": 0o400}},
-            # By default a pod has only 64 MB, but its tasks exchange their gradients there.
+            # By default, a pod has only 64 MB of shared memory, through which its tasks exchange gradients.
             {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
         ],
         "automountServiceAccountToken": bool(options["service_account"]),
@@ -165,7 +165,7 @@ def _service(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """Merge ``above`` into ``below``, with precedence to ``above``. Items of lists are matched by name."""
+    """Merge ``above``, which takes precedence, into ``below``. Items of lists are matched by name."""
     if isinstance(below, dict) and isinstance(above, dict):
         made = dict(below)
         for key, value in above.items():

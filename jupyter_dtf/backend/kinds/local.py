@@ -19,7 +19,7 @@ from .base import Kind
 
 
 class LocalKind(Kind):
-    """Dask workers on this machine."""
+    """The kind ``local``: Dask workers on this machine."""
 
     kind = "local"
     title = "This machine"
@@ -43,7 +43,7 @@ class LocalKind(Kind):
                 minimum=1,
                 maximum=64,
                 counts_hosts=True,
-                help="Processes that tasks run under. One serves any number of tasks; more are for Dask's own work.",
+                help="Processes that start tasks. One suffices for any number of tasks; more are for Dask's own work.",
             ),
             FieldInfo(
                 name="threads_per_host",
@@ -82,7 +82,7 @@ class LocalKind(Kind):
             local_directory=str(directory),
         )
         cluster.scheduler_spec["cls"] = SilentScheduler  # LocalCluster has no argument for this
-        # Meant to be overridden.
+        # Dask intends this method to be overridden.
         cluster._new_worker_name = lambda number: local_host_name(number, hosts)  # type: ignore[method-assign]
         return await cluster
 
@@ -104,6 +104,6 @@ class LocalKind(Kind):
 
 
 def local_host_name(number: int, hosts: int) -> str:
-    """Return the name of one of ``hosts`` hosts on this machine: the machine's, with a number unless it is alone."""
+    """Return the name of a host on this machine: the machine's name, with a number if there are several ``hosts``."""
     machine = paths.machine_name()
     return machine if hosts == 1 and number == 0 else f"{machine}-{number}"

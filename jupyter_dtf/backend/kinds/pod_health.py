@@ -1,6 +1,6 @@
-"""The minimal HTTP server of a scheduler in a pod: its health, and since when nobody has needed it.
+"""A minimal HTTP server for a scheduler in a pod. It reports its health and since when it has not been needed.
 
-Kubernetes requests the former. Dask's operator requests the latter, and deletes a cluster that nobody has needed for
+Kubernetes requests the health. Dask's operator requests the time, and deletes a cluster that has not been needed for
 its ``idleTimeout``.
 """
 
@@ -23,7 +23,7 @@ def forget() -> None:
 
 
 async def abandon(scheduler: Any) -> None:
-    """After the cluster process is gone, close the workers at once; the operator later deletes the rest."""
+    """Close the workers at once, after the cluster process is gone. The operator deletes the rest later."""
     forget()
     await scheduler.retire_workers(workers=list(scheduler.workers), close_workers=True, remove=True)
 

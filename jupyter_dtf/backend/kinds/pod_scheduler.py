@@ -37,7 +37,7 @@ async def serve(host: str, settings: dict[str, Any]) -> None:
     ) as scheduler:
 
         def look() -> None:
-            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process went away before this was ready
+            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process ended early
                 pod_health.forget()
 
         loop.call_later(kubernetes_spec.FORGOTTEN_S, look)

@@ -40,7 +40,7 @@ class _Unusable(Kind):
 
 
 def kinds() -> dict[str, Kind]:
-    """Return all installed kinds by name. Never raises: an unusable kind reports the problem with ``missing``."""
+    """Return all installed kinds by name. Never raises: the ``missing`` of an unusable kind reports the problem."""
     return {name: _made(point) for name, point in entry_points.points(GROUP).items()}
 
 
@@ -55,19 +55,25 @@ def _made(point: EntryPoint) -> Kind:
         return kind
     except Exception as error:  # third-party code may raise anything
         if entry_points.is_ours(point):
-            return _Unusable(point.name, f"{point.value} is not there ({error}). {entry_points.reinstall()}")
+            return _Unusable(point.name, f"{point.value} cannot be loaded ({error}). {entry_points.reinstall()}")
         package = point.dist.name if point.dist is not None else "its package"
-        return _Unusable(point.name, f"{package} offers it and cannot be used: {type(error).__name__}: {error}")
+        return _Unusable(
+            point.name, f"{package} provides this kind, which cannot be loaded: {type(error).__name__}: {error}"
+        )
 
 
 def describe_kinds() -> list[KindInfo]:
     """Return the kinds for a form: the default first, unavailable ones last."""
-    infos = [
-        KindInfo(kind=kind.kind, title=kind.title, available=not missing, missing=missing, fields=kind.fields())
-        for kind in kinds().values()
-        for missing in [kind.missing()]
-    ]
+    infos = map(_described, kinds().values())
     return sorted(infos, key=lambda info: (info.kind != DEFAULT_KIND, not info.available, info.title.casefold()))
+
+
+def _described(kind: Kind) -> KindInfo:
+    try:
+        missing, fields = kind.missing(), kind.fields()
+    except Exception as error:  # third-party code may raise anything
+        missing, fields = f"{type(kind).__name__} has failed: {type(error).__name__}: {error}", []
+    return KindInfo(kind=kind.kind, title=kind.title, available=not missing, missing=missing, fields=fields)
 
 
 def find_kind(name: str) -> Kind:
@@ -80,7 +86,7 @@ def find_kind(name: str) -> Kind:
         raise Unavailable(f"No kind of cluster is installed. {entry_points.reinstall()}")
     if name not in found:
         raise NotFound(f"The kind of a cluster must be one of {', '.join(found)}, got {name!r}")
-    if missing := found[name].missing():
+    if missing := _described(found[name]).missing:
         raise Unavailable(f"A cluster of kind {name} cannot start here: {missing}")
     return found[name]
 
@@ -91,7 +97,7 @@ def counts_hosts(fields: list[FieldInfo]) -> str:
 
 
 def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
-    """Return all options of a request, like ``check_options``. The hosts of a design determine their number."""
+    """Return all options of a request, like ``check_options``. A design's hosts set the option that counts hosts."""
     drawn, option = len(request.hosts), counts_hosts(kind.fields())
     if not (drawn and option):
         return check_options(kind, request.options)
@@ -108,7 +114,7 @@ def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
     They are followed by the unvalidated options that only ``check_more`` can check.
 
     Raises:
-        InvalidInput: If an option is not valid. Names the field (``options.hosts``).
+        InvalidInput: If an option is not valid. Its ``field`` names the option (``options.hosts``).
     """
     fields = {field.name: field for field in kind.fields()}
     more = {name: value for name, value in options.items() if name not in fields}
@@ -118,9 +124,9 @@ def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_more(kind: Kind, options: Mapping[str, Any], more_fields: list[FieldInfo]) -> dict[str, Any]:
-    """Validate those of the result of ``check_options`` that belong to ``more_fields``, and return them.
+    """Validate and return the options from ``check_options`` that belong to ``more_fields``.
 
-    Strings are converted to the field's type, which could not be known when they were given on a command line.
+    Strings are converted to the field's type, which was not yet known when they were given on a command line.
 
     Raises:
         InvalidInput: If an option is unknown or not valid.
@@ -206,7 +212,7 @@ def _check(field: FieldInfo, value: Any) -> Any:
 
 
 def _texts(field: FieldInfo, value: Any) -> list[str]:
-    """Return a list of strings, which may be given as one string with commas; integers are converted."""
+    """Return a list of strings. It may be given as one string with commas; integers are converted."""
     given: list[Any] = value.replace("\n", ",").split(",") if isinstance(value, str) else list(value)
     texts = [str(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in given]
     for text in texts:

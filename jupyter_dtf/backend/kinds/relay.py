@@ -1,7 +1,7 @@
-"""A local port by which viewers reach a scheduler elsewhere, independent of the kind of connection to it.
+"""A local port through which viewers reach a remote scheduler, whatever the kind of connection to it.
 
-It is on the loopback interface, and only accepts connections with the cluster's certificate: both sides use TLS, with
-separate certificates.
+The port is on the loopback interface, and accepts only connections with the cluster's certificate: both sides use TLS,
+with separate certificates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Relay:
-    """``security`` determines who may connect. ``open_there()`` connects to the scheduler, or raises OSError."""
+    """Forwards connections between a local port and a scheduler.
+
+    ``security`` determines which peers may connect. ``open_there()`` connects to the scheduler, or raises OSError.
+    """
 
     def __init__(self, security: Any, open_there: Callable[[], Awaitable[Streams]]) -> None:
         self._context: ssl.SSLContext = security.get_listen_args("scheduler")["ssl_context"]
@@ -62,7 +65,7 @@ class Relay:
                 await asyncio.gather(*pumps, return_exceptions=True)
         except (OSError, asyncio.TimeoutError) as error:
             logger.warning("The scheduler could not be reached: %s", error)
-        except asyncio.CancelledError:  # by `close`; nobody else awaits this task
+        except asyncio.CancelledError:  # from `close`; nothing else awaits this task
             pass
         finally:
             self._open.discard(task)

@@ -1,6 +1,6 @@
-"""A Dask cluster whose scheduler runs on another machine, on its own, exclusively for this cluster.
+"""The base class of Dask clusters whose scheduler runs independently on another machine, only for this cluster.
 
-Contains the base class for such kinds, and the installation of the controller on a scheduler.
+Also installs the controller on a scheduler.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...schema.machines import ComingHost
 
 PACKAGE = "jupyter_dtf"
 LOOK_S, LOOKS = 0.5, 12
-"""The interval and the number of attempts when asking a manager why a scheduler is gone."""
+"""The interval and the number of queries to a manager about why a scheduler is gone."""
 
 
 class ElsewhereCluster:
-    """The cluster, with the ``address`` and ``security`` to connect to its scheduler from this machine."""
+    """A cluster with the ``address`` and ``security`` to connect to its scheduler from this machine."""
 
     def __init__(self, address: str, security: Any) -> None:
         self.scheduler_address = address
@@ -31,7 +31,7 @@ class ElsewhereCluster:
         self._tell: Callable[[list[ComingHost]], None] = lambda hosts: None
 
     abandon: Callable[[Any], Awaitable[None]]
-    """A module-level function that shuts down the scheduler. Called on its machine once the cluster process is gone."""
+    """A module-level function that shuts down the scheduler, called on its machine once the cluster process is gone."""
 
     def scale(self, n: int) -> None:
         """Set the number of workers."""
@@ -42,24 +42,24 @@ class ElsewhereCluster:
         self._tell = tell
 
     async def last_words(self) -> str:
-        """Return why its scheduler does not respond any more, retrying because its manager may learn it later."""
+        """Return the reason why the scheduler no longer responds, retrying because its manager may not know it yet."""
         for _ in range(LOOKS):
             if words := await self.words_of_end():
                 return words
             await asyncio.sleep(LOOK_S)
-        return f"The scheduler at {self.scheduler_address} does not answer any more"
+        return f"The scheduler at {self.scheduler_address} no longer responds"
 
     async def words_of_end(self) -> str:
-        """Return the manager's reason why the scheduler is gone; empty if it knows none."""
+        """Return the reason why the scheduler is gone, according to its manager; empty if it knows none."""
         return ""
 
     async def close(self) -> None:
-        """Shut everything down and wait until that is done."""
+        """Shut everything down, and wait until this is done."""
         await self.scheduler_comm.close_rpc()
 
 
 async def register(cluster: Any, plugin: Any) -> None:
-    """Install a SchedulerPlugin wherever the scheduler runs. Raises Unavailable if jupyter_dtf is missing there."""
+    """Install a SchedulerPlugin on the scheduler. Raises Unavailable if jupyter_dtf is not installed there."""
     try:
         await cluster.scheduler_comm.register_scheduler_plugin(
             plugin=cloudpickle.dumps(plugin), name=plugin.name, idempotent=False
@@ -68,6 +68,6 @@ async def register(cluster: Any, plugin: Any) -> None:
         if (error.name or str(error)).partition(".")[0].strip("'") not in (PACKAGE, f"No module named '{PACKAGE}"):
             raise
         raise Unavailable(
-            "There is no jupyter_dtf where the scheduler runs: put jupyter-dtf[cpu] or jupyter-dtf[gpu] into the image "
-            "or the environment of its scheduler and its workers"
+            "jupyter_dtf is not installed where the scheduler runs: install jupyter-dtf[cpu] or jupyter-dtf[gpu] in "
+            "the image or the environment of the scheduler and its workers"
         ) from None

@@ -21,7 +21,7 @@ STRICT, ACCEPT_NEW = "strict", "accept-new"
 
 
 class SshKind(Kind):
-    """Dask workers on machines that are reachable by SSH."""
+    """The kind ``ssh``: Dask workers on machines that are reachable by SSH."""
 
     kind = "ssh"
     title = "Machines by SSH"
@@ -38,18 +38,18 @@ class SshKind(Kind):
                 title="Hosts",
                 type="list",
                 default=[],
-                help="Such as alice@gpu1:2222, gpu2 gpus=0+1. Each gets one Dask worker. ~/.ssh/config is heeded.",
+                help="Such as alice@gpu1:2222, gpu2 gpus=0+1. Each gets one Dask worker. ~/.ssh/config applies.",
             ),
             FieldInfo(
                 name="python",
-                title="Python there",
+                title="Python on the hosts",
                 type="string",
                 default="",
                 help="A program, or the directory of an environment. Empty: the same as here, else python3.",
             ),
             FieldInfo(
                 name="directory",
-                title="Working directory there",
+                title="Working directory on the hosts",
                 type="string",
                 default="",
                 help="Empty: the home directory.",
@@ -59,7 +59,7 @@ class SshKind(Kind):
                 title="Private key",
                 type="string",
                 default="",
-                help="The file of a key, without a passphrase. Empty: the SSH agent's keys, and those in ~/.ssh.",
+                help="A key file without a passphrase. Empty: the SSH agent's keys, and those in ~/.ssh.",
             ),
             FieldInfo(
                 name="host_keys",
@@ -67,28 +67,28 @@ class SshKind(Kind):
                 type="choice",
                 default=STRICT,
                 choices=[STRICT, ACCEPT_NEW],
-                help="strict: only hosts that are known. accept-new: a new host's key is taken and kept.",
+                help="strict: only known hosts. accept-new: a new host's key is accepted and saved.",
             ),
             FieldInfo(
                 name="known_hosts",
-                title="File of known hosts",
+                title="Known hosts file",
                 type="string",
                 default="",
-                help="Empty: as SSH's configuration says, else ~/.ssh/known_hosts.",
+                help="Empty: from SSH's configuration, else ~/.ssh/known_hosts.",
             ),
             FieldInfo(
                 name="interface",
                 title="Network interface",
                 type="string",
                 default="",
-                help="Such as ib0, here and on the hosts. Empty: the one by which SSH reaches a host.",
+                help="Such as ib0, here and on the hosts. Empty: the one through which SSH reaches a host.",
             ),
             FieldInfo(
                 name="address",
                 title="Address of this machine",
                 type="string",
                 default="",
-                help="As the hosts reach it, where it is not the address that their SSH connections come from.",
+                help="The address at which hosts reach this machine, if SSH connections come from another one.",
             ),
             FieldInfo(
                 name="threads_per_host",
@@ -114,7 +114,7 @@ class SshKind(Kind):
         return len(ssh_entries.parse(options["hosts"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return none: the hosts' cores are not known. Raises InvalidInput for errors that are visible here."""
+        """Return no hosts: their cores are not known yet. Raises InvalidInput for errors that can be detected here."""
         entries = ssh_entries.parse(options["hosts"])
         if file := options["key_file"]:
             _check_file(file, "key_file", "The private key")
@@ -135,4 +135,4 @@ class SshKind(Kind):
 def _check_file(path: str, field: str, what: str) -> None:
     full = Path(path).expanduser()
     if not full.is_file() or not os.access(full, os.R_OK):
-        raise InvalidInput(f"{what} must be a file that can be read, got {path!r:.200}", field=f"options.{field}")
+        raise InvalidInput(f"{what} must be a readable file, got {path!r:.200}", field=f"options.{field}")

@@ -1,4 +1,4 @@
-"""The Dask cluster of the kind ``ssh``: the scheduler runs here, a nanny and its worker on each host."""
+"""The Dask cluster of the kind ``ssh``: the scheduler runs here, and a nanny with its worker runs on each host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AGAIN_S = 2.0
 """The delay before a host that could not be used is retried; doubled each time, up to ``AGAIN_AT_MOST_S``."""
 AGAIN_AT_MOST_S = 30.0
 PATIENCE_S = 60.0
-"""How long a host tries to reach the scheduler."""
+"""Seconds for which a host tries to reach the scheduler."""
 ANY = "0.0.0.0"
 
 
@@ -46,11 +46,11 @@ class Setting:
         self.token = token
         self.port = 0
         self.fallback = ""
-        """This machine's address for a host that is reached over the loopback interface while others are not."""
+        """This machine's address for a host that is reached over the loopback interface although others are not."""
         self._machines = {paths.machine_name(): ssh_keeper.identity()}
 
     def machine_of(self, keeper: Keeper) -> str:
-        """Return the name of the host's machine: its own, unless another machine of the cluster has the same."""
+        """Return the name of the host's machine: its own name, unless another machine of the cluster has that name."""
         identity = keeper.hello["identity"]
         wanted = [keeper.hello["machine"], keeper.entry.name, f"{keeper.entry.name}-{secrets.token_hex(2)}"]
         name = next(name for name in wanted if self._machines.get(name, identity) == identity)
@@ -69,7 +69,7 @@ class Setting:
 
 
 class SshWorker(ProcessInterface):
-    """A host for as long as it is wanted: connects to it, and reconnects if it is lost."""
+    """A host of the cluster. Connects to the host, and reconnects if it is lost, for as long as the host is wanted."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SshWorker(ProcessInterface):
         await super().start()
 
     async def close(self) -> None:
-        """Shut it down, and wait until nothing is left on the host."""
+        """Shut down the worker, and wait until nothing is left on the host."""
         if self._living is not None:
             self._living.cancel()
             await asyncio.gather(self._living, return_exceptions=True)
@@ -106,7 +106,7 @@ class SshWorker(ProcessInterface):
         await super().close()
 
     def describe(self) -> ComingHost:
-        """Return its progress."""
+        """Return the host's progress."""
         return ComingHost(name=self.entry.name, step=self.step, problem=self.problem)
 
     async def _live(self) -> None:
@@ -122,7 +122,7 @@ class SshWorker(ProcessInterface):
                 words = await self._keeper.run(NANNY, *self._asked(self._keeper))
                 if loop.time() - began > PATIENCE_S:
                     wait_s = AGAIN_S
-                raise HostProblem(f"Dask's worker there has ended{f': {words}' if words else ''}")
+                raise HostProblem(f"The Dask worker there has ended{f': {words}' if words else ''}")
             except HostProblem as error:
                 self.problem = str(error)
                 logger.warning("Host %s: %s", self.entry.name, error)
@@ -206,11 +206,11 @@ class SshCluster(SpecCluster):
         return {entry.name: {"cls": SshWorker, "options": options}}
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Override SpecCluster's method, which gives up lost hosts: here they are retried."""
+        """Override SpecCluster's method, which gives up lost hosts; this cluster retries them."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _close(self) -> None:
-        """Close all hosts first, in parallel, so that one that does not respond delays nothing."""
+        """Close all hosts first, in parallel, so that a host that does not respond does not delay the others."""
         idle = [keeper.close(at_once=True) for keeper in self._ready.values()]
         self._ready.clear()
         await asyncio.gather(*idle, *(worker.close() for worker in self.workers.values()), return_exceptions=True)
@@ -236,7 +236,7 @@ class SshCluster(SpecCluster):
 
 
 async def start(options: Mapping[str, Any], security: Any, token: str) -> SshCluster:
-    """Start the scheduler once at least one host can be used. Raises InvalidInput, or Unavailable if none can."""
+    """Start the scheduler if at least one host can be used. Raises InvalidInput, or Unavailable if none can."""
     asyncssh.set_log_level(logging.WARNING)
     entries = ssh_entries.parse(options["hosts"])
     found = await asyncio.gather(*(_first_look(entry, options) for entry in entries))
@@ -292,7 +292,7 @@ def _listen_at(options: Mapping[str, Any], keepers: Sequence[Keeper], setting: S
             setting.fallback = get_ip_interface(options["interface"])
         except (KeyError, ValueError) as error:
             raise InvalidInput(
-                f"The network interface must be one of this machine's, got {options['interface']!r} ({error})",
+                f"The network interface must exist on this machine, got {options['interface']!r} ({error})",
                 field="options.interface",
             ) from None
         return ANY if options["address"] else setting.fallback

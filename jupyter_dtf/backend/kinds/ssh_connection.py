@@ -1,4 +1,4 @@
-"""An SSH connection to a host, and the keeper at its other end (``ssh_keeper``)."""
+"""An SSH connection to a host, with the keeper at its other end (``ssh_keeper``)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .ssh_entries import HostEntry
 logger = logging.getLogger(__name__)
 
 CONNECT_S = 8.0
-"""The timeout for the connection, and again for the first message from Python there."""
+"""The timeout for the connection, and also for the first message from Python on the host."""
 BEAT_S = 5.0
 SILENT_S = 60.0
-"""A keeper that has received nothing for this long ends everything that it has started."""
+"""A keeper that has received nothing for this many seconds ends everything that it has started."""
 KEEPALIVES = 6
 END_S = 7.0
 """Longer than the keeper needs to end everything."""
@@ -37,11 +37,11 @@ _BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=
 
 
 class HostProblem(Exception):
-    """Why a host cannot be used, with its last output. Not raised outside this package: the cluster reports it."""
+    """The reason why a host cannot be used, with its last output. Only used within this package: clusters report it."""
 
 
 class Keeper:
-    """The keeper on one host. ``hello`` is its description of itself."""
+    """The connection to the keeper on one host. ``hello`` is the keeper's description of the host."""
 
     def __init__(self, entry: HostEntry, connection: Any, process: Any) -> None:
         self.entry = entry
@@ -68,7 +68,7 @@ class Keeper:
         except BaseException as error:
             await (keeper.close(at_once=True) if keeper is not None else _end(connection))
             if isinstance(error, asyncio.TimeoutError):
-                raise HostProblem(f"Python did not answer there within {CONNECT_S:g} s") from None
+                raise HostProblem(f"Python there did not respond within {CONNECT_S:g} s") from None
             if isinstance(error, (OSError, asyncssh.Error)):
                 raise HostProblem(f"No program can be started there: {error}") from None
             raise
@@ -80,7 +80,7 @@ class Keeper:
         return str(self._connection.get_extra_info("sockname")[0])
 
     async def run(self, module: str, settings: Any, environment: Mapping[str, str]) -> str:
-        """Start a module there and wait until it has ended. Returns its last output. Raises HostProblem."""
+        """Run a module on the host, and wait until it has ended. Returns its last output. Raises HostProblem."""
         asked = {"module": module, "settings": settings, "environment": dict(environment), "silent_s": SILENT_S}
         self._process.stdin.write(json.dumps({"start": asked}).encode() + b"\n")
         while (message := await self._next()) is not None:
@@ -89,7 +89,7 @@ class Keeper:
         raise HostProblem(f"the connection has ended{self._words()}")
 
     async def close(self, at_once: bool = False) -> None:
-        """End what is running there, and close the connection."""
+        """End everything that was started on the host, and close the connection."""
         with contextlib.suppress(OSError, asyncssh.Error, asyncio.TimeoutError):
             self._process.stdin.write_eof()
             if not at_once:
@@ -112,7 +112,7 @@ class Keeper:
             raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
 
     async def _next(self) -> dict[str, Any] | None:
-        """Return the keeper's next message, skipping output of the login shell. None at the end."""
+        """Return the keeper's next message, skipping output of the login shell; None at the end."""
         with contextlib.suppress(OSError, asyncssh.Error):
             while line := await self._process.stdout.readline():
                 with contextlib.suppress(ValueError):
@@ -148,19 +148,19 @@ async def _connect(entry: HostEntry, options: Mapping[str, Any]) -> Any:
     except InvalidInput as error:
         raise HostProblem(str(error)) from None
     except (asyncio.TimeoutError, TimeoutError):
-        raise HostProblem(f"{where} did not answer within {CONNECT_S:g} s") from None
+        raise HostProblem(f"{where} did not respond within {CONNECT_S:g} s") from None
     except asyncssh.HostKeyNotVerifiable:
         raise HostProblem(
-            f"{where} has shown another host key than the one that is known. It may have been set up anew, or "
-            "something poses as it. Compare the fingerprint; `ssh-keygen -R` forgets the old one"
+            f"{where} presents a host key that differs from the known one. The host may have been reinstalled, or "
+            "another machine may impersonate it. Compare the fingerprint; `ssh-keygen -R` removes the old key"
         ) from None
     except asyncssh.PermissionDenied as error:
         what = f"the key in {options['key_file']}" if options["key_file"] else "the agent's keys and those in ~/.ssh"
         raise HostProblem(
-            f"{where} does not let in {what}: {error.reason}. `{entry.command}` must work without a question"
+            f"{where} does not accept {what}: {error.reason}. `{entry.command}` must work without a prompt"
         ) from None
     except socket.gaierror:
-        raise HostProblem(f"There is no host of the name {entry.host}") from None
+        raise HostProblem(f"There is no host named {entry.host}") from None
     except (OSError, asyncssh.Error) as error:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error)
@@ -174,7 +174,7 @@ async def _end(connection: Any) -> None:
 
 
 def command(options: Mapping[str, Any]) -> str:
-    """Return the command for any login shell there: it becomes Python, which then reads its program."""
+    """Return a command for any login shell of the host. It replaces itself with Python, which reads its program."""
     program = shlex.quote(options["python"] or sys.executable)
     script = [f"p={program}"]
     if options["python"]:

@@ -1,4 +1,4 @@
-"""Parsing of the hosts of the kind ``ssh``, as a person writes them: ``alice@gpu1:2222 gpus=0+1``. Pure."""
+"""Parses the hosts of the kind ``ssh`` as a person writes them: ``alice@gpu1:2222 gpus=0+1``. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HostEntry:
     """One host."""
 
     name: str
-    """Its name: the host as it was written, with a number if it was written more than once."""
+    """The name of the host: as it was written, with a number if it was written more than once."""
     host: str
     user: str = ""
     """Empty: from SSH's configuration, else this user's name."""
@@ -36,11 +36,11 @@ class HostEntry:
     """The threads for its tasks; 0: from the option for all hosts."""
 
     tasks: int = 0
-    """How many of a run's tasks it takes, relative to other hosts; 0: as many as any other."""
+    """The number of a run's tasks that it takes, relative to other hosts; 0: as many as any other."""
 
     @property
     def command(self) -> str:
-        """The command to connect to it by hand."""
+        """The command to connect to the host manually."""
         port = f" -p {self.port}" if self.port else ""
         return f"ssh{port} {self.user}@{self.host}" if self.user else f"ssh{port} {self.host}"
 

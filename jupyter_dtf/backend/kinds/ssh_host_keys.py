@@ -1,4 +1,4 @@
-"""Known host keys, in OpenSSH's files: checks whether a host is known, and accepts the key of a new host."""
+"""Checks whether a host's key is known, in OpenSSH's files, and accepts the key of a new host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PORT = 22
 
 
 def connect_options(entry: HostEntry, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return asyncssh's options for a host. Anything left out is taken from SSH's configuration."""
+    """Return asyncssh's options for a host. Options that are left out come from SSH's configuration."""
     made: dict[str, Any] = {"host": entry.host}
     if entry.port:
         made["port"] = entry.port
@@ -40,7 +40,7 @@ def check_known(entries: Sequence[HostEntry], options: Mapping[str, Any]) -> Non
                 unknown.append(entry)
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError, ValueError) as error:
             raise InvalidInput(
-                f"The private key cannot be used: {error}. A key with a passphrase is for an SSH agent (ssh-add)",
+                f"The private key cannot be used: {error}. Add a key with a passphrase to an SSH agent (ssh-add)",
                 field="options.key_file" if options["key_file"] else "options.hosts",
             ) from None
         except OSError as error:
@@ -52,14 +52,14 @@ def check_known(entries: Sequence[HostEntry], options: Mapping[str, Any]) -> Non
 def _unknown_sentence(unknown: Sequence[HostEntry]) -> str:
     names = ", ".join(entry.host for entry in unknown)
     if len(unknown) == 1:
-        what = f"The host key of {names} is not known, so nobody can tell whether it is that host. Connect once by hand"
+        what = f"The host key of {names} is not known, so its identity cannot be verified. Connect once manually"
     else:
-        what = f"The host keys of {names} are not known, so nobody can tell who they are. Connect to each once by hand"
+        what = f"The host keys of {names} are not known, so their identity cannot be verified. Connect to each manually"
     return f"{what} (`{unknown[0].command}`) and compare the fingerprint, or choose accept-new as Host keys (host_keys)"
 
 
 def is_known(entry: HostEntry, options: Mapping[str, Any]) -> bool:
-    """Return whether any key of the host is known."""
+    """Return whether any key of the host is known, or the user's configuration disables the check."""
     made = asyncssh.SSHClientConnectionOptions(**connect_options(entry, options))
     known: Any = made.known_hosts
     if known is None:  # the user's configuration disables the check
@@ -85,7 +85,7 @@ async def accept(entry: HostEntry, options: Mapping[str, Any]) -> None:
     name = made.host_key_alias or made.host
     where = name if made.port == _PORT or made.host_key_alias else f"[{name}]:{made.port}"
     if key is None:
-        raise OSError(f"{entry.host} has shown no key")
+        raise OSError(f"{entry.host} has presented no key")
     line = f"{where} {key.export_public_key().decode().strip()}\n"
     await asyncio.to_thread(_append, options["known_hosts"] or "~/.ssh/known_hosts", line)
 

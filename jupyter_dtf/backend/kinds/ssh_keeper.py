@@ -1,13 +1,14 @@
 """The keeper: the process that SSH starts on a host. It starts the Dask worker, and ends it with the connection.
 
-It is sent as source text to whatever Python the host has, so it uses only the standard library, and is compatible with
+It is sent as source text to the Python of the host, so it uses only the standard library, and is compatible with
 Python 3.6. The other side sends lines on standard input:
 
 * ``{"start": {"module", "settings", "environment", "silent_s"}}``, as JSON: start the nanny;
-* an empty line every few seconds, as a heartbeat;
-* nothing, for ``silent_s`` or because the connection is closed: then everything that was started here is ended.
+* an empty line every few seconds, as a heartbeat.
 
-The keeper sends ``{"hello": {...}}`` at once, which describes its Python and its problem, if any, then
+If nothing is received for ``silent_s``, or the connection is closed, everything that was started here is ended.
+
+The keeper sends ``{"hello": {...}}`` at once, which describes the Python of the host and the problem, if any, then
 ``{"started": pid}``, and at the end ``{"ended": status, "words": the nanny's last output}``.
 """
 
@@ -30,7 +31,7 @@ NEEDED = (3, 10)
 PACKAGES = ("jupyter_dtf", "distributed", "tensorflow", "keras")
 GRACE_S = 4.0
 LEAVE_S = 60.0
-"""How long tasks may take to leave when the machine goes away; the machine itself may not last that long."""
+"""Seconds that tasks may take to leave when the machine goes away; the machine itself may not last that long."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 TAIL_BYTES = 8 << 10
 RUN_MODULE = """\
@@ -56,7 +57,7 @@ def hello() -> Dict[str, Any]:
         "problem": "",
     }
     if sys.version_info < NEEDED:
-        found["problem"] = "Python must be 3.10 or newer, and is {}.{}".format(*sys.version_info[:2])
+        found["problem"] = "Python must be 3.10 or newer, got {}.{}".format(*sys.version_info[:2])
         return found
     if not sys.platform.startswith("linux"):
         found["problem"] = "Tasks are forked from a warm process, which needs Linux"
@@ -71,7 +72,7 @@ def hello() -> Dict[str, Any]:
 
 
 def identity() -> str:
-    """Return a string that is the same only for processes on one machine with the same shared memory."""
+    """Return a string that only processes on one machine with the same shared memory have in common."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
@@ -106,7 +107,7 @@ class Lines:
 
 
 class Nanny:
-    """The process that was started, and the tail of its output."""
+    """The process of a nanny, and the tail of its output."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", directories: List[str]) -> None:
         self.process = process
@@ -129,7 +130,7 @@ class Nanny:
 
 
 def begin() -> None:
-    """Prepare the nanny's process before exec: it dies with this one, and has default signal handlers."""
+    """Prepare the nanny's process before exec: it dies with the keeper, and has default signal handlers."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
@@ -140,7 +141,7 @@ def start(asked: Dict[str, Any]) -> Nanny:
     from jupyter_dtf.backend.machine import paths  # from this host's own installation
 
     token = asked["environment"][FAMILY]
-    # Not just `-m`, which would put the working directory on the path.
+    # `-m` alone would put the working directory on the path.
     flags = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
     process = subprocess.Popen(
         [sys.executable, *flags, asked["module"]],
@@ -148,7 +149,7 @@ def start(asked: Dict[str, Any]) -> Nanny:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=environment(asked["environment"]),
-        preexec_fn=begin,  # noqa: PLW1509 - only the listener of an earlier one could be another thread
+        preexec_fn=begin,  # noqa: PLW1509 - the only other thread is the listener of an earlier nanny
         start_new_session=True,
     )
     nanny = Nanny(process, [str(parent / token) for parent in paths.family_parents()])
@@ -157,7 +158,7 @@ def start(asked: Dict[str, Any]) -> Nanny:
         process.stdin.write(json.dumps(asked["settings"]).encode())
         process.stdin.close()
     except OSError:
-        pass  # it has ended, which is noticed later
+        pass  # it has ended, which is detected later
     return nanny
 
 
@@ -171,7 +172,7 @@ def environment(more: Dict[str, str]) -> Dict[str, str]:
 
 
 def end(started: Nanny, token: str, mine: str) -> None:
-    """End everything started from here, but not what other keepers on this machine have started."""
+    """End everything that this keeper has started, but nothing that other keepers on this machine have started."""
     nanny = started.process
 
     def mine_alone(told: Dict[str, str]) -> bool:
@@ -189,7 +190,7 @@ def end(started: Nanny, token: str, mine: str) -> None:
     if nanny.poll() is None:
         nanny.kill()
         nanny.wait()
-    # The warm process may be needed by others than its starter. It exits by itself and cleans up, unless it is stopped.
+    # Other keepers may need the warm process, too. It exits on its own and cleans up, unless it is stopped.
     deadline = time.monotonic() + GRACE_S / 2
     while family(token) and not others(token, mine) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -201,7 +202,7 @@ def end(started: Nanny, token: str, mine: str) -> None:
 
 
 def leave(started: Nanny) -> None:
-    """Notify the nanny that the machine goes away, and wait: it exits once its tasks have left."""
+    """Notify the nanny that the machine is going away, and wait until it exits, once its tasks have left."""
     started.process.send_signal(signal.SIGTERM)
     try:
         started.process.wait(LEAVE_S)
@@ -210,7 +211,7 @@ def leave(started: Nanny) -> None:
 
 
 def until(left: Callable[[], int]) -> None:
-    """Repeat until none is left, for at most two seconds."""
+    """Call ``left`` until it returns 0, for at most two seconds."""
     for _ in range(100):
         if not left():
             return
@@ -238,7 +239,7 @@ def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) ->
 
 
 def is_helper(pid: int) -> bool:
-    """Return whether it is Python's resource tracker, which removes what killed processes leave in ``/dev/shm``."""
+    """Return whether this is Python's resource tracker, which removes what killed processes left in ``/dev/shm``."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return b"resource_tracker" in file.read()

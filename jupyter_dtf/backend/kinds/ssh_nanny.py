@@ -18,7 +18,7 @@ from ..machine import paths
 from .base import NOTICE, NOTICES, SLOTS
 
 ANSWER_S = 3.0
-"""How long a host may take to report whether it still has tasks."""
+"""Seconds that a host may take to report whether it still has tasks."""
 LOOK_S = 0.2
 
 
@@ -29,13 +29,13 @@ def check_reachable(address: str, timeout_s: float = 5.0) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
     except OSError as error:
         sys.exit(
-            f"This host does not reach {address}, where the cluster is ({error}). Let it through the firewall, or name "
-            "another address (address) or network (interface)"
+            f"This host cannot reach the cluster at {address} ({error}). Allow it through the firewall, or set another "
+            "address (address) or network (interface)"
         )
 
 
 async def serve(settings: dict[str, Any]) -> None:
-    """Run the nanny until it is closed, or a signal tells it to end."""
+    """Run the nanny until it is closed or a signal requests its end."""
     import dask.config
     from distributed import Security
 
@@ -75,7 +75,7 @@ async def _first_of(*tasks: asyncio.Task[Any]) -> None:
 async def _give_notice(nanny: Any, why: str) -> None:
     """Notify the worker's host and wait until its tasks have left. The worker will not be restarted."""
     nanny.close_gracefully(reason=why)
-    with contextlib.suppress(Exception):  # it is not a host yet, not any more, or does not respond
+    with contextlib.suppress(Exception):  # the worker is not a host now, or does not respond
         while await asyncio.wait_for(getattr(nanny.rpc(nanny.worker_address), NOTICE)(why=why), ANSWER_S):
             await asyncio.sleep(LOOK_S)
 

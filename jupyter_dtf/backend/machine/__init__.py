@@ -1,1 +1,1 @@
-"""Facts and services of the machine that a process runs on, for all processes."""
+"""Facts about the machine that a process runs on, and services on it, for all kinds of processes."""

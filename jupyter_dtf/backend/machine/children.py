@@ -1,7 +1,7 @@
 """The command line and environment of every Python process that jupyter_dtf starts.
 
-``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to somebody's
-notebooks would be imported instead of NumPy. Our processes never have it there.
+``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to a user's
+notebooks would be imported instead of NumPy. Processes started here never have it there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 
 _SAFE_PATH = (3, 11)
-"""From this version on, ``-P`` does this, also for processes started from there with ``multiprocessing``."""
+"""The first version in which ``-P`` prevents this, also for children started with ``multiprocessing``."""
 
 _LAUNCH = """\
 import sys
@@ -24,7 +24,8 @@ import runpy
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-"""The same for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later."""
+"""The equivalent for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later.
+"""
 
 
 def command(module: str, *arguments: str) -> list[str]:

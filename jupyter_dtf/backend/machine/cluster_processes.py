@@ -3,7 +3,7 @@
 The cluster process is started with ``JUPYTER_DTF_FAMILY=<token>``, which everything that it starts inherits. The warm
 process and its descendants have ``<token>/warm``. So processes are found even if they have left their parent, their
 process group and their session. Directories are *claimed* by a lock that the kernel releases when its last holder is
-gone, for whatever reason. A directory that nobody claims belongs to no live process, and ``sweep`` removes it.
+gone, for whatever reason. A directory that no process claims belongs to a dead cluster, and ``sweep`` removes it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def claim(directory: Path) -> int:
 
 
 def _make_locked(path: Path) -> int:
-    """Create the lock file, which is locked before it gets its name. Returns -1 if somebody else was first."""
+    """Create the lock file, which is locked before it gets its name. Returns -1 if another process was first."""
     aside = path.with_name(f"{LOCK}.{os.getpid()}.{time.monotonic_ns()}")
     fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -169,7 +169,7 @@ def sweep() -> list[str]:
 
 
 def sweep_one(directory: Path) -> bool:
-    """Remove a cluster's directory, named by its token, unless a live process claims it. Returns whether it did."""
+    """Remove a cluster's directory, named by its token, unless it is claimed. Returns whether it was removed."""
     try:
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -179,7 +179,7 @@ def sweep_one(directory: Path) -> bool:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        logger.info("Removing what a cluster that is gone has left: %s", directory)
+        logger.info("Removing a directory left behind by a dead cluster: %s", directory)
         end(directory.name)
         shutil.rmtree(directory, ignore_errors=True)
         return True

@@ -25,9 +25,9 @@ _DISCARD = 9  # nothing is sent to this port: only the route is looked up
 def free_spaces() -> list[FreeSpace]:
     """Return the disk space where runs, tasks and shared memory are written, with one entry per file system."""
     places = [
-        ("runs", paths.runs_dir(), "set JUPYTER_DTF_DATA_DIR to a directory that has some"),
-        ("tasks and programs", Path(tempfile.gettempdir()), "set TMPDIR to a directory that has some"),
-        ("what tasks share in memory", paths.family_parents()[1].parent, _SHARED),
+        ("runs", paths.runs_dir(), "set JUPYTER_DTF_DATA_DIR to a directory with more free space"),
+        ("tasks and programs", Path(tempfile.gettempdir()), "set TMPDIR to a directory with more free space"),
+        ("memory shared by tasks", paths.family_parents()[1].parent, _SHARED),
     ]
     found: dict[int, FreeSpace] = {}
     for what, path, advice in places:

@@ -19,7 +19,7 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """Return existing inlets by task short name, from the directory that a run's tasks share on this machine."""
+    """Return the existing inlets by task, from the directory that a run's tasks share on this machine."""
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 
@@ -46,7 +46,7 @@ class Outlet:
                 self._connection.connect(address)
         except (FileNotFoundError, ConnectionError, NotADirectoryError) as error:
             self._connection.close()
-            raise ConnectionError(f"No task takes what it is fed at {self._path}: {error}") from None
+            raise ConnectionError(f"No task accepts a feed at {self._path}: {error}") from None
 
     def give_up_at(self, ends: float) -> None:
         """Set a deadline (``time.monotonic()``) for all calls together, after which they raise TimeoutError."""
@@ -70,7 +70,7 @@ class Outlet:
                 raised before anything is sent.
 
         Returns:
-            False if nobody reads the queue any more.
+            False if the task no longer reads the queue.
         """
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 
@@ -88,7 +88,7 @@ class Outlet:
         self._ask(wire.FAIL, queue, Packed([body]))
 
     def take(self, queue: str, count: int) -> list[Any]:
-        """Wait for ``count`` results from the task and return them; fewer if there will be no more."""
+        """Wait for ``count`` results from the task and return them; fewer if the task gives no more."""
         kind, body = self._ask(wire.TAKE, queue, Packed([wire.COUNT.pack(count)]))
         results = unpack(body)
         if kind != wire.RESULTS or not isinstance(results, list):
@@ -122,11 +122,11 @@ class Outlet:
                     raise ConnectionError("it has closed its inlet")
                 content = np.empty(answer[2], np.uint8).data
                 if answer[2] and not wire.read_exactly(self._connection, content):
-                    raise ConnectionError("it has gone within an answer")
+                    raise ConnectionError("it disconnected in the middle of a reply")
                 return answer[0], content
             except TimeoutError:
                 self.abort()
                 raise TimeoutError(f"The task at {self._path} did not take {queue!r} in time") from None
             except OSError as error:
                 self.abort()
-                raise ConnectionError(f"The task that takes its feed at {self._path} has gone: {error}") from None
+                raise ConnectionError(f"The task that was fed at {self._path} is gone: {error}") from None

@@ -1,4 +1,4 @@
-"""The figures of a host's machine that are recorded over time. New ones are added here.
+"""The figures of a host's machine that are recorded over time. New figures are added here.
 
 ``HOST_FIGURES`` in ``schema/metrics.py`` has the description, the unit and the plot of each.
 """

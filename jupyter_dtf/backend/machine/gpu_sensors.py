@@ -1,4 +1,4 @@
-"""What GPUs tell beside their memory and load: power, temperature and traffic. A GPU or its driver may refuse any."""
+"""Sensors of GPUs besides memory and load: power, temperature and traffic. A GPU or its driver may lack any of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...schema.machines import GpuInfo
 from .nvml import NVML
 
 _MOST_LINKS = 36
-"""More NVLinks than any GPU has."""
+"""An upper bound on the number of NVLinks of a GPU."""
 _ALL_LINKS = 2**32 - 1
-"""As the scope of a counter: all NVLinks of a GPU together."""
+"""The scope of a counter that covers all NVLinks of a GPU together."""
 _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
-"""Of NVML's union of values, by the type that it says."""
+"""The members of NVML's union of values, indexed by the type that NVML reports."""
 
 _SENSORS: dict[str, Callable[[Any, Any], float]] = {
     "power_watts": lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1000,
@@ -37,13 +37,13 @@ _COUNTERS = {
 """Fields that count KiB since the driver was loaded."""
 
 SENSED = (*_SENSORS, *_COUNTERS)
-"""The fields of ``GpuInfo`` that are read here; None where a GPU does not tell."""
+"""The fields of ``GpuInfo`` that are read here; None if a GPU does not report them."""
 
 
 class GpuSensors:
-    """Reads GPUs in a thread, one reading at a time: NVML watches PCIe for 20 ms per GPU and direction.
+    """Reads GPUs in a thread, one reading at a time: NVML observes PCIe for 20 ms per GPU and direction.
 
-    What a GPU refuses for good is not asked again.
+    Values that a GPU permanently refuses are not requested again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,9 +56,9 @@ class GpuSensors:
         self._has_library = True
 
     def begin(self, ids: Sequence[str]) -> threading.Thread | None:
-        """Begin to read the GPUs of these UUIDs; None where there is nothing to read.
+        """Start reading the GPUs with these UUIDs. Returns the reading thread, or None if there is nothing to read.
 
-        If the last reading still goes on, it is let go on, and what the one before it has told is no longer true.
+        If the last reading is still in progress, it continues, and the values of the reading before it are dropped.
         """
         if not ids or not self._has_library:
             return None
@@ -70,12 +70,12 @@ class GpuSensors:
         return self._thread
 
     def completed(self, gpus: Iterable[GpuInfo]) -> list[GpuInfo]:
-        """The same GPUs with what the last reading has told of them."""
+        """Return the same GPUs with the values of the last reading filled in."""
         told = self._told
         return [msgspec.structs.replace(gpu, **told.get(gpu.id, {})) for gpu in gpus]
 
     def read(self, ids: Sequence[str]) -> None:
-        """Read them now. Takes 40 ms for each GPU."""
+        """Read the GPUs with these UUIDs now. Takes 40 ms for each."""
         try:
             import pynvml
         except ImportError:
@@ -103,12 +103,12 @@ class GpuSensors:
         return {name: float(value) for name, value in told.items() if value is not None}
 
     def _ask(self, nvml: Any, gpu: str, name: str, ask: Callable[[], float]) -> float | None:
-        """What it tells, or None. What it refuses for good is kept in mind."""
+        """Return the result of ``ask``, or None if it fails. Permanent refusals are remembered."""
         if (gpu, name) in self._refused:
             return None
         try:
             return ask()
-        except AttributeError:  # a library of before that call
+        except AttributeError:  # a library older than that call
             self._refused.add((gpu, name))
         except nvml.NVMLError as error:
             if error.value in (
@@ -123,13 +123,13 @@ class GpuSensors:
         return None
 
     def _has_links(self, nvml: Any, gpu: str, handle: Any) -> bool:
-        """Whether any NVLink is up; without one a counter may say 0, which would be a figure of nothing."""
+        """Return whether any NVLink is up. Without one, counters may be 0, which would be a meaningless figure."""
         if gpu not in self._linked:
             self._linked[gpu] = any(_is_up(nvml, handle, link) for link in range(_MOST_LINKS))
         return self._linked[gpu]
 
     def _rate(self, counter: tuple[str, str], count: float) -> float | None:
-        """What it has grown by each second since it was last read; None the first time, and after it began anew."""
+        """Return a counter's increase per second since it was last read; None at first, and after a reset."""
         now, before = self._clock(), self._counted.get(counter)
         self._counted[counter] = (now, count)
         if before is None or count < before[1] or now <= before[0]:

@@ -14,7 +14,7 @@ from .nvml import NVML
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 _LITTLE = 0.1
-"""The fraction of a GPU's memory below which what is free is little for a task without a cap."""
+"""The fraction of a GPU's memory below which its free memory is too little for a task without a cap."""
 
 
 def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVER) -> list[GpuInfo]:
@@ -46,7 +46,7 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
 def shortage(gpus: Iterable[GpuInfo], ids: Collection[str], cap_bytes: int) -> str:
     """Return a sentence about the GPUs of these ids that have too little free memory for a task; empty if none has.
 
-    ``cap_bytes``: the most that the task takes of each; 0 if there is no limit.
+    ``cap_bytes``: the maximum memory that the task uses on each; 0 if there is no limit.
     """
     short = []
     for gpu in gpus:
@@ -92,11 +92,11 @@ def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    """Return the memory of a GPU, as ``nvidia-smi`` counts it: what the driver reserves for itself is not in use."""
+    """Return the memory of a GPU as ``nvidia-smi`` counts it: memory reserved by the driver is not in use."""
     if (version := getattr(nvml, "nvmlMemory_v2", None)) is not None:
         try:
             return nvml.nvmlDeviceGetMemoryInfo(handle, version)
-        except nvml.NVMLError:  # a driver of before 510, which knows the first version only
+        except nvml.NVMLError:  # a driver older than 510, which supports only the first version
             pass
     return nvml.nvmlDeviceGetMemoryInfo(handle)
 

@@ -1,6 +1,7 @@
-"""What crashed clusters have left on this machine: directories and orphaned processes.
+"""Directories and orphaned processes that crashed clusters have left behind on this machine.
 
-The next start of anything sweeps the directories anyway (``family.sweep``); this module lists them first.
+Clusters and servers sweep the directories anyway when they start (``cluster_processes.sweep``); this module lists them
+first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAMED = 8
 
 
 class LeftOver(PeerStruct):
-    """What one dead cluster has left here."""
+    """The leftovers of one dead cluster on this machine."""
 
     token: str
     directories: list[str] = []
@@ -38,11 +39,11 @@ class LeftOver(PeerStruct):
         count = len(self.processes)
         named = ", ".join(map(str, self.processes[:_NAMED])) + (", ..." if count > _NAMED else "")
         running = f"process{'es' * (count > 1)} {named}" if count else ""
-        return f"{', '.join(filter(None, [*self.directories, running]))}, of a cluster that is gone"
+        return f"{', '.join(filter(None, [*self.directories, running]))}, of a dead cluster"
 
 
 def find(alive: Collection[str] = ()) -> list[LeftOver]:
-    """Return what is left here of dead clusters. Clusters with tokens in ``alive`` are known to be alive.
+    """Return the leftovers of dead clusters on this machine. Clusters with tokens in ``alive`` are known to be alive.
 
     A cluster also counts as alive while a process claims one of its directories, or its cluster process is running.
     """
@@ -62,7 +63,7 @@ def find(alive: Collection[str] = ()) -> list[LeftOver]:
 
 
 def remove(left: Iterable[LeftOver]) -> list[LeftOver]:
-    """Remove leftovers. Returns what could not be removed."""
+    """Remove leftovers. Returns those that could not be removed."""
     stays = []
     for each in left:
         there = cluster_processes.end(each.token) if each.processes else []
@@ -98,7 +99,7 @@ def _is_head(pid: int) -> bool:
 
 
 def _age_s(pid: int) -> float:
-    """Return the age by the boot clock, because the wall clock may have been set meanwhile."""
+    """Return a process's age by the boot clock, because the wall clock may have been set meanwhile."""
     stat = stat_of(pid)
     if stat is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Detects processes that the kernel killed for lack of memory, by its counters, and its log if that is readable."""
+"""Detects processes that the kernel killed for lack of memory, from its counters and, if readable, its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KILLED = re.compile(r"(?:Killed process|oom-kill:.*\bpid=) ?(\d+)")
 
 
 class OomWatch:
-    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, from creation on.
+    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, since its creation.
 
     ``root`` is the root of the machine's file system.
     """

@@ -1,4 +1,4 @@
-"""Partitions in the form that training tasks take them, made by Dask tasks from the parts of a collection."""
+"""Partitions in the form that training tasks expect, assembled by Dask tasks from the parts of a collection."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
     if array.dtype.kind in _OWN_KINDS or array.dtype.name in _OWN_NAMES:
         return np.ascontiguousarray(array.astype(floatx) if array.dtype == np.float64 else array)
     if array.dtype.kind not in "USTO":
-        raise TypeError(f"it must be of numbers, truth values or strings, got {array.dtype}")
+        raise TypeError(f"it must contain numbers, booleans or strings, got {array.dtype}")
     words = array.astype(object)
     if any(not isinstance(word, (str, bytes)) for word in words.flat):
         return _numbers(array, floatx)
@@ -137,7 +137,7 @@ def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
     """Convert an object array of numbers, which pandas makes of columns of several types."""
     numbers: np.ndarray[Any, Any] = np.asarray(array.tolist())
     if numbers.dtype.kind not in _OWN_KINDS:
-        raise TypeError(f"it must be of numbers, truth values or strings, all of one kind, got {array.flat[0]!r:.100}")
+        raise TypeError(f"it must contain numbers, booleans or strings, all of one kind, got {array.flat[0]!r:.100}")
     return np.ascontiguousarray(numbers.astype(floatx) if numbers.dtype == np.float64 else numbers)
 
 

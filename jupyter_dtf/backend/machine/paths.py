@@ -118,7 +118,9 @@ def check_short() -> None:
     if too_long > 0:
         directory = tempfile.gettempdir()
         most = len(os.fsencode(directory)) - too_long
-        raise Unavailable(f"TMPDIR must be at most {most} bytes long, for Unix sockets are in it, got {directory!r}")
+        raise Unavailable(
+            f"TMPDIR must be at most {most} bytes long, because it contains Unix sockets, got {directory!r}"
+        )
 
 
 def check_writable() -> None:
@@ -139,7 +141,7 @@ def check_writable() -> None:
 
 
 def _own_dir(path: Path) -> Path:
-    """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to somebody else."""
+    """Create ``path``, private to this user. Raises Unavailable if that fails, or it belongs to another user."""
     try:
         return private_files.own_dir(path)
     except OSError as error:
@@ -151,7 +153,7 @@ def _advice(path: Path) -> str:
     from jupyter_core.paths import jupyter_runtime_dir
 
     if path.is_relative_to(jupyter_runtime_dir()):
-        return "set JUPYTER_RUNTIME_DIR to a directory that is"
+        return "set JUPYTER_RUNTIME_DIR to another directory"
     if path.is_relative_to(data_dir()):
-        return "set JUPYTER_DTF_DATA_DIR to a directory that is"
-    return "set TMPDIR to a directory that is"
+        return "set JUPYTER_DTF_DATA_DIR to another directory"
+    return "set TMPDIR to another directory"

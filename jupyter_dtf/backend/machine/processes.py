@@ -23,9 +23,9 @@ class Stat(NamedTuple):
     group: int
     session: int
     started: int
-    """When it was created, in clock ticks since boot. Together with the pid this identifies it."""
+    """When the process was created, in clock ticks since boot. Together with the pid, this identifies the process."""
     status: int
-    """How it ended, as from ``waitpid``, once it is a zombie; 0 if this user may not read it."""
+    """How the process ended, as from ``waitpid``, once it is a zombie; 0 if this user may not read that."""
     cpu_s: float
     """The CPU time that its threads have used, in seconds."""
 
@@ -92,7 +92,7 @@ class Handle:
     """A reference to one process, not necessarily a child, that stays valid even if its id is reused."""
 
     def __init__(self, pid: int, parent: int = 0) -> None:
-        """Open a process; if ``parent`` is given it must be its parent. Raises ProcessLookupError if it is gone."""
+        """Open a process, whose parent must be ``parent`` if given. Raises ProcessLookupError if it is gone."""
         self.pid = pid
         self.fd = os.pidfd_open(pid)
         stat = stat_of(pid)
@@ -102,7 +102,7 @@ class Handle:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended, reaped by its parent or not."""
+        """Whether the process has ended, whether or not its parent has reaped it."""
         if self.fd < 0:
             return True
         poll = select.poll()

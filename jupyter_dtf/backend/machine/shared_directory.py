@@ -1,4 +1,4 @@
-"""A directory by which two processes find out that they see the same files, and exchange a program.
+"""A directory through which two processes determine that they see the same files, and exchange a program.
 
 Its creator writes a random word there that other users cannot read. A process that knows the word sees the directory.
 This is more reliable than comparing machine names, and also works with containers, other users and network drives.
@@ -34,7 +34,7 @@ class SharedDirectory:
 
     @property
     def word(self) -> str:
-        """The word, known to whoever sees the directory."""
+        """The word, which every process that sees the directory can read."""
         return self._word
 
     @property
@@ -42,7 +42,7 @@ class SharedDirectory:
         return self.directory / PROGRAM
 
     def is_seen_by(self, teller: str) -> bool:
-        """Return whether ``teller`` is the word."""
+        """Return whether ``teller`` equals the word."""
         return hmac.compare_digest(self._word.encode(), teller.encode())
 
     def remove(self) -> None:

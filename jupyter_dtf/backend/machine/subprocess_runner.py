@@ -29,8 +29,8 @@ END_GRACE_S = 3.0
 """The time between SIGTERM and SIGKILL."""
 _MOST_SAID = 10_000
 _WAYS_OUT: dict[int, str] = {
-    signal.SIGXCPU: "It took more processor time than it may",
-    signal.SIGKILL: "It was killed, for want of memory perhaps",
+    signal.SIGXCPU: "It exceeded its limit of processor time",
+    signal.SIGKILL: "It was killed, perhaps for lack of memory",
 }
 
 
@@ -72,17 +72,17 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
             raise InvalidInput(info.message, field=info.field)
         raise getattr(errors, info.error, DtfError)(info.message)
     said = err.decode(errors="replace").strip()
-    _log.warning("%s ended with status %s. It said:\n%s", module, process.returncode, said[-_MOST_SAID:])
+    _log.warning("%s ended with status %s. Its output was:\n%s", module, process.returncode, said[-_MOST_SAID:])
     raise Unavailable(_last_words(module, process.returncode or 0, said))
 
 
 def _last_words(module: str, status: int, said: str) -> str:
-    """Return a sentence on how a process ended that gave no reply."""
-    what = f"The process {module.rpartition('.')[2]} gave no answer."
+    """Return a sentence on how a process that gave no reply ended."""
+    what = f"The process {module.rpartition('.')[2]} gave no reply."
     if status < 0:
         return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"
     lines = said.splitlines()
-    return f"{what} It ended with status {status}{f': {lines[-1]:.500}' if lines else ' and said nothing'}"
+    return f"{what} It ended with status {status}{f': {lines[-1]:.500}' if lines else ' without output'}"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -27,7 +27,7 @@ def installed_version(*distributions: str) -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of this environment, by names as people write them; empty for what is not installed."""
+    """Return the versions of this environment's packages, by display name; empty for those that are not installed."""
     return {
         "jupyter_dtf": __version__,
         "Python": platform.python_version(),

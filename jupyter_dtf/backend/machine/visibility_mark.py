@@ -28,7 +28,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, directory: Path) -> Mark:
-        """Create the mark of a directory, and its word if it has none. If that fails, everybody counts as seeing it."""
+        """Create a directory's mark, and its word if it has none. If that fails, every process counts as seeing it."""
         challenge = secrets.token_hex(16)
         try:
             private_files.own_dir(directory)

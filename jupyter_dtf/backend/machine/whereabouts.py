@@ -1,7 +1,7 @@
 """Where a process runs: its machine, the machine's current boot, and its namespace of process ids.
 
-A process id means something only there. A home directory may be shared by several machines and containers, so what is
-written into it beside a process id has to say where that is.
+A process id is meaningful only there. A home directory may be shared by several machines and containers, so a process
+id stored in it must be accompanied by this information.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Whereabouts(PeerStruct):
     host: str = ""
     """The host name."""
     machine: str = ""
-    """The identity of the installation of the system, from ``/etc/machine-id``. Copies of an image share it."""
+    """The identity of the operating system's installation, from ``/etc/machine-id``. Copies of an image share it."""
     boot: str = ""
     """A random identity of the machine's current boot. Empty outside Linux."""
     pids: str = ""
@@ -44,7 +44,7 @@ class Whereabouts(PeerStruct):
     def is_later_boot_of(self, other: Whereabouts) -> bool:
         """Return whether this is the same machine as ``other``, which has been restarted since.
 
-        Nothing that ran there is left then. Among machines that share a home, the host name tells which one it is.
+        If so, nothing that ran there is left. The host name distinguishes machines that share a home directory.
         """
         if self.host.partition(".")[0] in _NO_NAMES or not (self.boot and other.boot):
             return False

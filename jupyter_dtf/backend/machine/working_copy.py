@@ -1,6 +1,6 @@
-"""The Git commit that a directory is at, read from the repository's files.
+"""The Git commit that is checked out in a directory, read from the repository's files.
 
-Git itself is not run, because a repository, perhaps somebody else's, can configure programs for Git to run.
+Git itself is not run, because a repository, perhaps another user's, can configure programs for Git to run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ _DEPTH = 64
 
 
 class Checkout(NamedTuple):
-    """What is checked out. Both are empty outside a repository; ``commit`` is also empty before the first commit."""
+    """The commit and branch that are checked out. Both are empty outside a repository; ``commit`` is also empty before
+    the first commit.
+    """
 
     commit: str = ""
     branch: str = ""
 
 
 def checkout_of(directory: Path) -> Checkout:
-    """Return what is checked out in the repository that contains a directory. What cannot be read is empty."""
+    """Return what is checked out in the repository that contains a directory. Fields that cannot be read are empty."""
     try:
         for above in [directory, *directory.parents][:_DEPTH]:
             if (found := _git_dir(above / ".git")) is not None:

@@ -1,1 +1,1 @@
-"""Pure: plans where tasks and layers run, and predicts time and memory."""
+"""Plans where tasks and layers run, and predicts time and memory. Pure."""

@@ -1,11 +1,11 @@
-"""The duration of all-reduces, and how much of it overlaps with the backward pass. Pure.
+"""Models the duration of all-reduces, and how much of it overlaps with the backward pass. Pure.
 
 For S bytes, n tasks, and links with a bandwidth of B bytes per second and a latency of a seconds (Hockney's model,
 with the costs of Thakur, Rabenseifner and Gropp 2005):
 
 * ring: each task sends 2 (n - 1) / n S, in 2 (n - 1) pieces: 2 (n - 1) / n S / B + 2 (n - 1) a
-* tree: up and down a tree of pieces that follow each other: 2 S / B + 2 log2(n) a
-* hierarchical: a ring within each machine, a ring of the machines, which has S to carry, and within each machine again
+* tree: pieces follow each other up and down a tree: 2 S / B + 2 log2(n) a
+* hierarchical: a ring within each machine, then a ring of the machines that carries S, then the inner rings again
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUCKET_BYTES = 4 << 20
 """The size of the buckets in which gradients are sent between machines during the backward pass, as in
 ``dtf.AllReduce``."""
 LOCAL_BUCKET_BYTES = 64 << 20
-"""The same within a machine."""
+"""The size of the buckets in which gradients are sent within a machine."""
 RING_PIPELINE = 8
 """The number of buckets in flight in a ring at once, which share the latency of its links."""
 
@@ -38,21 +38,24 @@ class Exchange:
 
 
 def ring_s(size: float, count: int, link: Link) -> float:
-    """Seconds of a ring all-reduce."""
+    """Return the seconds of a ring all-reduce."""
     if count < 2:
         return 0.0
     return 2 * (count - 1) / count * size / link.bytes_per_s + 2 * (count - 1) * link.latency_s
 
 
 def tree_s(size: float, count: int, link: Link) -> float:
-    """Seconds of a tree all-reduce."""
+    """Return the seconds of a tree all-reduce."""
     if count < 2:
         return 0.0
     return 2 * size / link.bytes_per_s + 2 * math.ceil(math.log2(count)) * link.latency_s
 
 
 def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> float:
-    """Seconds of an all-reduce of ``size`` bytes. ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``."""
+    """Return the seconds of an all-reduce of ``size`` bytes.
+
+    ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``.
+    """
     machines, local = fabric.machines(tasks), min(tasks, fabric.per_machine)
     if machines == 1:
         return tree_s(size, tasks, fabric.within) if algorithm == "tree" else ring_s(size, tasks, fabric.within)
@@ -60,14 +63,14 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
         return ring_s(size, local, fabric.within) + ring_s(size, machines, fabric.between)
     if algorithm == "tree":
         return tree_s(size, local, fabric.within) + tree_s(size, machines, fabric.between)
-    # A ring through all tasks crosses each machine's network once in either direction, and is as slow as that.
+    # A ring through all tasks crosses each machine's network once in either direction: the slower link limits it.
     slower = fabric.between if fabric.between.bytes_per_s < fabric.within.bytes_per_s else fabric.within
     latency = ring_s(0.0, tasks, fabric.within) + ring_s(0.0, machines, fabric.between)
     return 2 * (tasks - 1) / tasks * size / slower.bytes_per_s + latency
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """Bytes that each task sends; the same for all algorithms here, except for the root of a tree."""
+    """Return the bytes that each task sends, the same for all algorithms here, except at the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 
@@ -81,10 +84,11 @@ def overlapped(
     share: float = 1.0,
     overlaps: bool = True,
 ) -> Exchange:
-    """The gradient exchange of a step, in consecutive buckets, starting with the last layers.
+    """Return the gradient exchange of a step in consecutive buckets, starting with the last layers.
 
-    ``ready_s``: when the gradients of each layer are ready. ``share``: the fraction of their bytes that is sent
-    (compression). If the device cannot exchange and compute at once, the whole exchange follows the backward pass.
+    ``ready_s``: the times at which the gradients of each layer are ready. ``share``: the fraction of their bytes that
+    is sent (compression). If the device cannot exchange gradients and compute at the same time (``overlaps``), the
+    whole exchange follows the backward pass.
     """
     size = float(gradient_bytes.sum()) * share
     if tasks < 2 or not size:
@@ -100,9 +104,9 @@ def overlapped(
 
 
 def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
-    """Seconds of sending the tensors in consecutive buckets, and how many of them remain after the last is ready.
+    """Return the seconds to send the tensors in consecutive buckets, and the part of them after the last is ready.
 
-    ``ready_s``: when each of them is ready, in this order.
+    ``ready_s``: the times at which the tensors are ready, in the same order.
     """
     free = busy = 0.0
     for bucket, there in zip(*_buckets(sizes, ready_s, limit), strict=True):
@@ -115,7 +119,10 @@ def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limi
 
 
 def _buckets(sizes: Floats, ready: Floats, limit: float) -> tuple[list[float], list[float]]:
-    """Group tensors into buckets of ``limit`` bytes (0: one each): the bytes of each bucket, and when it is full."""
+    """Group tensors into buckets of ``limit`` bytes (0: one tensor each).
+
+    Return the bytes of each bucket and the time at which it is full.
+    """
     if not sizes.size:
         return [], []
     if limit:

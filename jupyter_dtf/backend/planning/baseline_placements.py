@@ -11,9 +11,10 @@ from .costs import Costs
 
 
 def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Each device alone, then the first two, three and more in parts of equal time, as given and fastest first.
+    """Yield placements on each device alone, then on the first two, three and more devices in parts of equal time.
 
-    Places the layers of ``every``, except that ``pinned`` layers stay where they are pinned.
+    The devices are tried in the given order and fastest first. Each placement covers the layers of ``every``;
+    ``pinned`` layers stay on their devices.
     """
     for device in devices:
         yield dict.fromkeys(every.names, device.name) | dict(pinned)

@@ -11,7 +11,7 @@ from ...schema.placement import Calibration, Device, Link
 from ...schema.profile import TaskProfile
 
 _ALIKE = 0.15
-"""Devices whose speeds differ by less than this fraction are treated as equal: it is the noise of the measurement."""
+"""Devices whose speeds differ by less than this fraction are treated as equal: the difference is measurement noise."""
 
 
 def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration:
@@ -33,7 +33,7 @@ def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration
 
 
 def _alike(devices: Sequence[Device]) -> list[Device]:
-    """The devices, each with the mean speed of the group of devices that are about as fast."""
+    """Return the devices, each with the mean speed of its group of about equally fast devices."""
     speeds: dict[str, float] = {}
     group: list[Device] = []
 
@@ -51,7 +51,10 @@ def _alike(devices: Sequence[Device]) -> list[Device]:
 
 
 def _link(transfers: Sequence[Sequence[float]]) -> Link:
-    """Latency from the smallest message, bandwidth from the extra time of the largest; medians over the tasks."""
+    """Derive the latency from the smallest message, and the bandwidth from the extra time that the largest takes.
+
+    Both use medians over the tasks.
+    """
     if not transfers:
         return Link()
     sizes = sorted({size for size, _ in transfers})

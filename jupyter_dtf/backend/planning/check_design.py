@@ -1,7 +1,7 @@
-"""Checks a design: what it would produce, and what is wrong with it. Pure.
+"""Checks a design, and reports the cluster it would produce, its prediction and its problems. Pure.
 
-An inconsistent design can still be opened and saved: each inconsistency is a problem with the path of its field, and is
-shown there.
+An inconsistent design can still be opened and saved: each inconsistency is reported as a problem with the path of its
+field, and is shown at that field.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .prediction import predict
 from .unused_devices import why_unused, with_reasons
 
 CPU_FLOPS_PER_S = 1e10
-"""The speed assumed for a device that has not been measured: about one core."""
+"""The assumed speed of a CPU that has not been measured: about one core."""
 GPU_FLOPS_PER_S = 1e13
 
 
-# -- looking at a design -------------------------------------------------------------------------------------------
+# -- checking a design ---------------------------------------------------------------------------------------------
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """The report of a design. ``expected_hosts``: the hosts of its kind of cluster, where none were drawn."""
+    """Return the report of a design. ``expected_hosts``: the hosts of its kind of cluster, used if it draws none."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
@@ -63,7 +63,7 @@ def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignRe
 def _predicted(
     design: Design, graph: LayerGraph, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> Prediction:
-    """The predicted step of the design as drawn, and the reasons why usable devices have no layers."""
+    """Predict a step of the design as drawn, and add the reasons why usable devices have no layers."""
     devices = _devices(design.cluster, expected_hosts, planned)
     others = _others(design.placement, devices)
     run, by_layer = design.run, _by_layer(design.placement, graph)
@@ -89,7 +89,7 @@ def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placemen
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A design must have a model to be placed, got one without", field="model")
+        raise InvalidInput("A design must have a model before its layers can be placed, got none", field="model")
     cluster, graph, run, before = design.cluster, design.model.graph, design.run, design.placement
     wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
     for problem in itertools.chain(*wrong):
@@ -118,9 +118,9 @@ def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placemen
 
 
 def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
-    """The request that starts a design's cluster, under its own or another name, with fields that no design has.
+    """Return the request that starts a design's cluster. ``name``: by default that of the design.
 
-    Raises InvalidInput for the first error of the cluster.
+    ``own`` sets fields of the request that a design does not have. Raises InvalidInput for the cluster's first error.
     """
     for problem in design_problems.of_cluster(design.cluster):
         raise InvalidInput(problem.message, field=problem.field)
@@ -136,7 +136,7 @@ def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
 
 
 def as_drawn(info: ClusterInfo) -> ClusterDesign:
-    """A running cluster as a design would show it: hosts with their devices, and tasks where they run."""
+    """Return the design of a running cluster: hosts with their devices, and tasks where they run."""
     names = {host.name: host.drawn or host.name for host in info.hosts}
     tasks = []
     for location in info.tasks:
@@ -160,9 +160,9 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """The design that a cluster was started from, for the record of its runs. None if hosts and tasks were not drawn.
+    """Return the design that a cluster was started from, for the record of its runs; None without hosts and tasks.
 
-    It leaves out the options: they may contain credentials, and are not needed to see what ran where.
+    The options are omitted: they may contain credentials, and are not needed to see what ran where.
     """
     if not request.hosts and not request.tasks:
         return None
@@ -176,12 +176,12 @@ def drawn(request: ClusterRequest) -> Source | None:
 
 
 def devices(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[Device]:
-    """The devices of a cluster that layers may be placed on, with the memory available on each."""
+    """Return the devices of a cluster that layers may be placed on, with the memory available on each."""
     return _devices(cluster, expected_hosts, _planned(cluster, expected_hosts))
 
 
 def hosts_of_tasks(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[str]:
-    """The host of each task that computes."""
+    """Return the host of each task that computes."""
     return [task.host.name for task in _planned(cluster, expected_hosts) if task.job not in CPU_JOBS]
 
 
@@ -193,7 +193,7 @@ def _planned(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign]) -> li
 def _devices(
     cluster: ClusterDesign, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> list[Device]:
-    """The devices that layers may be placed on, with each task's memory: its cap, or its share of what is left."""
+    """Return the devices that layers may be placed on. A task's memory is its cap, or its share of the remainder."""
     hosts = {host.name: host for host in cluster.hosts or expected_hosts}
     caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
     together: dict[tuple[str, int | None], list[str]] = {}
@@ -220,7 +220,7 @@ def _devices(
 
 
 def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
-    """Devices that layers use beyond the tasks' main ones: a task's CPU beside its GPU, or an unknown GPU."""
+    """Return the devices of layers other than the tasks' main ones: a task's CPU beside its GPU, or an unknown GPU."""
     names = {device.name for device in known}
     tasks = {name.rpartition("/device:")[0] for name in names}
     used = [*placement.devices.values(), *(name for devices in placement.splits.values() for name in devices)]
@@ -232,13 +232,13 @@ def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
 
 
 def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
-    """The host of a task, and the index of the GPU that it computes on there."""
+    """Return the host of a task, and the index of the GPU that it computes on (None: CPU)."""
     gpus = task.location.gpus
     return task.host.name, gpus[0] if gpus else None
 
 
 def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
-    """The placement per layer: a container's place applies to all of its layers; the innermost place wins."""
+    """Return the placement per layer: a container's place applies to all of its layers; the innermost place wins."""
     devices, splits, pinned = {}, {}, []
     chosen = set(placement.pinned)
     for layer in graph.layers:

@@ -19,14 +19,14 @@ from ...schema.graph import Layer, LayerGraph
 from ...schema.placement import Calibration, Device
 
 BACKWARD = 2
-"""A backward pass computes twice what the forward pass does: gradients of inputs and of weights."""
+"""The work of a backward pass relative to a forward pass: it computes gradients of inputs and of weights."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of the layers in topological order. Passes are those of one microbatch."""
+    """Costs of the layers in topological order. The forward and backward work is that of one microbatch."""
 
     layers: list[Layer]
     forward: Floats
@@ -38,11 +38,11 @@ class Costs:
     activations: Floats
     """Bytes of the activations, which are part of ``memory``."""
     edges: npt.NDArray[np.int64]
-    """(position of the source, position of the target, bytes of an example) of each edge, by source and target."""
+    """Each edge as (position of the source, position of the target, bytes per example), sorted by source and target."""
     batch_size: int
     microbatches: int
     takes_turns: bool = False
-    """Whether a device holds the activations of a few microbatches only: one forward, one backward."""
+    """Whether devices alternate forward and backward passes, and so hold the activations of only a few microbatches."""
 
     @property
     def examples(self) -> float:
@@ -59,7 +59,7 @@ class Costs:
         return self.forward + self.backward + self.update / self.microbatches
 
     def without(self, names: Set[str]) -> Costs:
-        """The costs of the other layers, and the edges between those."""
+        """Return the costs of all layers but these, and the edges between the remaining layers."""
         if not names:
             return self
         kept = np.array([layer.id not in names for layer in self.layers], bool)
@@ -80,7 +80,7 @@ class Costs:
 
 
 def costs(graph: LayerGraph, batch_size: int, microbatches: int, calibration: Calibration | None = None) -> Costs:
-    """The costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle or for impossible sizes."""
+    """Return the costs of a step of ``batch_size`` examples. Raises InvalidInput for a cycle or impossible sizes."""
     check_sizes(batch_size, microbatches)
     layers = ordered(graph)
     position = {layer.id: index for index, layer in enumerate(layers)}
@@ -110,11 +110,11 @@ def _work(layer: Layer, examples: float, calibration: Calibration | None) -> tup
         return seconds[0] * scale * rate, seconds[1] * scale * rate, seconds[2] * rate
     forward = layer.flops * examples
     touched = (layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes) if layer.gradient_bytes else 0
-    return forward, forward * BACKWARD, float(touched)  # an update: about an operation for each byte
+    return forward, forward * BACKWARD, float(touched)  # an update takes about one operation per byte
 
 
 def measured(devices: Sequence[Device], calibration: Calibration | None) -> list[Device]:
-    """The devices with their measured speeds; a device that was not measured gets the first measured speed."""
+    """Return the devices with their measured speeds; a device that was not measured gets the first measured speed."""
     if calibration is None:
         return list(devices)
     rates = {device.name: device.flops_per_s for device in calibration.devices}
@@ -144,7 +144,7 @@ def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[st
 
 
 def ordered(graph: LayerGraph) -> list[Layer]:
-    """The layers in topological order, otherwise in the graph's order. Raises InvalidInput for a cycle."""
+    """Return the layers in topological order, with ties in the graph's order. Raises InvalidInput for a cycle."""
     position = {layer.id: index for index, layer in enumerate(graph.layers)}
     needs = [0] * len(graph.layers)
     followers: list[list[int]] = [[] for _ in graph.layers]

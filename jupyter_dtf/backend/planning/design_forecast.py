@@ -1,4 +1,4 @@
-"""How a design would scale, and what designs reach a target. Pure."""
+"""Forecasts how a design would scale, and describes the machines of its cluster. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .forecast import Machines, forecast
 def forecasts(
     design: Design, settings: Sequence[ForecastSettings], expected_hosts: Sequence[HostDesign] = ()
 ) -> list[Forecast]:
-    """Forecasts for each of the settings, in order. ``expected_hosts``: those of the design's kind, if none are drawn.
+    """Forecast each of the settings, in order. ``expected_hosts``: those of the design's kind, used if it draws none.
 
-    Raises InvalidInput for a design without a model, with errors, and for unknown devices and networks.
+    Raises InvalidInput for a design without a model or with errors, and for unknown devices and networks.
     """
     graph, machines = model_of(design), machines_of(design, expected_hosts)
     found = []
@@ -34,9 +34,9 @@ def forecasts(
 
 
 def model_of(design: Design) -> LayerGraph:
-    """The layers of a design's model. Raises InvalidInput if the design has errors."""
+    """Return the layers of a design's model. Raises InvalidInput if the design has errors."""
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A design must have a model to be forecast, got one without", field="model")
+        raise InvalidInput("A design must have a model to be forecast, got none", field="model")
     graph = design.model.graph
     wrong = itertools.chain(
         design_problems.of_cluster(design.cluster),
@@ -49,7 +49,7 @@ def model_of(design: Design) -> LayerGraph:
 
 
 def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
-    """The machines of a design's cluster."""
+    """Return the machines of a design's cluster."""
     found = of_cluster(design.cluster, expected_hosts)
     run = design.run
     return Machines(
@@ -62,7 +62,7 @@ def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Ma
 
 
 def of_cluster(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
-    """The machines of a cluster: its tasks, the most that a machine has, and the devices they compute on."""
+    """Return the machines of a cluster: the number of tasks, the most on one machine, and their devices."""
     devices = check_design.devices(cluster, expected_hosts)
     hosts = Counter(check_design.hosts_of_tasks(cluster, expected_hosts))
     on_cpu = all(device.name.endswith("CPU:0") for device in devices)

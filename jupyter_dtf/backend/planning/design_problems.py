@@ -22,12 +22,12 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The pipeline of a step is simulated on every change."""
+"""The most microbatches in a step: its pipeline is simulated on every change of the design."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
 _SPLITS = "placement.splits."
-"""What the field of a layer that is split begins with."""
+"""The prefix of the field of a split layer."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Looked:
 
     design: Design
     planned: Sequence[PlannedTask] = ()
-    """Its tasks; none if the cluster cannot be planned."""
+    """The planned tasks of the design; empty if the cluster cannot be planned."""
     knows_hosts: bool = False
     """Whether the hosts are known, from the design or from the kind of cluster."""
     prediction: Prediction | None = None
@@ -55,7 +55,7 @@ def _warning(field: str, message: str) -> DesignProblem:
 
 
 def of_cluster(cluster: ClusterDesign) -> Iterator[DesignProblem]:
-    """Errors of the cluster: a cluster without them can be planned."""
+    """Yield the errors of the cluster. A cluster without errors can be planned."""
     try:
         if cluster.name:
             check_name(cluster.name)
@@ -68,7 +68,7 @@ def of_cluster(cluster: ClusterDesign) -> Iterator[DesignProblem]:
 
 
 def of_sharing(looked: Looked) -> Iterator[DesignProblem]:
-    """Tasks that are assigned to the same device."""
+    """Yield the problems of tasks that are assigned to the same device."""
     cluster = looked.design.cluster
     hosts = {host.name: host for host in cluster.hosts}
     together: dict[tuple[str, str], list[int]] = {}
@@ -96,12 +96,13 @@ def of_sharing(looked: Looked) -> Iterator[DesignProblem]:
                 if not cluster.tasks[number].memory_bytes:
                     yield _warning(
                         f"cluster.tasks[{number}].memory_bytes",
-                        f"{tasks} share {device} of {name}: without a cap {cluster.tasks[number].task} may take all",
+                        f"{tasks} share {device} of {name}: without a memory limit, {cluster.tasks[number].task} may "
+                        "take all of its memory",
                     )
 
 
 def of_model(graph: LayerGraph) -> Iterator[DesignProblem]:
-    """Errors of the model's graph: costs can be computed for a graph without them."""
+    """Yield the errors of the model's graph. Costs can be computed for a graph without errors."""
     seen: set[str] = set()
     for number, layer in enumerate(graph.layers):
         where = f"model.graph.layers[{number}]"
@@ -133,15 +134,15 @@ _COUNTS = [field for field, hint in Layer.__annotations__.items() if hint == "in
 
 
 def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
-    """Errors of the run's settings."""
+    """Yield the errors of the run's settings."""
     tasks = sum(count for job, count in cluster.jobs.items() if job not in CPU_JOBS)
     if not 1 <= run.batch_size <= MAX_WHOLE:
         yield _error("run.batch_size", f"`batch_size` must be an integer from 1 to {MAX_WHOLE}, got {run.batch_size}")
     elif not 1 <= run.replicas <= min(run.batch_size, max(1, tasks)):
         yield _error(
             "run.replicas",
-            f"`replicas` must be from 1 to {min(run.batch_size, max(1, tasks))}, at most the batch size and the number "
-            f"of tasks that compute, got {run.replicas}",
+            f"`replicas` must be from 1 to {min(run.batch_size, max(1, tasks))}, the smaller of the batch size and the "
+            f"number of tasks that compute, got {run.replicas}",
         )
     elif not 1 <= run.microbatches <= min(MAX_MICROBATCHES, run.batch_size // run.replicas):
         yield _error(
@@ -154,13 +155,13 @@ def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
 
 
 def of_crowding(looked: Looked) -> Iterator[DesignProblem]:
-    """Warns of hosts with more tasks than cores."""
+    """Yield a warning if tasks have more threads than their hosts."""
     if looked.knows_hosts and (crowded := crowding(looked.planned)):
         yield _warning("cluster.jobs", crowded)
 
 
 def of_placement(looked: Looked) -> Iterator[DesignProblem]:
-    """Warns of layers placed on devices that do not exist, and of places for layers that do not exist."""
+    """Yield the problems of the placement: unknown layers or devices, invalid splits, pinned layers without a place."""
     if not looked.planned:
         return
     placement, graph, knows_hosts = looked.design.placement, looked.graph, looked.knows_hosts
@@ -170,13 +171,13 @@ def of_placement(looked: Looked) -> Iterator[DesignProblem]:
     for layer, device in placement.devices.items():
         where = f"placement.devices.{layer}"
         if layer not in kinds and layer not in containers:
-            yield _error(where, f"A placed layer must be one of the model's, got {layer!r:.100}")
+            yield _error(where, f"A placed layer must be a layer of the model, got {layer!r:.100}")
         if wrong := _wrong_device(device, places, knows_hosts):
             yield _error(where, wrong)
     for layer, devices in placement.splits.items():
         where = f"placement.splits.{layer}"
         if layer not in kinds:
-            yield _error(where, f"A split layer must be one of the model's, got {layer!r:.100}")
+            yield _error(where, f"A split layer must be a layer of the model, got {layer!r:.100}")
         elif kinds[layer] not in SPLITTABLE:
             yield _error(where, f"A split layer must be of type {' or '.join(SPLITTABLE)}, got {kinds[layer]!r}")
         if len(devices) < 2 or len(set(devices)) < len(devices):
@@ -188,7 +189,7 @@ def of_placement(looked: Looked) -> Iterator[DesignProblem]:
                 yield _error(where, wrong)
     for number, layer in enumerate(placement.pinned):
         if layer not in placement.devices and layer not in placement.splits:
-            yield _warning(f"placement.pinned[{number}]", f"{layer} is pinned and has no place")
+            yield _warning(f"placement.pinned[{number}]", f"{layer} is pinned but has no place")
 
 
 def _wrong_device(device: str, places: dict[str, PlannedTask], knows_hosts: bool) -> str:
@@ -205,13 +206,13 @@ def _wrong_device(device: str, places: dict[str, PlannedTask], knows_hosts: bool
 
 
 def of_prediction(looked: Looked) -> Iterator[DesignProblem]:
-    """Problems found while predicting a step, such as too little memory."""
+    """Yield the problems found while predicting a step, such as too little memory."""
     for problem in looked.prediction.problems if looked.prediction else ():
         yield DesignProblem(field=problem.field, message=problem.message, level=problem.level)
 
 
 def of_idle(looked: Looked) -> Iterator[DesignProblem]:
-    """Tasks that have no layer although layers are placed, and why."""
+    """Yield a warning, with the reason, for each task that has no layer although layers are placed."""
     design, prediction = looked.design, looked.prediction
     reasons = {load.device: load.unused for load in prediction.devices} if prediction else {}
     placement = design.placement
@@ -228,7 +229,7 @@ def of_idle(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_training(looked: Looked) -> Iterator[DesignProblem]:
-    """What ``fit`` would refuse about the model, as compiled when it was described."""
+    """Yield a warning for each reason why ``fit`` would refuse the model as it was compiled when it was described."""
     design, graph = looked.design, looked.graph
     splits = design.placement.splits
     holds = {"model": True, "run.replicas": design.run.replicas > 1, "placement.splits": bool(splits)}
@@ -239,13 +240,13 @@ def of_training(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_calibration(looked: Looked) -> Iterator[DesignProblem]:
-    """Warns if the calibration was measured with another model."""
+    """Yield a warning if the calibration was measured with another model."""
     calibration, graph = looked.design.calibration, looked.graph
     if calibration is None or graph is None:
         return
     missing = [layer.id for layer in graph.layers if layer.flops and layer.id not in calibration.layer_seconds]
     if missing:
-        yield _warning("calibration", f"It was measured with another model: it lacks {_few(missing)}")
+        yield _warning("calibration", f"The calibration was measured with another model: it lacks {_few(missing)}")
 
 
 LOOKS: tuple[Callable[[Looked], Iterator[DesignProblem]], ...] = (

@@ -1,7 +1,7 @@
-"""The figures of devices, from their makers' data sheets. Pure.
+"""A table of the performance figures of devices, from their makers' data sheets. Pure.
 
-Peaks are without sparsity, for the fastest common form factor (SXM if there is one). Training reaches the fraction
-``UTILISATION`` of them, one number per precision, unless a device or the user overrides it.
+Peaks are without sparsity, for the fastest common form factor (SXM if there is one). Training reaches a fraction of the
+peak, ``UTILISATION``, with one number per precision, unless a device or the user overrides it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ DEVICES = {
 
 
 def device(name: str, precision: str) -> DeviceFigures:
-    """The figures of a device that computes in this precision. Raises InvalidInput."""
+    """Return the figures of a device. Raises InvalidInput if the device or its speed in this precision is unknown."""
     found = DEVICES.get(name)
     if found is None:
         raise InvalidInput(f"`device` must be one of {', '.join(DEVICES)}, got {name!r:.100}", field="device")

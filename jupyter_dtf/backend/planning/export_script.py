@@ -1,4 +1,4 @@
-"""A design as a script in plain TensorFlow, which does not need this package. Pure."""
+"""Exports a design as a script in plain TensorFlow that does not need this package. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIRST_PORT = 2222
 
 
 def script(design: Design) -> str:
-    """The program that trains a design's model as it is placed: start it once for each task of the cluster.
+    """Return a program that trains a design's model as it is placed. It is started once for each task of the cluster.
 
     Tasks run on the hosts that the design assigns them to, by name, or else on this machine. Raises InvalidInput for a
     design without placed layers, or with copies that its tasks cannot share.
     """
     placement = design.placement
     if not placement.devices and not placement.splits:
-        raise InvalidInput("A script must have a placement of layers, got none", field="placement.devices")
+        raise InvalidInput("A design must have placed layers to be exported, got none", field="placement.devices")
     tasks = [(job, index) for job in Pipeline.jobs for index in range(design.cluster.jobs.get(job, 0))]
     if design.run.replicas < 1 or len(tasks) % design.run.replicas:
         raise InvalidInput(
@@ -55,7 +55,7 @@ def script(design: Design) -> str:
 
 
 def _cluster(design: Design) -> dict[str, list[str]]:
-    """The address of each task. On each host, ports are consecutive."""
+    """Return the addresses of the tasks of each job. On each host, ports are consecutive."""
     hosts = {(place.job, place.index): place.host for place in design.cluster.tasks}
     taken: dict[str, int] = {}
     cluster: dict[str, list[str]] = {}

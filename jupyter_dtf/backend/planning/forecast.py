@@ -24,14 +24,14 @@ UNSURE = {"calibration": 0.07, "run": 0.07, "published": 0.25, "assumed": 0.5}
 UNSURE_NETWORK = 0.25
 """The relative error of the network's bandwidth."""
 STRAGGLING = 0.03
-"""The variation of steps between tasks if it has not been measured."""
+"""The assumed variation of step times between tasks, if it has not been measured."""
 _MUCH = 0.02
 """The fraction of a step that must be lost to be mentioned."""
 
 
 @dataclass(frozen=True)
 class Basis:
-    """What a forecast is made from."""
+    """The inputs of a forecast."""
 
     model: str
     work: Workload
@@ -48,7 +48,7 @@ class Machines:
     """The machines of a design or cluster, as far as they are known."""
 
     tasks: int = 1
-    """The tasks that compute."""
+    """The number of tasks that compute."""
     servers: int = 0
     per_machine: int = 1
     on_cpu: bool = True
@@ -66,14 +66,14 @@ def forecast(
     machines: Machines | None = None,
     calibration: Calibration | None = None,
 ) -> Forecast:
-    """The forecast for a model on machines like these. Raises InvalidInput."""
+    """Return the forecast for a model on machines like these. Raises InvalidInput."""
     return of_basis(basis(graph, settings, machines or Machines(), calibration))
 
 
 def basis(
     graph: LayerGraph, settings: ForecastSettings, machines: Machines, calibration: Calibration | None = None
 ) -> Basis:
-    """The basis of a model's forecast. Raises InvalidInput for unknown devices and networks."""
+    """Return the basis of a model's forecast. Raises InvalidInput for unknown devices and networks."""
     if not graph.layers:
         raise InvalidInput("`graph` must have at least one layer, got none", field="model")
     on_cpu = settings.device == "CPU" if settings.device else machines.on_cpu
@@ -84,16 +84,16 @@ def basis(
         limit = figures.memory_bytes
         used = settings.utilisation or figures.utilisation or devices_table.UTILISATION[settings.precision]
         notes.append(
-            f"Compute is from the figures of {figures.title}: {settings.precision}, {used:.0%} of the peak where "
-            "arithmetic is what takes the time. A calibration is better."
+            f"Compute times come from the figures of {figures.title}: {settings.precision}, {used:.0%} of the peak "
+            "for layers limited by arithmetic. A calibration is more accurate."
         )
     elif calibration is not None:
         work = workload.calibrated(graph, calibration, on_cpu=on_cpu)
-        notes.append("Compute is as a calibration measured it.")
+        notes.append("Compute times come from a calibration.")
     else:
         work = workload.assumed(graph, machines.flops_per_s, on_cpu=on_cpu)
         notes.append(
-            f"Nobody has measured the devices: {machines.flops_per_s:.2g} operations a second are taken for granted. "
+            f"The devices have not been measured: {machines.flops_per_s:.2g} operations per second are assumed. "
             "Name a device, or calibrate."
         )
     measured = calibration.link if calibration is not None and not settings.device else None
@@ -108,7 +108,7 @@ def _fabric(settings: ForecastSettings, machines: Machines, measured: Link | Non
 
 
 def complete(found: Basis, machines: Machines) -> Basis:
-    """The basis with default settings filled in."""
+    """Return the basis with default settings filled in."""
     settings = found.settings
     open_: dict[str, object] = {"devices_per_machine": found.fabric.per_machine}
     if not settings.tasks:
@@ -123,12 +123,12 @@ def complete(found: Basis, machines: Machines) -> Basis:
         open_["straggling"] = STRAGGLING
     notes = list(found.notes)
     if found.fabric.is_assumed:
-        notes.append("Nobody has said what the network is: 10 Gbit/s Ethernet is taken for granted.")
+        notes.append("The network is unknown: 10 Gbit/s Ethernet is assumed.")
     return replace(found, settings=msgspec.structs.replace(settings, **open_), notes=tuple(notes))
 
 
 def of_basis(found: Basis) -> Forecast:
-    """The forecast for a basis. Raises InvalidInput."""
+    """Return the forecast for a basis. Raises InvalidInput."""
     settings = found.settings
     usual = Situation(found.work, found.fabric, settings, found.graph)
     unsure = UNSURE[found.work.source]
@@ -151,7 +151,7 @@ def of_basis(found: Basis) -> Forecast:
 
 
 def title(found: Basis) -> str:
-    """The strategy and the network in words."""
+    """Describe the strategy and the network in words."""
     settings, fabric = found.settings, found.fabric
     if settings.strategy == "allreduce":
         algorithm = "hierarchical ring" if settings.algorithm == "auto" else settings.algorithm
@@ -183,7 +183,7 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
     limit = found.memory_limit_bytes
     problem = usual.problem
     if not problem and 0 < limit < memory:
-        problem = f"needs {bytes_(memory)} of memory, and has {bytes_(limit)}"
+        problem = f"needs {bytes_(memory)} of memory, but has {bytes_(limit)}"
     return ForecastPoint(
         tasks=tasks,
         servers=settings.servers if settings.strategy == "ps" else 0,
@@ -206,9 +206,9 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
 
 
 def _alone(usual: Situation) -> Callable[[int], float]:
-    """Examples per second of a single task, with as many examples per step as it has among this many tasks.
+    """Return a function that gives the examples per second of a single task, whatever the number of tasks.
 
-    If the global batch size is fixed, a single task computes all of it.
+    A step of the single task has the examples per device that are set or, with a global batch size, the whole batch.
     """
     return lambda tasks: step_of(usual, 1).examples_per_s
 
@@ -229,23 +229,23 @@ def _where_it_pays(points: Sequence[ForecastPoint], threshold: float) -> tuple[i
     for point in points:
         if point.problem or point.marginal < threshold:
             why = point.problem or {
-                "exchange": "the exchange takes the time",
+                "exchange": "the exchange takes too long",
                 "servers": "the parameter servers are busy",
                 "waiting": "tasks wait for each other",
                 "input": "the input is too slow",
-                "update": "the update takes the time",
+                "update": "the update takes too long",
             }.get(point.limit, "each task has too little to do")
             first = f"From {pays} to {point.tasks} tasks" if pays else f"At {point.tasks} task{'s' * (point.tasks > 1)}"
-            gain = f"each one more gives {point.marginal:.0%} of what one does alone"
+            gain = f"each additional task adds {point.marginal:.0%} of the throughput of a single task"
             if point.marginal < 0:
-                gain = "all of them together do less"
+                gain = "all tasks together are slower"
             return pays, f"{first} it does not pay: {why}" + ("." if point.problem else f"; {gain}.")
         pays = point.tasks
-    return pays, f"It pays up to {pays} tasks, the most that were asked for." if points else ""
+    return pays, f"It pays up to {pays} tasks, the most that were requested." if points else ""
 
 
 def _limit(step: Step, settings: ForecastSettings) -> str:
-    """The largest part of a step besides the forward and backward passes; empty if it is small."""
+    """Return the name of the largest part of a step besides the forward and backward passes; empty if it is small."""
     exchange = "servers" if settings.strategy == "ps" else "exchange"
     waiting = "servers" if settings.strategy == "ps" and not settings.sync else "waiting"
     lost = {"input": step.input_s, exchange: step.exposed_s, "update": step.update_s}
@@ -257,9 +257,10 @@ def _limit(step: Step, settings: ForecastSettings) -> str:
 def _notes(found: Basis) -> list[str]:
     settings = found.settings
     notes = [
-        f"Steps are taken to vary by {settings.straggling:.0%} from task to task.",
-        f"The band: compute {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} better or worse.",
+        f"Step times are assumed to vary by {settings.straggling:.0%} from task to task.",
+        f"The band assumes that compute is {UNSURE[found.work.source]:.0%} and the network {UNSURE_NETWORK:.0%} better "
+        "or worse.",
     ]
     if not found.work.overlaps and settings.strategy == "allreduce":
-        notes.append("A task on a CPU computes nothing while it exchanges.")
+        notes.append("A task on a CPU does not compute while it exchanges gradients.")
     return notes

@@ -30,7 +30,7 @@ class GpuRequest:
     grows: bool = True
     """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
     is_needed: bool = False
-    """Whether a machine with fewer GPUs than tasks is an error, where ``per_task`` is None."""
+    """Whether a machine with fewer GPUs than tasks is an error if ``per_task`` is None."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,18 @@ class GpuAssignment:
 NO_GPU = GpuAssignment()
 
 SHARED = 0.95
-"""The fraction of a GPU's memory that its tasks share; the rest is for their CUDA contexts."""
+"""The largest fraction of a GPU's memory that its tasks share."""
+CONTEXT_BYTES = 700 << 20
+"""The memory of a GPU that a process takes beside what TensorFlow allocates: 524 to 613 MiB were seen on an H200."""
+
+
+def share_of(memory_bytes: int, tasks: int) -> int:
+    """Return how many bytes of a GPU's memory each of ``tasks`` processes may allocate that share it evenly.
+
+    On a small GPU with many tasks, whose contexts would need most of it, they share half of it: they may not fit.
+    """
+    left = min(int(memory_bytes * SHARED), memory_bytes - tasks * CONTEXT_BYTES)
+    return max(left, memory_bytes // 2) // tasks
 
 
 def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict[str, GpuAssignment]:
@@ -73,8 +84,8 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
 
     Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
     Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
-    none, unless the request says that they need one. Raises Unavailable, naming what exists, if a machine does not have
-    what is requested.
+    none, unless the request says that they need one. Raises Unavailable, naming the existing GPUs, if a machine does
+    not have the requested ones.
     """
     assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:
@@ -97,7 +108,7 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
         if request.per_task is None and request.memory is None:
             divided = _divided(computing)
             if request.is_needed and not divided:
-                divided = _Machine(computing, GpuRequest(1)).assignments()  # which says what there is
+                divided = _Machine(computing, GpuRequest(1)).assignments()  # whose error names the existing GPUs
             assigned.update(divided)
         else:
             assigned.update(_Machine(computing, request).assignments())
@@ -124,12 +135,12 @@ def _as_chosen(hosted: HostedTask, device: ChosenDevice) -> GpuAssignment:
 
 
 def _divided(hosted_tasks: list[HostedTask]) -> dict[str, GpuAssignment]:
-    """The largest equal number of GPUs that every task can have."""
+    """Assign every task the same number of GPUs, as many as possible; return an empty dict if there are too few."""
     there = {gpu.id for hosted in hosted_tasks for gpu in hosted.gpus}
     for per_task in range(len(there) // len(hosted_tasks), 0, -1):
         try:
             return _Machine(hosted_tasks, GpuRequest(per_task)).assignments()
-        except Unavailable:  # its hosts have unequally many
+        except Unavailable:  # the hosts on the machine have different numbers of GPUs
             continue
     return {}
 
@@ -141,7 +152,7 @@ class _Machine:
         self._hosted_tasks = hosted_tasks
         self._wanted = request.per_task or 1
         self._memory = request.memory
-        self._taken: dict[str, float] = {}  # of each GPU, as a fraction
+        self._taken: dict[str, float] = {}  # the fraction of each GPU
         self._users: dict[str, int] = {}
 
     def assignments(self) -> dict[str, GpuAssignment]:
@@ -156,7 +167,7 @@ class _Machine:
         fitting = [gpu for gpu in hosted.gpus if self._taken.get(gpu.id, 0.0) + self._fraction(gpu) <= 1 + 1e-9]
         if len(fitting) < self._wanted:
             raise Unavailable(self._refusal(hosted))
-        fitting.sort(key=lambda gpu: self._users.get(gpu.id, 0))  # stable: the host's own order among equals
+        fitting.sort(key=lambda gpu: self._users.get(gpu.id, 0))  # stable: ties keep the host's order
         chosen = fitting[: self._wanted]
         for gpu in chosen:
             self._taken[gpu.id] = self._taken.get(gpu.id, 0.0) + self._fraction(gpu)
@@ -164,13 +175,13 @@ class _Machine:
         return GpuAssignment(tuple(gpu.id for gpu in chosen), min(self._cap_bytes(gpu) for gpu in chosen))
 
     def _fraction(self, gpu: Gpu) -> float:
-        """The fraction of a GPU that one task takes."""
+        """Return the fraction of a GPU that one task takes."""
         match self._memory:
             case None:
                 return 1.0
             case float():
                 return self._memory
-            case _:  # bytes; of a GPU whose size is not known, all
+            case _:  # bytes; a GPU of unknown size is taken whole
                 return self._memory / gpu.memory_bytes if gpu.memory_bytes else 1.0
 
     def _cap_bytes(self, gpu: Gpu) -> int:
@@ -190,10 +201,10 @@ class _Machine:
         there = f"{len(hosted.gpus)} GPU{'s' * (len(hosted.gpus) != 1)}" if hosted.gpus else "none"
         if self._memory is not None and hosted.gpus:
             there += f" ({', '.join(_size(gpu.memory_bytes) for gpu in hosted.gpus)})"
-        return f"{each}: host {hosted.host} has {there} for {mine} task{'s' * (mine > 1)}"
+        return f"Requested {each}, but host {hosted.host} has {there} for {mine} task{'s' * (mine > 1)}"
 
 
 def _size(amount: int | float) -> str:
     if isinstance(amount, float):
         return f"{amount:.0%}"
-    return f"{amount / 2**30:.3g} GiB" if amount else "size not known"
+    return f"{amount / 2**30:.3g} GiB" if amount else "unknown size"

@@ -13,14 +13,14 @@ from ...schema.sizes import bytes_, seconds_
 FULL_BYTES = 1 << 20
 LITTLE_BYTES = 256 << 20
 LITTLE_MEMORY_BYTES = 32 << 20
-"""The least free space in ``/dev/shm``, of which containers have 64 MiB."""
+"""The least free space in ``/dev/shm``, which has 64 MiB in containers."""
 CLOCK_S = 1.0
 """The largest tolerated clock offset: beyond it, plots over time and the order of events are wrong."""
 _CPU_ONLY = "tensorflow-cpu"
 
 
 def of_free_space(spaces: Iterable[FreeSpace]) -> list[Finding]:
-    """A finding for each directory that is written to."""
+    """Return a finding for each directory that is written to."""
     return [_of_one(space) for space in spaces]
 
 
@@ -29,12 +29,12 @@ def _of_one(space: FreeSpace) -> Finding:
     level = ERROR if space.free_bytes < FULL_BYTES else WARNING if space.free_bytes < little else OK
     text = f"{bytes_(space.free_bytes)} of {bytes_(space.total_bytes)} are free in {space.path}, for {space.what}"
     return Finding(
-        about="disk", text=f"{text}. Free some room, or {space.advice}" if level != OK else text, level=level
+        about="disk", text=f"{text}. Free some space, or {space.advice}" if level != OK else text, level=level
     )
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
-    """Findings about the GPUs that are ``there``, by name.
+    """Return findings about the existing GPUs, whose names are in ``there``.
 
     ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package that installed TensorFlow.
     """
@@ -44,51 +44,56 @@ def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> lis
     found = []
     if missing := asked[len(there) :]:
         what = f"GPU{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        text = f"{what} {'were' if len(missing) > 1 else 'was'} asked for (CUDA_VISIBLE_DEVICES={visible}) and "
-        text += f"{'are' if len(missing) > 1 else 'is'} not there: nvidia-smi on the host shows which are"
+        text = f"{what} {'were' if len(missing) > 1 else 'was'} requested (CUDA_VISIBLE_DEVICES={visible}), but "
+        text += f"{'are' if len(missing) > 1 else 'is'} missing: nvidia-smi on the host lists the existing GPUs"
         found.append(Finding(about="GPUs", text=text, level=ERROR))
     if there and distribution == _CPU_ONLY:
-        text = "The TensorFlow that is installed computes on CPUs alone (tensorflow-cpu), and there are GPUs. "
-        found.append(Finding(about="GPUs", text=text + "Install jupyter-dtf[gpu] in its place", level=WARNING))
+        text = "The installed TensorFlow computes only on CPUs (tensorflow-cpu), but the host has GPUs. "
+        found.append(Finding(about="GPUs", text=text + "Install jupyter-dtf[gpu] instead", level=WARNING))
     if not found:
-        text = ", ".join(there) if there else "none, and none was asked for"
+        text = ", ".join(there) if there else "none, and none was requested"
         found.append(Finding(about="GPUs", text=text))
     return found
 
 
 def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: bool) -> list[Finding]:
-    """Findings about TensorFlow and Keras. ``failure``: why TensorFlow was not imported, unless it ``is_imported``."""
+    """Return findings about TensorFlow and Keras.
+
+    ``failure``: the reason why TensorFlow was not imported, unless it ``is_imported``.
+    """
     missing = [package for package in ("TensorFlow", "Keras") if not versions.get(package)]
     if failure and not missing:
         return [Finding(about="TensorFlow", text=failure, level=ERROR)]
     if missing and not is_imported:
-        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, and no task can start. "
+        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed, so no task can start. "
         return [Finding(about="TensorFlow", text=text + "Install jupyter-dtf[cpu] or jupyter-dtf[gpu]", level=ERROR)]
-    there = [
-        f"{package} {versions.get(package) or '(its version is not known)'}" for package in ("TensorFlow", "Keras")
-    ]
+    there = [f"{package} {versions.get(package) or '(unknown version)'}" for package in ("TensorFlow", "Keras")]
     return [Finding(about="TensorFlow", text=", ".join(there))]
 
 
 def of_clock(ahead_s: float, within_s: float) -> Finding:
-    """Findings about a host's clock: its offset from the cluster's (positive: ahead), to within ``within_s``."""
+    """Return a finding about the offset of a host's clock from the cluster's, known to within ``within_s``.
+
+    A positive offset means that the host's clock is ahead.
+    """
     apart = abs(ahead_s) - within_s
     if apart <= CLOCK_S:
         return Finding(about="clock", text=f"within {seconds_(max(abs(ahead_s), within_s))} of the cluster's")
     text = f"{seconds_(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cluster's: times in plots and "
-    text += "events are wrong. Have the clocks set by NTP, on all machines"
+    text += "events are wrong. Synchronize the clocks of all machines by NTP"
     return Finding(about="clock", text=text, level=WARNING)
 
 
 def worse(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings that the user should see."""
+    """Return the findings that the user should see."""
     return [finding for finding in findings if finding.level != OK]
 
 
 def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
-    """Which hosts connect to which: all pairs up to ``most`` hosts, beyond that those 1, 2, 4... positions apart.
+    """Return the pairs of hosts that try to connect: all pairs or, above ``most`` hosts, those 1, 2, 4... places apart.
 
-    Every host is the source and the target of some; a thousand hosts make ten thousand connections, not a million.
+    Every host is the source and the target of some connections. A thousand hosts make ten thousand connections, not a
+    million.
     """
     if count <= most:
         return [(source, target) for source in range(count) for target in range(count) if source != target]
@@ -98,7 +103,7 @@ def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
 
 
 def rounds(count: int) -> list[list[tuple[int, int]]]:
-    """All ordered pairs of hosts, in rounds in which each host is in at most one pair."""
+    """Return all ordered pairs of hosts, in rounds in which each host is in at most one pair."""
     players: list[int | None] = [*range(count), *([None] if count % 2 else [])]
     found: list[list[tuple[int, int]]] = []
     for _ in range(len(players) - 1):

@@ -17,7 +17,7 @@ from ...schema.machines import HostInfo
 from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
-"""Each contains the endpoints of all tasks, so those of thousands of tasks would take gigabytes."""
+"""The most tasks with a TF_CONFIG: each contains the endpoints of all tasks, so thousands would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class HostSlot:
     threads: int
     gpus: tuple[Gpu, ...] = ()
     slots: int = 1
-    """Its weight: tasks are spread over the slots of all hosts."""
+    """The weight of the host: tasks are spread over the slots of all hosts."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class PlannedTask:
     local_size: int
     gpus: GpuAssignment = NO_GPU
     was_put: bool = False
-    """Whether the user assigned it to its place."""
+    """Whether the user assigned the task to its place."""
     share: int = 1
-    """The number of trials that share its place; 1 if it is not shared."""
+    """The number of trials that share the task's place; 1 if it is not shared."""
 
     @property
     def task(self) -> str:
@@ -67,18 +67,18 @@ class PlannedTask:
 
     @property
     def devices(self) -> list[str]:
-        """TensorFlow's names of its devices, the CPU first."""
+        """TensorFlow's names of the task's devices, the CPU first."""
         return devices_of(self.job, self.index, len(self.gpus.gpus))
 
     @property
     def location(self) -> TaskLocation:
-        """Its place, as reported to viewers."""
+        """The task's place, as reported to viewers."""
         numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
         return TaskLocation(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
 
 
 def devices_of(job: str, index: int, gpus: int) -> list[str]:
-    """TensorFlow's names of the devices of a task with that many GPUs, the CPU first."""
+    """Return TensorFlow's names of the devices of a task with that many GPUs, the CPU first."""
     kinds = ["CPU:0", *(f"GPU:{number}" for number in range(gpus))]
     return [f"/job:{job}/task:{index}/device:{kind}" for kind in kinds]
 
@@ -99,7 +99,7 @@ def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
 
 
 def expected_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
-    """Slots of hosts that have not started yet, each on a machine of its own."""
+    """Return the slots of hosts that have not started yet, each on its own machine."""
     return [
         HostSlot(
             host.name,
@@ -113,7 +113,7 @@ def expected_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
 
 
 def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """The ClusterSpec of these jobs, and TF_CONFIG of the first ``MOST_CONFIGS`` tasks by rank.
+    """Return the ClusterSpec of these jobs, and TF_CONFIG of the first ``MOST_CONFIGS`` tasks by rank.
 
     Ports are 0: a run chooses its own.
     """
@@ -129,12 +129,12 @@ def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str,
 
 
 def main_device(task: PlannedTask) -> str:
-    """The task's first GPU, or else its CPU."""
+    """Return the task's first GPU, or its CPU if it has no GPU."""
     return task.devices[1] if task.gpus.gpus else task.devices[0]
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
-    """(job, index) of every task in order of rank: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
+    """Return (job, index) of every task by rank: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
     others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
     order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
     return [(job, index) for job in order for index in range(jobs[job])]
@@ -149,8 +149,9 @@ def plan(
 ) -> list[PlannedTask]:
     """Plan which task runs where, in order of rank.
 
-    Tasks of the design stay on its hosts and devices. The others are spread evenly over the hosts' slots, with
-    consecutive ranks on the same or the next host, or, beside tasks of the design, where there are fewest per thread.
+    Tasks that the design assigns stay on its hosts and devices. If it assigns none, the tasks are spread evenly over
+    the hosts' slots, with consecutive ranks on the same or the next host. Otherwise, each remaining task goes to the
+    host with the fewest tasks per thread.
 
     ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; ``gpus`` None divides
     the GPUs in the same way. Raises GangIncomplete if there is no host or one of the design is missing, and Unavailable
@@ -217,9 +218,9 @@ def plan_fewer(
 ) -> list[PlannedTask]:
     """Plan a restart of a gang that leaves out as few workers as possible, so that every task has its threads.
 
-    Tasks whose host still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: those that
-    miss the most hosts first, then the others, each by descending rank; ``ps`` tasks are never left out. Raises
-    GangIncomplete if there is no room for ``least`` workers and the other tasks.
+    Tasks whose host still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first the
+    groups that have lost the most hosts, then the others, each by descending rank; ``ps`` tasks are never left out.
+    Raises GangIncomplete if there is no room for ``least`` workers and the other tasks.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
@@ -236,7 +237,7 @@ def plan_fewer(
 
 
 def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:
-    """The tasks with ranks assigned in order, both within the gang and within each machine."""
+    """Return the tasks with ranks assigned in order, both within the gang and within each machine."""
     on_machine = Counter(task.host.machine for task in tasks)
     seen: Counter[str] = Counter()
     found = []
@@ -296,12 +297,12 @@ def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key that puts ``host-2`` before ``host-10``."""
+    """Return a sort key that puts ``host-2`` before ``host-10``."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def crowding(planned: Sequence[PlannedTask]) -> str:
-    """A sentence about hosts whose tasks have more threads than the host; empty if there are none."""
+    """Return a sentence about hosts whose tasks have more threads than the host; empty if there are none."""
     wanted: Counter[HostSlot] = Counter()
     tasks: Counter[HostSlot] = Counter()
     for task in planned:
@@ -309,13 +310,13 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
         tasks[task.host] += 1
     crowded = [host for host in wanted if wanted[host] > host.threads]
     return "; ".join(
-        f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} of host {host.name}"
+        f"{tasks[host]} tasks with {wanted[host]} threads share the {host.threads} threads of host {host.name}"
         for host in crowded
     )
 
 
 def without_gpu(planned: Sequence[PlannedTask]) -> str:
-    """A sentence about hosts with too few GPUs for their tasks, which then use none; empty if there are none."""
+    """Return a sentence about hosts with too few GPUs for their tasks, which then use none; empty if there are none."""
     left = [
         task
         for task in planned
@@ -323,7 +324,7 @@ def without_gpu(planned: Sequence[PlannedTask]) -> str:
     ]
     waiting = Counter(task.host for task in left)
     return "; ".join(
-        f"{count} tasks on host {host.name} compute on its CPU, for it has {len(host.gpus)} GPU"
-        f"{'s' * (len(host.gpus) > 1)}: gpu_memory lets several share one"
+        f"{count} tasks on host {host.name} compute on its CPU because it has {len(host.gpus)} GPU"
+        f"{'s' * (len(host.gpus) > 1)}: set gpu_memory to let several tasks share one"
         for host, count in waiting.items()
     )

@@ -1,4 +1,4 @@
-"""The bandwidth of networks between and within machines, and which tasks exchange over which. Pure."""
+"""The bandwidth of networks between and within machines, and the links that tasks exchange data over. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...schema.placement import Link
 TCP_EFFICIENCY = 0.55
 """The fraction of a network's nominal rate that collectives reach over TCP, which takes CPU time."""
 RDMA_EFFICIENCY = 0.8
-"""The same for RDMA, which loses only headers and the time in which pieces wait for each other."""
+"""The same fraction over RDMA, which loses only headers and the time for which pieces wait for each other."""
 LOCAL_EFFICIENCY = 0.7
 """The fraction of the nominal rate of PCI Express or NVLink that collectives reach."""
 TCP_LATENCY_S = 30e-6
@@ -83,9 +83,9 @@ class Fabric:
 
 
 def fabric(settings: ForecastSettings, per_machine: int, measured: Link | None, on_cpu: bool) -> Fabric:
-    """The links from the settings or, where they are not set, from what was ``measured``. Raises InvalidInput."""
+    """Return the links of the settings or, if these name none, the ``measured`` link. Raises InvalidInput."""
     local = _named(settings.local or ("memory" if on_cpu else "pcie3"), "local", is_local=True)
-    between, title, is_assumed = settings.link, "a network as measured", False
+    between, title, is_assumed = settings.link, "a measured network", False
     if between is None and not settings.network and measured is not None:
         between = measured
     if between is None:
@@ -97,7 +97,7 @@ def fabric(settings: ForecastSettings, per_machine: int, measured: Link | None, 
 
 
 def link(network: NetworkFigures, transport: str) -> Link:
-    """The bandwidth and latency that collectives reach on a network."""
+    """Return the bandwidth and latency that collectives reach on a network."""
     return Link(bytes_per_s=network.bytes_per_s * network.efficiency[transport], latency_s=network.latency_s[transport])
 
 

@@ -14,7 +14,7 @@ _BLOM = 0.375
 
 
 def expected(rank: int, count: int, variation: float) -> float:
-    """The mean of the ``rank``-th shortest of ``count`` times whose mean is 1 and standard deviation ``variation``.
+    """Return the mean of the ``rank``-th shortest of ``count`` times of mean 1 and standard deviation ``variation``.
 
     Uses Blom's approximation of normal order statistics (1958), with an error below 1 % of a standard deviation.
     """
@@ -26,5 +26,5 @@ def expected(rank: int, count: int, variation: float) -> float:
 
 
 def slowest(count: int, variation: float) -> float:
-    """The mean of the longest of ``count`` such times."""
+    """Return the mean of the longest of ``count`` such times, as in ``expected``."""
     return max(1.0, expected(count, count, variation))

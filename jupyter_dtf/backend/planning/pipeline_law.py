@@ -1,4 +1,4 @@
-"""Simulates pipelines of equal devices, with and without replicas, with the most even stages possible. Pure.
+"""Simulates pipelines of equal devices, with and without replicas, whose stages are as even as possible. Pure.
 
 ``place_layers.place`` finds better placements, but takes longer. A step is simulated by ``schedule.play``, as in a
 prediction.
@@ -21,8 +21,8 @@ from .schedule import UPDATE, Segment, play
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""The most passes of microbatches that are simulated one by one. Beyond that, a step is the first microbatch through
-all stages, plus the slowest stage for each further one."""
+"""The most passes of microbatches that are simulated one by one. Beyond that, the time of a step is the time of all
+stages for the first microbatch, plus that of the slowest stage for each further one."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PipelineStep:
 
 
 class Layered:
-    """What all cuts of a model into stages have in common."""
+    """The data that all cuts of a model into stages have in common."""
 
     def __init__(self, graph: LayerGraph, work: Workload) -> None:
         self.work = work
@@ -79,7 +79,10 @@ class Staged:
         return sums
 
     def _sent(self) -> list[dict[int, float]]:
-        """Bytes per example that each stage sends; an output that several layers of a stage need is sent there once."""
+        """Return the bytes per example that each stage sends to each other stage.
+
+        An output that several layers of a stage need is sent there once.
+        """
         sources, targets, sizes = self._layered.edges.T
         crosses = self.stage_of[sources] != self.stage_of[targets]
         messages: dict[tuple[int, int], float] = {}
@@ -95,7 +98,7 @@ class Staged:
 
     @property
     def placement(self) -> Placement:
-        """The stages on the first tasks."""
+        """The placement of the stages on the first tasks."""
         kind = "GPU" if self._work.overlaps else "CPU"
         return Placement(
             devices={
@@ -105,7 +108,7 @@ class Staged:
         )
 
     def step(self, examples: float, replicas: int, fabric: Fabric, slower: float = 1.0) -> PipelineStep:
-        """A step of ``examples`` examples of one replica, on devices that take this many times as long."""
+        """Return a step of ``examples`` examples per replica, on devices that take ``slower`` times as long."""
         each = examples / self.microbatches
         within = self.stages * replicas <= fabric.per_machine or self.stages <= fabric.per_machine
         link = fabric.within if within else fabric.between
@@ -128,7 +131,7 @@ class Staged:
         )
 
     def _held(self) -> Floats:
-        """The part of the microbatches whose activations each stage holds at once."""
+        """Return the fraction of the microbatches whose activations each stage holds at once."""
         levels = self.stages - 1
         turns = Turns(levels, levels)
         held = [turns.held(stage, levels - stage) for stage in range(self.stages)]
@@ -136,7 +139,7 @@ class Staged:
         return limited if self._layered.takes_turns else np.ones(self.stages)
 
     def _played(self, segments: list[Segment], updates: dict[int, float], link: Link) -> tuple[float, float]:
-        """Seconds of a step, and the mean seconds in which a device computes."""
+        """Return the seconds of a step, and the mean seconds for which a device computes."""
         if len(segments) * self.microbatches <= _MOST_PLAYED:
             busy = play(segments, updates, self.microbatches, link, takes_turns=self._layered.takes_turns)
             end = max((one.start_s + one.duration_s for one in busy), default=0.0)
@@ -148,7 +151,7 @@ class Staged:
         return end, sum(work) * self.microbatches / self.stages
 
     def _segments(self, examples: float, slower: float, copying: float) -> list[Segment]:
-        """A segment for each stage, for microbatches of this many examples. ``copying``: CPU seconds per byte."""
+        """Return a segment for each stage, with microbatches of ``examples``. ``copying``: CPU seconds per byte."""
         moved = [0.0] * self.stages
         for stage, own in enumerate(self._sends):
             for target, size in own.items():
@@ -170,7 +173,7 @@ class Staged:
 
 
 def _even(together: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The stage of each layer: contiguous and nonempty stages that minimise the slowest.
+    """Return the stage of each layer: contiguous, nonempty stages, the slowest of which is as fast as possible.
 
     ``together``: the cumulative seconds of the layers.
     """
@@ -197,7 +200,7 @@ def _even(together: Floats, stages: int) -> np.ndarray[tuple[int], np.dtype[np.i
 
 
 def _needed(together: Floats, limit: float) -> int:
-    """The number of stages needed if none may take longer than ``limit``."""
+    """Return the number of stages needed if none may take longer than ``limit``."""
     stages, first, count = 0, 0, together.size
     while first < count:
         before = float(together[first - 1]) if first else 0.0

@@ -1,7 +1,7 @@
 """Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
 
-The layers are sorted topologically and cut into stages (``stages.py``), once counting transfers as work and once not.
-Other candidates are the obvious simple placements (``baseline_placements.py``) and the existing one. The
+The layers are sorted topologically and cut into stages (``stages.py``), once with transfers counted as work and once
+without. Other candidates are the obvious simple placements (``baseline_placements.py``) and the existing one. The
 candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
 (``placement_search.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
@@ -46,7 +46,7 @@ def place(
     """Place the layers on some of the devices. Layers in ``pinned`` and ``splits`` stay as they are.
 
     ``link`` defaults to the calibration's, if there is one. ``current`` is an existing placement, kept unless a faster
-    one is found. ``beside`` are devices that it or ``pinned`` uses and that no other layer may be moved to. With
+    one is found. ``beside`` are other devices that ``current`` or ``pinned`` uses; no stages are cut for them. With
     ``replicas``, the devices are those of the first replica. Raises InvalidInput for an unknown layer or device, for a
     cycle in the graph, or if nothing fits.
     """
@@ -82,7 +82,7 @@ def _best_way(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> dict[str, str] | None:
-    """The devices of the layers that are not split; None if they do not fit."""
+    """Return the devices of the layers that are not split; None if they do not fit."""
     rest = judge.costs.without(set(parted))
     staged = list(_ways(judge.costs, devices, beside, link=judge.link, pinned=pinned, parted=parted))
     found = [*staged, *simple_ways(rest, devices, pinned)] if rest.layers else staged
@@ -98,7 +98,7 @@ def _improved(
     parted: Mapping[str, Sequence[str]],
     pinned: Mapping[str, str],
 ) -> dict[str, str]:
-    """Move layers until neither that nor using an idle device shortens the step."""
+    """Move layers until neither a move nor the use of an idle device shortens the step."""
     rest = judge.costs.without(set(parted))
     best = judge.improved(where, parted, pinned)
     while rest.layers and len(judge.costs.layers) <= MOST_LAYERS:
@@ -115,13 +115,13 @@ def _improved(
 def _as_drawn(
     current: Placement, every: Costs, pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> Placement | None:
-    """The existing placement, if it places every layer and moves no pinned one; otherwise None."""
+    """Return the existing placement, if it places every layer and moves no pinned one; otherwise None."""
     where: dict[str, str] = {}
     parted: dict[str, list[str]] = {}
     largest = largest_source(every)
     for index, layer in enumerate(every.layers):
         there = current.devices_of(layer.id)
-        if not there and not layer.parameters and index in largest:  # as in a prediction: where its largest input is
+        if not there and not layer.parameters and index in largest:  # as in a prediction: on its largest input's device
             source = every.names[largest[index]]
             there = parted[source][:1] if source in parted else [where[source]]
         if not there:
@@ -145,9 +145,9 @@ def _ways(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> Iterator[dict[str, str]]:
-    """Candidate devices for the layers that are not split: staged with the pinned ones, and with those set aside.
+    """Yield candidate devices for the layers that are not split, staged with the pinned layers and without them.
 
-    Transfers count as work first, and then as free: they may overlap with computation.
+    Transfers count as work first, and then as free, because they may overlap with computation.
     """
     aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
     for each in (link, _FREE):
@@ -166,7 +166,10 @@ def _staged(
     aside: Mapping[str, Sequence[str]],
     pinned: Mapping[str, str],
 ) -> list[dict[str, str]]:
-    """The device of each layer except those ``aside``, whose memory and time are charged evenly to their devices."""
+    """Return candidates for the devices of all layers except those ``aside``.
+
+    The memory and the time of the layers ``aside`` are charged evenly to their devices.
+    """
     memory = {device.name: 0.0 for device in [*devices, *beside]}
     work: dict[str, float] = {}
     per_microbatch = every.per_microbatch
@@ -192,7 +195,7 @@ def _staged(
 def _too_large(
     every: Costs, devices: Sequence[Device], pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> list[int]:
-    """Positions of the layers that fit on no device but can be split."""
+    """Return the positions of the layers that fit on no device but can be split."""
     if any(not device.memory_bytes for device in devices):
         return []
     most = max(device.memory_bytes for device in devices)

@@ -11,13 +11,13 @@ from .costs import Costs
 from .schedule import Segment, levels
 
 _CPU = re.compile(r"/device:CPU:\d+\Z")
-"""Matches devices whose cores copy what they send and receive. A GPU can compute meanwhile."""
+"""Matches devices whose cores copy the data that they send and receive. A GPU can compute during a copy."""
 OF_INPUTS = 0.5
 """The fraction of a layer's backward pass that computes the gradients of its inputs; the rest is for its weights."""
 
 
 class Part(NamedTuple):
-    """A layer on a device, some of its columns there, or the place where such columns are joined."""
+    """A layer on a device, some of a layer's columns on a device, or the place where such columns are joined."""
 
     layer: int
     device: int
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
 
 class _Flow(NamedTuple):
-    """An output of one part that another needs, in bytes per example."""
+    """An output of one part that another part needs. ``bytes`` are per example."""
 
     source: Part
     target: Part
@@ -38,7 +38,7 @@ class _Flow(NamedTuple):
 
     @property
     def message(self) -> tuple[Part, int]:
-        """The key of the message: an output is sent to a device once, however many parts need it there."""
+        """The key of the message: an output is sent to a device once, even if several parts there need it."""
         return self.source, self.target.device
 
 
@@ -52,7 +52,7 @@ class Spread:
         self.parts: list[Part] = []
         self.of_layer: list[list[Part]] = []
         self._whole: list[Part | None] = []
-        """By layer, the part that has its whole output: for a split layer, the first."""
+        """By layer, the part that has its whole output; for a split layer, a part on its first device."""
         largest = largest_source(every)
         for index, layer in enumerate(every.layers):
             names = placement.devices_of(layer.id)
@@ -75,7 +75,7 @@ class Spread:
         return float(work / self.devices[device].flops_per_s)
 
     def exchanged(self, device: int) -> tuple[float, float]:
-        """Bytes of the weights that a replica reads from the first one, and of the gradients that it returns."""
+        """Return the bytes of the weights that a replica reads from the first one, and of the gradients it returns."""
         layers = [(self.costs.layers[part.layer], part.fraction) for part in self.on(device)]
         return (
             sum(layer.parameter_bytes * fraction for layer, fraction in layers),
@@ -83,26 +83,26 @@ class Spread:
         )
 
     def exchange_s(self, device: int, replicas: int, link: Link) -> float:
-        """Seconds per step in which the other replicas read weights and return gradients, one after the other."""
+        """Return the seconds per step in which the other replicas read weights and return gradients, one by one."""
         if replicas == 1:
             return 0.0
         return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self, copying_s: float = 0.0) -> list[Segment]:
-        """Parts of one device are merged if the longest paths to them have equally many transfers.
+        """Merge the parts of a device into segments if the longest paths to them have the same number of transfers.
 
         ``copying_s``: CPU seconds per byte that is sent to or received from another device.
         """
         return self._segments(copying_s)[0]
 
     def held(self) -> dict[Part, int]:
-        """The number of microbatches whose activations each part holds at once, with one forward, one backward."""
+        """Return the number of microbatches whose activations each part holds at once (one forward, one backward)."""
         segments, at = self._segments(0.0)
         known = levels(segments)
         return {part: known.held(at[part], self.costs.microbatches) for part in self.parts}
 
     def _segments(self, copying_s: float) -> tuple[list[Segment], dict[Part, int]]:
-        """The segments, and the segment of each part."""
+        """Return the segments, and the index of each part's segment."""
         senders = {flow.source for flow in self._flows if flow.crosses}
         sources: dict[Part, list[Part]] = {}
         for flow in self._flows:
@@ -129,7 +129,7 @@ class Spread:
             if source != target:
                 sends = segments[source].sends
                 sends.setdefault(target, 0.0)
-                if flow.crosses and flow.message not in messages:  # it goes to the first segment there that needs it
+                if flow.crosses and flow.message not in messages:  # sent to the first segment there that needs it
                     messages.add(flow.message)
                     size = flow.bytes * self.costs.examples
                     sends[target] += size
@@ -141,7 +141,7 @@ class Spread:
         return segments, at
 
     def traffic(self) -> tuple[list[float], list[float]]:
-        """Bytes per example that each device sends and receives in a forward pass."""
+        """Return the bytes per example that each device sends and receives in a forward pass."""
         messages: dict[tuple[Part, int], float] = {}
         for flow in self._flows:
             if flow.crosses:
@@ -153,7 +153,7 @@ class Spread:
         return given, taken
 
     def cuts(self) -> list[Cut]:
-        """The edges between devices, including those between the parts of a split layer."""
+        """Return the edges between devices, including those between the parts of a split layer."""
         names = self.costs.names
         return [
             Cut(
@@ -168,7 +168,7 @@ class Spread:
         ]
 
     def _in_order(self) -> list[Part]:
-        """All parts in topological order."""
+        """Return all parts in topological order."""
         found = []
         for parts, whole in zip(self.of_layer, self._whole, strict=True):
             found += parts if whole is None or whole in parts else [*parts, whole]
@@ -188,7 +188,7 @@ class Spread:
 
 
 def largest_source(every: Costs) -> dict[int, int]:
-    """For each layer with inputs, the layer of its largest input."""
+    """Return, for each layer with inputs, the layer that produces the largest input."""
     largest: dict[int, tuple[int, int]] = {}
     for source, target, size in every.edges.tolist():
         if target not in largest or size > largest[target][1]:

@@ -1,7 +1,7 @@
 """Predicts the time, memory and traffic of a step of a placed model. Pure.
 
-Any placement can be predicted: stages, layers that go back and forth, layers with split columns, replicas. What a
-device computes without waiting for others is merged (``placed_layers.py``), and the step is simulated
+Any placement can be predicted: stages, layers that alternate between devices, layers with split columns, replicas. The
+work that a device does without waiting for others is merged (``placed_layers.py``), and the step is simulated
 (``schedule.py``).
 """
 
@@ -25,7 +25,7 @@ from .schedule import Busy, play
 COPYING_BYTES_PER_S = 2e9
 """The rate at which a core copies a tensor that it sends or receives, if the link is not the bottleneck."""
 _RESOLUTION = 1_000
-"""The timeline omits what is shorter than this fraction of a step (one part in 1,000)."""
+"""The timeline omits intervals shorter than a step divided by this number."""
 _MOST_NAMED = 5
 _TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
 
@@ -77,9 +77,9 @@ def predict(
 def seconds_if_it_fits(
     every: Costs, placement: Placement, devices: Sequence[Device], replicas: int, link: Link
 ) -> tuple[bool, float]:
-    """The seconds of a step without its overhead, and whether all layers are placed and fit into memory.
+    """Return whether all layers are placed and fit into memory, and the seconds of a step without its overhead.
 
-    The same as in ``predict``, but faster for many placements of one graph.
+    The results are the same as in ``predict``, but faster to compute for many placements of one graph.
     """
     spread = Spread(every, placement, devices)
     limits = [device.memory_bytes for device in devices]
@@ -96,7 +96,7 @@ def _played(spread: Spread, replicas: int, link: Link) -> list[Busy]:
 
 
 def copying_s(link: Link) -> float:
-    """Seconds per byte during which the sending core, and likewise the receiving one, cannot compute.
+    """Return the seconds per byte during which the sending core, and likewise the receiving one, cannot compute.
 
     A transfer within a machine is a copy, half of it on each side; a slower network takes no more CPU time.
     """
@@ -108,9 +108,9 @@ def _end(busy: Sequence[Busy]) -> float:
 
 
 def _needed(spread: Spread, *, filled: bool = False) -> list[int]:
-    """Bytes of memory that each device needs, including the inputs of the microbatches that it holds.
+    """Return the bytes of memory that each device needs, including the inputs of the microbatches that it holds.
 
-    ``filled``: as if all microbatches went forward before the first goes back.
+    ``filled``: assume that all forward passes precede the first backward pass.
     """
     every = spread.costs
     memory = np.zeros(len(spread.devices))
@@ -127,7 +127,7 @@ def _needed(spread: Spread, *, filled: bool = False) -> list[int]:
 
 
 def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, int]]) -> list[DeviceLoad]:
-    """The load of every device, in order. The first replica holds the weights; the others read them."""
+    """Return the load of every device, in order. The first replica holds the weights; the others read them."""
     every = spread.costs
     count = len(spread.devices)
     memory = _needed(spread)
@@ -163,14 +163,14 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
                 received_bytes=round(both_ways + back),
                 layers=int(layers[own]),
                 filled_bytes=round(filled[own] - elsewhere) if filled[own] else 0,
-                problem=f"needs {bytes_(needed)} of memory, and has {bytes_(limit)}" if 0 < limit < needed else "",
+                problem=f"needs {bytes_(needed)} of memory, but has {bytes_(limit)}" if 0 < limit < needed else "",
             )
         )
     return loads
 
 
 def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
-    """For each replica, its counterpart of each device that the first one uses; and problems for missing ones.
+    """Map the devices of the first replica to their counterparts in each replica, and report missing counterparts.
 
     The counterpart of a task in replica k is k times (tasks / replicas) ranks further; a chief has rank 0.
     """
@@ -206,7 +206,7 @@ def _unplaced(spread: Spread) -> list[Problem]:
 
 
 def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence[Mapping[int, int]]) -> list[Slot]:
-    """The visible timeline: consecutive parts of one pass are merged, and so are those too short to be seen."""
+    """Return the visible timeline. Consecutive parts of one pass are merged, and so are those too short to be seen."""
     slots: dict[int, list[Slot]] = {}
     seen = end / _RESOLUTION
     for each in busy:

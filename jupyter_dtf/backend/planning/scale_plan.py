@@ -1,4 +1,4 @@
-"""Finds the fewest machines, and the strategy, that reach a target, as a design. Pure."""
+"""Finds the fewest machines and the strategy that reach a target, and returns them as a design. Pure."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def plan(
     settings: Sequence[ForecastSettings] = (),
     expected_hosts: Sequence[HostDesign] = (),
 ) -> ScalePlan:
-    """The plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
+    """Return the plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
 
-    Their ``tasks`` are the allowed numbers of tasks; empty: any up to 1,024. Raises InvalidInput.
+    The ``tasks`` of the settings are the allowed numbers of tasks; empty: any up to 1,024. Raises InvalidInput.
     """
     graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, expected_hosts)
     found = []
@@ -61,7 +61,7 @@ def plan(
 
 
 def _rank(option: PlanOption, target: ScaleTarget) -> tuple[bool, float, float, float]:
-    """Sort key, best first: the fastest within a budget, otherwise the fewest machines, then tasks."""
+    """Return a sort key, best first: the fastest within a budget, otherwise the fewest machines, then tasks."""
     point = option.point
     rate = -point.examples_per_second
     if target.device_hours or not option.reached:
@@ -82,7 +82,7 @@ def _option(ground: Basis, target: ScaleTarget, *, any_: bool) -> PlanOption:
         known = sorted(points)
         if (first := next((count for count in known if _reaches(points[count], target)), None)) is not None:
             low = max((count for count in known if count < first), default=0)
-            while first - low > 1:  # up to there more tasks are faster
+            while first - low > 1:  # in this range, more tasks are faster
                 middle = (low + first) // 2
                 at([middle])
                 low, first = (low, middle) if _reaches(points[middle], target) else (middle, first)
@@ -149,7 +149,7 @@ def _why(best: PlanOption, target: ScaleTarget) -> str:
     if best.reached:
         return f"{wanted}: {best.title}, {on}, {number(point.examples_per_second)} examples a second."
     return (
-        f"Nothing that was tried reaches {wanted}. The nearest is {best.title}, {on}: "
+        f"No tested option reaches {wanted}. The closest is {best.title}, {on}: "
         f"{number(point.examples_per_second)} examples a second{f' ({best.problem})' if best.problem else ''}."
     )
 
@@ -162,7 +162,7 @@ def _count(value: float, what: str) -> str:
 
 
 def _drawn(design: Design, best: PlanOption, ground: Basis) -> Design:
-    """The design with the cluster and the run of an option, and the placement of a pipeline."""
+    """Return the design with the cluster and the run of an option, and the placement of a pipeline."""
     settings, point = best.settings, best.point
     jobs = _jobs(design, point)
     hosts, tasks = list(_hosts(point, ground)), list(_places(jobs, point, ground))
@@ -184,7 +184,7 @@ def _drawn(design: Design, best: PlanOption, ground: Basis) -> Design:
 
 
 def _jobs(design: Design, point: ForecastPoint) -> dict[str, int]:
-    """The jobs of an option: a chief and jobs that do not compute are kept; ``ps`` are as many as the option needs."""
+    """Return the jobs of an option. A chief and jobs that do not compute are kept; the option sets the ``ps`` tasks."""
     before = design.cluster.jobs
     jobs = {"chief": 1} if before.get("chief") else {}
     if workers := point.tasks - sum(jobs.values()):

@@ -18,15 +18,15 @@ from .pipeline_law import Layered, Staged
 from .workload import Workload
 
 _SHARE = {"none": 1.0, "fp16": 0.5, "bf16": 0.5}
-"""The fraction of a float32 that is sent, by compression."""
+"""The fraction of a float32's bytes that is sent, by compression."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """Seconds are those of one task; all but ``hidden_s`` add up to ``step_s``."""
+    """One training step. Seconds are those of one task; all but ``hidden_s`` add up to ``step_s``."""
 
     examples: float
-    """Examples per step of all tasks; in asynchronous training, of one step of each task."""
+    """Examples per step of all tasks together; in asynchronous training, of one step of each task."""
     step_s: float
     examples_per_s: float
     updates_per_s: float
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Situation:
-    """What is trained, how, and on which machines. ``settings`` are complete."""
+    """The workload, the settings and the machines of a forecast. ``settings`` are complete."""
 
     work: Workload
     fabric: Fabric
@@ -54,17 +54,17 @@ class Situation:
     slower: float = 1.0
     _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
-    """Shared with situations derived from this one: cuts do not depend on the speed of all devices."""
+    """Shared with situations derived from this one: the cuts do not depend on the common speed of the devices."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
-        """The same with compute that takes this many times as long, and links that are this many times as fast."""
+        """Return a copy with compute that takes this many times as long, and links that are this many times as fast."""
         fabric = replace(
             self.fabric, within=_faster(self.fabric.within, network), between=_faster(self.fabric.between, network)
         )
         return replace(self, work=self.work.scaled(compute), fabric=fabric, slower=self.slower * compute)
 
     def staged(self, stages: int) -> Staged:
-        """The model cut into this many stages, for devices as fast as in the first situation."""
+        """Return the model cut into this many stages, for devices as fast as in the first situation."""
         assert self.graph is not None
         if not self._layered:
             self._layered.append(Layered(self.graph, self.work.scaled(1 / self.slower)))
@@ -74,7 +74,7 @@ class Situation:
 
 
 def step_of(situation: Situation, tasks: int) -> Step:
-    """A step of this many tasks."""
+    """Return a step of this many tasks."""
     settings = situation.settings
     per_task = float(settings.per_device) or settings.batch_size / tasks
     found = _STRATEGIES[settings.strategy](situation, tasks, per_task)
@@ -126,7 +126,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
             examples_per_s=0.0,
             updates_per_s=0.0,
             compute_s=compute,
-            problem=f"{backup} backup workers leave none of {tasks}",
+            problem=f"{backup} backup workers leave no other worker among {tasks}",
         )
     if settings.sync:
         found = servers_law.synchronous(
@@ -143,7 +143,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
     else:
         found = servers_law.asynchronous(compute, size, tasks, settings.servers, link, update_s=work.update_s)
         rate = updates = found.steps_per_s * tasks
-        staleness = float(tasks - 1)  # variables come back with the answer to a gradient: one round of all others
+        staleness = float(tasks - 1)  # in the round between two gradients of a task
     step = 1 / found.steps_per_s
     return Step(
         examples=examples * tasks * (1 - found.dropped),
@@ -222,7 +222,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
 
 
 def _with_input(step: Step, examples_per_s: float, per_task: float) -> Step:
-    """The step with its input, which is read ahead: only the time beyond the rest of the step is waited for."""
+    """Add the input to a step. It is read ahead: the task waits only for reading that takes longer than the step."""
     wait = per_task / examples_per_s - step.step_s if examples_per_s else 0.0
     if wait <= 0 or not step.examples_per_s:
         return step

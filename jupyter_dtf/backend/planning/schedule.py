@@ -2,11 +2,11 @@
 
 One forward, one backward: every device runs its passes in the order of their turns (``schema/one_f_one_b.py``).
 
-Fill and drain: every segment of layers runs the forward passes of its microbatches in order, and after all those of its
-device the backward passes in the same order; then the device updates its weights. A device does one thing at a time,
-preferring forward passes and earlier microbatches. Transfers from one device to another are sequential and overlap with
-computation. A backward pass computes the derivatives of its inputs, which other devices wait for, before those of its
-own weights.
+Fill and drain: every segment of layers runs the forward passes of its microbatches in order and, after all forward
+passes of its device, the backward passes in the same order; then the device updates its weights. A device does one
+thing at a time, preferring forward passes and earlier microbatches. Transfers from one device to another are sequential
+and overlap with computation. A backward pass computes the derivatives of its inputs, which other devices wait for,
+before those of its own weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Segment:
     forward_s: float = 0.0
     backward_s: float = 0.0
     inputs_s: float = 0.0
-    """The part of ``backward_s`` after which the derivatives of its inputs are ready."""
+    """Seconds of the backward pass until the derivatives of its inputs are ready."""
     sends: dict[int, float] = field(default_factory=dict)
     """Bytes per microbatch sent forward, by receiving segment; the backward pass sends as many in reverse."""
 
@@ -54,9 +54,9 @@ def play(
     *,
     takes_turns: bool = False,
 ) -> list[Busy]:
-    """Everything that the devices do in a step, by start time. ``updates_s``: seconds of the update, by device.
+    """Return everything that the devices do in a step, by start time. ``updates_s``: seconds of the update, by device.
 
-    Segments must form no cycle. ``takes_turns``: one forward, one backward.
+    Segments must form no cycle. ``takes_turns``: one forward, one backward, instead of fill and drain.
     """
     if takes_turns:
         found = _play_by_turns(segments, microbatches, link)
@@ -89,12 +89,12 @@ class Levels:
         return Turns(max(self.forward, default=0), max(self.backward, default=0))
 
     def held(self, segment: int, microbatches: int) -> int:
-        """The most microbatches whose activations a segment holds at once."""
+        """Return the most microbatches whose activations a segment holds at once."""
         return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
 
 
 def levels(segments: Sequence[Segment]) -> Levels:
-    """The number of device changes before each segment."""
+    """Count the device changes before each segment, in the forward and in the backward pass."""
     waits = Counter(target for segment in segments for target in segment.sends)
     order = [index for index in range(len(segments)) if not waits[index]]
     forward, backward = [0] * len(segments), [0] * len(segments)
@@ -131,7 +131,7 @@ def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -
                 passes.append((turns.inputs(microbatch, back), _INPUTS, microbatch, -place, index))
             passes.append((turns.weights(microbatch, back), _WEIGHTS, microbatch, -place, index))
     ready: dict[tuple[int, int, int], float] = {}
-    """When the inputs of a microbatch's pass through a segment are ready."""
+    """The time at which the inputs of a pass are ready, by kind of pass, microbatch and segment."""
     device_free: dict[int, float] = {}
     link_free: dict[tuple[int, int], float] = {}
     found = []
@@ -165,7 +165,10 @@ _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
 
 
 class _Play:
-    """A task is one pass of one microbatch through one segment; its number is its rank among those that could run."""
+    """Simulates fill and drain.
+
+    A task is one pass of one microbatch through one segment; its number is its rank among the tasks that could run.
+    """
 
     def __init__(self, segments: Sequence[Segment], microbatches: int, link: Link) -> None:
         self._segments = segments
@@ -243,7 +246,7 @@ class _Play:
                     self._met(self._passes + mine, now)
 
     def _send(self, task: int, others: Sequence[tuple[int, float]], now: float, elsewhere: bool) -> None:
-        """Pass on the results of a task: (segment, bytes), to other devices or to other segments of its own."""
+        """Pass on the results of a task to ``others`` (segment, bytes): those on other devices or those on its own."""
         index = task % len(self._segments)
         device = self._segments[index].device
         for other, size in others:
@@ -252,7 +255,7 @@ class _Play:
                 self._met(task - index + other, self._sent(device, target, size, now) if elsewhere else now)
 
     def _sent(self, source: int, target: int, size: float, now: float) -> float:
-        """Return when it arrives."""
+        """Send ``size`` bytes from one device to another, and return their arrival time."""
         begin = max(now, self._link_free.get((source, target), 0.0))
         end = begin + size / self._link.bytes_per_s
         self._link_free[source, target] = end

@@ -1,7 +1,7 @@
 """Models steps with synchronous and asynchronous parameter servers, and with one client and replicas. Pure.
 
 Variables and gradients of S bytes are divided among p servers. A worker's link carries S each way; a server's link
-carries S / p each way for every worker, and its processor applies as much.
+carries S / p each way for every worker, and its processor applies as many bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class ServerStep:
     """One step of a worker."""
 
     compute_s: float
-    """Below the average if slow workers are not waited for."""
+    """Below the average if the step does not wait for slow workers."""
     exchange_s: float
     """Seconds of transfers, competing only with those of the same step."""
     update_s: float
     idle_s: float
-    """Waiting for slower workers, or for a server that is busy with others."""
+    """Seconds of waiting for slower workers, or for a server that is busy with others."""
     steps_per_s: float
     """Steps per second of each worker."""
     dropped: float = 0.0
@@ -45,9 +45,10 @@ def synchronous(
     variation: float,
     backup: int,
 ) -> ServerStep:
-    """All workers send gradients, the mean is applied once, all fetch. ``size``: bytes of all variables.
+    """Model a step in which all workers send gradients, the mean is applied once, and all fetch the variables.
 
-    With ``backup`` workers, the step ends without the last ``backup`` gradients, which are still sent.
+    ``size``: bytes of all variables. With ``backup`` workers, the step ends without the last ``backup`` gradients,
+    which are still sent.
     """
     counted = workers - backup
     last = expected(counted, workers, variation) if backup else slowest(workers, variation)
@@ -60,10 +61,10 @@ def synchronous(
 
 
 def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: float) -> tuple[float, float]:
-    """Seconds of sending gradients and fetching variables, hidden and not, if single tensors overlap with compute.
+    """Return the hidden and the exposed seconds of transfers if single tensors overlap with compute.
 
-    TensorFlow's parameter servers work like this; those of this project send all gradients at once when all are
-    ready. ``per_byte_s``: seconds per byte on the busiest link.
+    The transfers send gradients and fetch variables. TensorFlow's parameter servers work like this; those of this
+    project send all gradients at once when all are ready. ``per_byte_s``: seconds per byte on the busiest link.
     """
     ends = work.backward_ends_s(examples)
     sending, late = hidden(work.gradient_bytes[::-1], ends[::-1], per_byte_s, latency_s, 0.0)
@@ -76,10 +77,10 @@ def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: fl
 def asynchronous(
     compute_s: float, size: float, workers: int, servers: int, link: Link, *, update_s: float
 ) -> ServerStep:
-    """Each worker at its own pace: a closed queueing network in which the servers serve one worker at a time.
+    """Model workers that run at their own pace: a closed queueing network whose servers serve one worker at a time.
 
-    Mean value analysis with Schweitzer's approximation (1979): computing and sending is think time, and the servers
-    are one station, because a gradient goes to all of them at once. Links are full duplex.
+    Uses mean value analysis with Schweitzer's approximation (1979): computing and sending are think time, and the
+    servers are one station, because a gradient goes to all of them at once. Links are full duplex.
     """
     own = 2 * size / link.bytes_per_s + 2 * link.latency_s
     served = size / servers / link.bytes_per_s
@@ -93,5 +94,5 @@ def asynchronous(
 
 
 def one_client(size: float, replicas: int, link: Link) -> float:
-    """Seconds in which replicas fetch the variables from one device and return their gradients, one after the other."""
+    """Return the seconds in which replicas, one by one, fetch the variables from a device and return gradients."""
     return 0.0 if replicas < 2 else 2 * (replicas - 1) * size / link.bytes_per_s + 2 * link.latency_s

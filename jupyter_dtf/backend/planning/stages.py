@@ -1,9 +1,9 @@
 """Cuts a chain of layers into contiguous stages, one per device used. Pure.
 
-The time of a stage for one microbatch is what its layers compute plus what it sends and receives, forward and backward,
-as if none of that overlapped. The cuts minimise the slowest stage within the memory limits; among the best cuts into
-one, two and more stages, the one with the shortest step is chosen. A step takes the sum over all stages for the first
-microbatch, plus the slowest stage for each further one.
+The time of a stage for one microbatch is the time of its computation plus the time of its transfers, forward and
+backward, as if none of these overlapped. The cuts minimise the time of the slowest stage within the memory limits;
+among the best cuts into one, two and more stages, the one with the shortest step is chosen. A step takes the sum over
+all stages for the first microbatch, plus the slowest stage for each further one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUNDING = 1 + 1e-9
 
 Ints = npt.NDArray[np.int64]
 Used = tuple[int, ...]
-"""How many devices of each kind are in use."""
+"""The number of devices in use, by kind."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def cut(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> Stages | None:
-    """The fastest stages, or None if the layers do not fit. Arguments as for ``ways``."""
+    """Return the fastest stages, or None if the layers do not fit. The arguments are those of ``ways``."""
     found = ways(costs, devices, link, pinned, busy)
     return found[0] if found else None
 
@@ -93,7 +93,7 @@ def ways(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> list[Stages]:
-    """The best stages for each number and each tried order of devices, fastest first; None if the layers do not fit.
+    """Return the best stages for each number and tried order of devices, fastest first; empty if the layers do not fit.
 
     ``pinned`` maps layers to the devices they must be on. ``busy``: other work of a device, seconds per microbatch.
 
@@ -123,7 +123,7 @@ def _with_devices(way: _Way, kinds: Sequence[_Kind], row: _Row, microbatches: in
 
 
 def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
-    """The longest that the slowest stage may take if the step is to take no longer than ``step``.
+    """Return the longest time that the slowest stage may take for the step to take no longer than ``step``.
 
     ``work``: seconds of all layers on the fastest device, a lower bound for the sum over the stages.
     """
@@ -134,7 +134,7 @@ def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
 
 
 class _Row:
-    """The cost of any stage of the chain, by the cuts where it begins and ends."""
+    """The costs of all possible stages of the chain, by the cuts at which they begin and end."""
 
     def __init__(self, costs: Costs, link: Link) -> None:
         self._names = costs.names
@@ -145,7 +145,7 @@ class _Row:
         work = _sums(costs.per_microbatch)
         self.cuts = self._places(work)
         self.work = work[self.cuts]
-        """Up to each cut."""
+        """The cumulative work up to each cut."""
         self._memory = _sums(costs.memory)[self.cuts]
         self._incoming, self._outgoing = self._traffic()
 
@@ -153,20 +153,20 @@ class _Row:
         return self._names[self.cuts[first] : self.cuts[last]]
 
     def seconds(self, device: Device, pinned: Mapping[str, str], busy: float) -> Floats:
-        """Seconds of a stage from cut i to cut j on the device, at [i, j]; infinite where it is not allowed."""
+        """Return the seconds of a stage from cut i to cut j on the device, at [i, j]; infinite if it is not allowed."""
         seconds: Floats = (self.work[None, :] - self.work[:, None]) / device.flops_per_s + busy
-        for bytes_ in (self._incoming, self._outgoing):  # there in the forward pass, back in the backward pass
+        for bytes_ in (self._incoming, self._outgoing):  # sent in the forward pass and returned in the backward pass
             seconds += 2 * (bytes_ * self._examples / self._link.bytes_per_s + self._link.latency_s * (bytes_ > 0))
         if device.memory_bytes:
             memory = self._memory[None, :] - self._memory[:, None] + self._incoming * self._batch_size
             seconds[memory > device.memory_bytes] = np.inf
         elsewhere = _sums([float(pinned.get(name, device.name) != device.name) for name in self._names])[self.cuts]
         seconds[elsewhere[None, :] > elsewhere[:, None]] = np.inf
-        seconds[np.tril_indices(len(self.cuts))] = np.inf  # a stage has a layer at least
+        seconds[np.tril_indices(len(self.cuts))] = np.inf  # a stage has at least one layer
         return seconds
 
     def _places(self, work: Floats) -> Ints:
-        """Where stages may be cut: everywhere or, in a long chain, at the cheapest place of each stretch."""
+        """Return the places where stages may be cut: all or, in a long chain, the cheapest one of each range."""
         length = len(work) - 1
         if length < _MOST_CUTS:
             return np.arange(length + 1)
@@ -182,19 +182,19 @@ class _Row:
         return np.concatenate([[0], np.sort(order[firsts]), [length]])
 
     def _traffic(self) -> tuple[Floats, Floats]:
-        """Bytes that a stage from cut i to cut j receives and sends, at [i, j].
+        """Return the bytes that a stage from cut i to cut j receives and sends, at [i, j].
 
         An output that several layers of a stage need is sent to it once.
         """
         size = len(self.cuts)
         incoming, outgoing = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
-        blocks = np.searchsorted(self.cuts, self._per_example[:, :2], side="right")  # where a block's last cut is
+        blocks = np.searchsorted(self.cuts, self._per_example[:, :2], side="right")  # the cut after a block
         sources, targets, sizes = blocks[:, 0], blocks[:, 1], self._per_example[:, 2]
         order = np.lexsort((targets, self._per_example[:, 0]))
         number, sources, targets, sizes = self._per_example[order, 0], sources[order], targets[order], sizes[order]
         same = np.concatenate([[False], number[1:] == number[:-1]])
         previous = np.where(same, np.concatenate([[0], targets[:-1]]), sources)
-        # The first target of a source in the stage from cut i on is this one for i from ``previous`` to before it.
+        # In a stage that begins at cut i, this is the first target of its source if ``previous`` <= i < ``targets``.
         _add(sizes, incoming, (previous, targets), (targets, np.full(len(targets), size)))
         last = np.concatenate([number[1:] != number[:-1], [True]])[: len(number)]
         most = np.maximum.reduceat(sizes, np.flatnonzero(~same)) if len(sizes) else sizes
@@ -223,13 +223,13 @@ def _kinds(row: _Row, devices: Sequence[Device], pinned: Mapping[str, str], busy
 
 
 def _orders(kinds: Sequence[_Kind]) -> list[list[int]]:
-    """The orders of devices to try, as indices of their kinds: as given, and fastest first."""
+    """Return the orders of devices to try, as indices of their kinds: as given, and fastest first."""
     given = [number for number, kind in enumerate(kinds) for _ in kind.devices]
     return [given, sorted(given, key=lambda number: -kinds[number].rate)]
 
 
 def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
-    """The best ways that use devices in this order, possibly skipping some, and each device alone."""
+    """Yield the best way to use devices in this order, possibly skipping some, and each device alone."""
     size = len(kinds[0].table)
     slowest = np.full(size, np.inf)
     slowest[0] = 0.0
@@ -252,10 +252,10 @@ def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
 
 
 def _best_ways(kinds: Sequence[_Kind], bound: float, work: Floats) -> Iterator[_Way]:
-    """For each number of stages, the way that minimises the slowest stage, if that is within ``bound``.
+    """Yield, for each number of stages, the way whose slowest stage is fastest, if that stage is within ``bound``.
 
-    Dynamic programming over the number of devices of each kind in use: for every cut, the time of the slowest stage
-    before it. Cuts from which the remaining devices cannot finish within the bound are pruned.
+    This is dynamic programming over the number of devices of each kind in use: for every cut, it computes the time of
+    the slowest stage before the cut. Cuts from which the remaining devices cannot finish within the bound are pruned.
     """
     size = len(work)
     tables = [np.where(kind.table <= bound, kind.table, np.inf) for kind in kinds]
@@ -294,7 +294,7 @@ def _best_ways(kinds: Sequence[_Kind], bound: float, work: Floats) -> Iterator[_
 
 
 def _after(slowest: Floats, table: Floats, ends: Ints) -> tuple[Floats, Ints]:
-    """Add one stage: for every cut, the time of the slowest stage before it, and where the last stage begins.
+    """Add one stage; return, for every cut, the time of the slowest stage before it and the start of the last stage.
 
     ``ends``: for every cut, the exclusive end of the stages that begin there.
     """

@@ -16,11 +16,11 @@ class TaskDefaults(msgspec.Struct):
     gpu_growth: bool = True
     """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
     gpu_needed: bool = False
-    """Whether a run with more tasks than the GPUs take is refused, rather than computing on CPUs."""
+    """Whether a run with more tasks than the GPUs can take is refused, rather than computed on CPUs."""
     environment: dict[str, str] = {}
 
     def gpus_for(self, request: RunRequest, *, are_drawn: bool) -> GpuRequest:
-        """The GPUs that a run requests. ``are_drawn``: its tasks were assigned to devices in a design."""
+        """Return the GPUs that a run requests. ``are_drawn``: its tasks were assigned to devices in a design."""
         asks = request.gpus_per_task is not None or request.gpu_memory is not None
         memory = request.gpu_memory if asks or are_drawn else self.gpu_memory
         is_needed = self.gpu_needed and not are_drawn

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ...errors import Unavailable
 from ...schema.cluster import CPU_JOBS
 from ...schema.run import MOST_SHARES
-from .gpu_assignment import SHARED, GpuAssignment
+from .gpu_assignment import GpuAssignment, share_of
 from .launch_plan import PlannedTask, ranked
 
 _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
@@ -21,12 +21,12 @@ _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
-    """The jobs of a cluster whose tasks count as places: all except ``ps`` and ``evaluator``."""
+    """Return the jobs of a cluster whose tasks count as places: all except ``ps`` and ``evaluator``."""
     return {job: count for job, count in jobs.items() if job not in CPU_JOBS}
 
 
 def places_of(planned: Iterable[PlannedTask]) -> list[PlannedTask]:
-    """The places of a cluster whose tasks have all been planned."""
+    """Return the places of a cluster whose tasks have all been planned."""
     return [task for task in planned if task.job not in CPU_JOBS]
 
 
@@ -39,15 +39,15 @@ def take(
     threads_per_task: int = 0,
     shares: int = 1,
 ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-    """Take places as ``Free.take`` does, from ``places`` of which some are already ``taken``."""
+    """Take free ``places`` as ``Free.take`` does. ``taken`` are the places that are not free."""
     return Free(places, taken).take(tasks, each, threads_per_task=threads_per_task, shares=shares)
 
 
 class Free:
-    """The free ones among ``places``. Taking and releasing cost the same however many are taken.
+    """The free places of a cluster. The cost of taking and releasing does not depend on how many are taken.
 
-    ``taken`` are places as they were when they were taken: if hosts have joined or left since, a host has as many free
-    places as it has beyond those taken on it.
+    ``taken`` describes places at the time they were taken: if hosts have joined or left since, the number of free
+    places on a host is its current number minus the number taken on it.
     """
 
     def __init__(self, places: Sequence[PlannedTask], taken: Iterable[PlannedTask]) -> None:
@@ -56,18 +56,18 @@ class Free:
             self._hosts.setdefault(place.host.address, _Host()).add(place)
         theirs = [place for place in taken if place.host.address in self._hosts]
         moved = [place for place in theirs if not self._hosts[place.host.address].count_where_it_was(place)]
-        for place in sorted(moved, key=lambda one: one.share):  # whole ones first, shares into what is left
+        for place in sorted(moved, key=lambda one: one.share):  # whole places first, then shares
             self._hosts[place.host.address].count(place)
 
     def take(
         self, tasks: Sequence[tuple[str, int]], each: int, *, threads_per_task: int = 0, shares: int = 1
     ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-        """Plan the ``tasks`` (job, index) of a run, with ``each`` places per task; and return the places taken.
+        """Plan the ``tasks`` (job, index) of a run with ``each`` places per task; return the plan and the places taken.
 
         The places of a task are on one host: the one with the fewest free places that suffice. With ``shares``, a task
-        gets that fraction of a place: of its threads, at least one, and of its GPU memory. ``threads_per_task`` 0: the
-        threads of its places. Returns None if there is no room. Raises Unavailable for a share of a GPU of unknown
-        size.
+        gets one of that many shares of a place: of its threads, at least one, and of its GPU memory.
+        ``threads_per_task`` 0: the threads of its places. Returns None if there is no room. Raises Unavailable for a
+        share of a GPU of unknown size.
         """
         planned: list[PlannedTask] = []
         mine: list[PlannedTask] = []
@@ -80,12 +80,12 @@ class Free:
             parts = [_part_of(host.take(shares), shares) for _ in range(each)]
             mine += parts
             threads = threads_per_task or sum(part.threads for part in parts)
-            local = 0, 1  # what `ranked` says
+            local = 0, 1  # `ranked` sets the actual values
             planned.append(PlannedTask(job, index, rank, parts[0].host, threads, *local, _together(parts)))
         return ranked(planned), mine
 
     def give_back(self, mine: Iterable[PlannedTask]) -> None:
-        """Free what ``take`` returned, if its host still exists."""
+        """Release places that ``take`` returned, if their host still exists."""
         for place in mine:
             if place.host.address in self._hosts:
                 self._hosts[place.host.address].give_back(place)
@@ -99,7 +99,7 @@ class _Host:
         self.left: list[int] = []
         self.free = 0
         self._at: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-        """The places that taken shares belong to: equal places may have different remainders."""
+        """The indices of the places that taken shares belong to: equal places may have different remainders."""
 
     def add(self, place: PlannedTask) -> None:
         self.places.append(place)
@@ -118,7 +118,7 @@ class _Host:
         return self.places[at]
 
     def count_where_it_was(self, taken: PlannedTask) -> bool:
-        """Count a place, or a share of one, as taken: of the place with the same name, if that has room."""
+        """Count a place or a share as taken from the place with the same name; return whether that place has room."""
         size = _WHOLE // taken.share
         for at in self._alike(taken):
             if self.places[at].task == taken.task and self.left[at] >= size:
@@ -127,7 +127,7 @@ class _Host:
         return False
 
     def count(self, taken: PlannedTask) -> None:
-        """Count a share whose place now has another name: of a place with the same GPUs, if there is one."""
+        """Count a share whose place now has another name as taken from a place with the same GPUs, if there is one."""
         size = _WHOLE // taken.share
         alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size]
         self._take(min(alike)[1] if alike else -1, _key(taken, taken.share), size)
@@ -150,30 +150,30 @@ class _Host:
 
 
 def _key(place: PlannedTask, share: int) -> tuple[object, ...]:
-    """The key that interchangeable shares of places have in common."""
+    """Return the key that interchangeable shares of places have in common."""
     return place.job, place.index, place.gpus.gpus, share
 
 
 def _part_of(place: PlannedTask, shares: int) -> PlannedTask:
-    """The share that one of ``shares`` tasks has of a place. Raises Unavailable."""
+    """Return the share of a place that one of ``shares`` tasks gets. Raises Unavailable."""
     if shares == 1:
         return place
     memory = 0
     if place.gpus.gpus:
         sizes = [gpu.memory_bytes for gpu in place.host.gpus if gpu.id in place.gpus.gpus]
-        whole = place.gpus.memory_bytes or int(min(sizes, default=0) * SHARED)
-        if not whole:
+        capped = place.gpus.memory_bytes
+        memory = capped // shares if capped else share_of(min(sizes, default=0), shares)
+        if not memory:
             raise Unavailable(
                 f"A share of a GPU needs its memory size, which host {place.host.name} cannot report without NVML "
                 "(pip install nvidia-ml-py)"
             )
-        memory = whole // shares
     gpus = replace(place.gpus, memory_bytes=memory)
     return replace(place, threads=max(1, place.threads // shares), gpus=gpus, share=shares)
 
 
 def _together(parts: Sequence[PlannedTask]) -> GpuAssignment:
-    """The GPUs of several places, merged as those of one task."""
+    """Merge the GPUs of several places into those of one task."""
     gpus = tuple(dict.fromkeys(gpu for part in parts for gpu in part.gpus.gpus))
     caps = [part.gpus.memory_bytes for part in parts if part.gpus.gpus]
     return GpuAssignment(gpus, min(caps, default=0), all(part.gpus.grows for part in parts))

@@ -22,7 +22,7 @@ _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 def ways_with(
     device: Device, every: Costs, devices: Sequence[Device], used: Collection[str], fixed: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Simple placements on the devices in use plus this one. ``fixed`` layers stay where they are.
+    """Yield simple placements on the devices in use plus this one. ``fixed`` layers stay where they are.
 
     ``every`` has the costs of the layers that are not split.
     """
@@ -48,7 +48,7 @@ def why_unused(
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> dict[str, str]:
-    """For each device without a layer in a complete placement, the reason as a sentence.
+    """Return, for each device without a layer in a complete placement, the reason as a sentence.
 
     With replicas, ``devices`` are those of the first replica.
     """
@@ -77,7 +77,7 @@ def why_unused(
 
 
 def with_reasons(prediction: Prediction, reasons: Mapping[str, str]) -> Prediction:
-    """The prediction with the reasons from ``why_unused`` attached to its devices."""
+    """Return the prediction with the reasons from ``why_unused`` attached to its devices."""
     loads = [msgspec.structs.replace(load, unused=reasons.get(load.device, "")) for load in prediction.devices]
     return msgspec.structs.replace(prediction, devices=loads)
 
@@ -92,7 +92,7 @@ def _why(
     overhead_s: float,
 ) -> str:
     if not ways:
-        return "no layer is left for it that fits there"
+        return "no remaining layer fits on it"
 
     def told(some: Sequence[Where], where: str) -> tuple[Where, str]:
         best = min(some, key=lambda way: judge.step(way, splits))
@@ -110,4 +110,4 @@ def _why(
         return f"copying to it costs more than it saves: {both}"
     if judge.costs.microbatches == 1:
         return f"with one microbatch, devices take turns: {both}"
-    return f"it would be waited for: {both}"
+    return f"other devices would wait for it: {both}"

@@ -19,7 +19,7 @@ from .devices_table import LAUNCH_S, MEMORY_UTILISATION, UTILISATION
 
 FAST_KERNELS = (3, 5)
 """The sizes of convolutions of stride 1 that cuDNN computes in single precision with fewer multiplications, by
-Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, of larger ones, by transforms as good."""
+Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, for larger sizes, by similar transforms."""
 TILE = 128
 """Convolutions compute their output channels in tiles of this size; a partial tile costs as much as a full one."""
 _ELEMENT = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
@@ -28,13 +28,13 @@ _ELEMENT = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
 
 @dataclass(frozen=True)
 class Workload:
-    """Arrays are over the layers in topological order."""
+    """The compute time and the memory of a model in one task. Arrays are over the layers in topological order."""
 
     forward_s: Floats
-    """Of one example."""
+    """Seconds of the forward pass of one example."""
     backward_s: Floats
     start_s: Floats
-    """Seconds per step, independent of the examples, of both passes."""
+    """Fixed seconds per step of both passes, independent of the number of examples."""
     update_s: float
     """Seconds per step to update all variables."""
     overhead_s: float
@@ -43,7 +43,7 @@ class Workload:
     parameter_bytes: float
     slot_bytes: float
     activation_bytes: float
-    """Of one example."""
+    """Bytes of the activations of one example."""
     overlaps: bool
     """Whether the device computes while it communicates: a GPU does, a CPU core does not."""
     source: str
@@ -54,24 +54,27 @@ class Workload:
         return float(self.gradient_bytes.sum())
 
     def compute_s(self, examples: float) -> float:
-        """Seconds of both passes of this many examples, including the fixed cost of a step."""
+        """Return the seconds of both passes of this many examples, including the fixed cost of a step."""
         work = float(self.forward_s.sum() + self.backward_s.sum()) * examples
         return work + float(self.start_s.sum()) + self.overhead_s
 
     def backward_ends_s(self, examples: float) -> Floats:
-        """When the gradients of each layer are ready, from the start of the step; the last layer's are first."""
-        share = 2 / 3  # of what is started are the backward passes
+        """Return the times at which each layer's gradients are ready, in seconds from the start of the step.
+
+        Those of the last layer are ready first.
+        """
+        share = 2 / 3  # the backward passes' share of the fixed time
         forward = float(self.forward_s.sum()) * examples + float(self.start_s.sum()) * (1 - share) + self.overhead_s
         backward = self.backward_s * examples + self.start_s * share
         ends: Floats = forward + np.cumsum(backward[::-1])[::-1]
         return ends
 
     def memory_bytes(self, examples: float) -> float:
-        """Bytes that a device with the whole model needs."""
+        """Return the bytes that a device with the whole model needs."""
         return self.parameter_bytes + self.gradients + self.slot_bytes + self.activation_bytes * examples
 
     def scaled(self, factor: float) -> Workload:
-        """The same on a device this many times slower."""
+        """Return the workload on a device that is this many times slower."""
         return replace(
             self,
             forward_s=self.forward_s * factor,
@@ -83,7 +86,10 @@ class Workload:
 
 
 def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> Workload:
-    """From measurements on the real devices; layers that were not measured run at the speed of the device."""
+    """Derive the workload from measurements on the real devices.
+
+    Layers that were not measured run at the speed of the first measured device.
+    """
     layers = ordered(graph)
     rate = calibration.devices[0].flops_per_s
     passes = np.zeros((len(layers), 3))
@@ -107,7 +113,7 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
 
 
 def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
-    """From a device's data sheet. ``utilisation``: 0 for the default."""
+    """Derive the workload from a device's data sheet. ``utilisation``: 0 for the default."""
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
     rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
@@ -120,7 +126,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
         forward[index] = max(flops / rate, moved / memory)
         backward[index] = BACKWARD * max(flops / rate, moved / memory)
     if (first := next((index for index, layer in enumerate(layers) if layer.gradient_bytes), None)) is not None:
-        backward[first] /= BACKWARD  # nobody needs the derivatives of the data
+        backward[first] /= BACKWARD  # the derivatives of the data are not needed
     touched = sum(_touched(layer) for layer in layers)
     return _workload(
         layers,
@@ -136,7 +142,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
 
 
 def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
-    """From the assumed operations per second of a device alone."""
+    """Derive the workload from the assumed operations per second of a device alone."""
     layers = ordered(graph)
     forward = np.array([layer.flops / flops_per_s for layer in layers], float)
     return _workload(
@@ -152,9 +158,10 @@ def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
 
 
 def of_a_run(compute_s: float, update_s: float, batch_size: int, weights: int, *, overlaps: bool) -> Workload:
-    """From the steps of a run: ``compute_s`` for ``batch_size`` examples of a task, with this many parameters.
+    """Derive the workload from the steps of a run: ``compute_s`` for ``batch_size`` examples of a task.
 
-    Its layers are unknown: gradients are assumed to become ready evenly over the backward pass.
+    ``weights``: the number of parameters. The layers are unknown: gradients are assumed to become ready evenly over the
+    backward pass.
     """
     parts = 32
     third = np.full(parts, compute_s / max(batch_size, 1) / 3 / parts)
@@ -184,7 +191,7 @@ def _workload(layers: list[Layer], *, element: float = 1.0, **figures: object) -
 
 
 def _touched(layer: Layer) -> float:
-    """Bytes that an update reads and writes."""
+    """Return the bytes that an update reads and writes."""
     return float(layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes) if layer.gradient_bytes else 0.0
 
 
@@ -193,7 +200,7 @@ def _numbers(shape: list[int]) -> float:
 
 
 def _arithmetic(layer: Layer, precision: str) -> float:
-    """Operations that a GPU executes for a layer's forward pass, estimated from the layer's shapes."""
+    """Return the operations that a GPU executes for a layer's forward pass, estimated from the layer's shapes."""
     if layer.kind != "Conv2D" or not layer.input_shapes or not layer.output_shapes:
         return float(layer.flops)
     before, after = layer.input_shapes[0], layer.output_shapes[0]
@@ -204,7 +211,7 @@ def _arithmetic(layer: Layer, precision: str) -> float:
 
 
 def _saved(kernel: int, before: list[int], after: list[int], precision: str) -> float:
-    """The factor by which a fast algorithm reduces multiplications: 2.25 for 3 x 3, 2.78 for 5 x 5."""
+    """Return the factor by which a fast algorithm reduces multiplications: 2.25 for 3 x 3, 2.78 for 5 x 5."""
     size = math.isqrt(kernel)
     same = all(before[axis] - after[axis] in (0, size - 1) for axis in (1, 2))
     if precision != "fp32" or size * size != kernel or size not in FAST_KERNELS or not same:

@@ -1,1 +1,1 @@
-"""Records of runs, built from their events and from the files that they leave."""
+"""Records of runs, built from the runs' events and from the files that the runs leave behind."""

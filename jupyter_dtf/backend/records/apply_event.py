@@ -32,7 +32,7 @@ BYTES = "byte"
 
 
 def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
-    """Update ``info`` with one event. Points, output, most notes and unknown events leave it unchanged.
+    """Update ``info`` with one event. Points, output, most notes and unknown events do not change it.
 
     ``task``: the event's task in ``info``, if the caller knows it; otherwise it is looked up.
     """
@@ -79,8 +79,9 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
 
 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
-    """Merge summaries of one run: the one with the highest ``next_seq``, with the fields that only points set from the
-    one with the highest ``points_seq``. Returns a deep copy.
+    """Merge summaries of one run into a deep copy of the one with the highest ``next_seq``.
+
+    Fields that only points set are taken from the one with the highest ``points_seq``.
     """
     known = [summary, *(other for other in others if other is not None)]
     found = copy_of(max(known, key=lambda info: (info.next_seq, info.points_seq)))
@@ -94,17 +95,17 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
 
 
 def objectives_of(run: RunDescriptor) -> list[str]:
-    """The metrics that represent a run above all others: a trial's objectives."""
+    """Return the metrics that represent a run best: a trial's objectives."""
     return list(run.trial.objectives) if run.trial is not None else []
 
 
 def copy_of(info: RunInfo) -> RunInfo:
-    """A deep copy."""
+    """Return a deep copy."""
     return msgspec.convert(msgspec.to_builtins(info), RunInfo)
 
 
 def _sent(info: RunInfo, event: Progressed) -> str:
-    """The message of a run while its program is being sent; empty after that."""
+    """Return the message of a run while its program is being sent; empty after that."""
     done, total = event.progress.done, event.progress.total
     if event.progress.unit != BYTES or info.state not in (RunState.PENDING, RunState.LAUNCHING):
         return ""
@@ -124,7 +125,7 @@ def _task_of(info: RunInfo, name: str) -> TaskInfo:
 
 def _apply_task(event: TaskChanged, task: TaskInfo) -> None:
     if event.attempt < task.attempt:
-        return  # late: the task has been started again meanwhile
+        return  # late: the task has been restarted since
     if event.attempt > task.attempt:
         task.attempt, task.host, task.pid, task.endpoint = event.attempt, "", 0, ""
         task.gpus = []

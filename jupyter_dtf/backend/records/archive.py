@@ -21,10 +21,10 @@ from .store import Store
 
 WRITE_EVERY_S = 0.25
 AT_ONCE_BYTES = 8 << 20
-"""The size of a transaction: on a nearly full disk, as many of these as fit are saved."""
+"""The size of a transaction. On a nearly full disk, as many transactions as fit are saved."""
 _RETRY_S = (0.5, 1.0, 2.0)
 _KEPT_SUMMARIES = 100
-"""Ended runs whose summaries are kept: more than the controller keeps, so that late events find them."""
+"""The number of ended runs whose summaries are kept: more than in the controller, for events that arrive late."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,24 +49,24 @@ class _Batch:
         return {run_id for run_id, _, _ in self.events} | set(self.infos)
 
     def seal(self) -> None:
-        """Freeze the summaries before another thread takes the batch, since events go on changing them here."""
+        """Freeze the summaries before another thread takes the batch, since events continue to change them here."""
         self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
 
     def put_before(self, later: _Batch) -> None:
-        """Add the batch that follows this one."""
+        """Append a later batch to this one."""
         self.infos |= later.infos
         self.events += later.events
         self.emptied += later.emptied
         self.ended |= later.ended
 
     def write(self, store: Store) -> None:
-        """Write as much as fits on the disk, and remove it from the batch. Raises Unavailable."""
+        """Write as much as fits on the disk, and remove what was written from the batch. Raises Unavailable."""
         while self.events:
             size = count = 0
             while count < len(self.events) and size < AT_ONCE_BYTES:
                 size += len(self.events[count][2])
                 count += 1
-            whole = count == len(self.events)  # a description comes with the last of what it describes
+            whole = count == len(self.events)  # summaries are written with the last events
             store.write(self.infos.values() if whole else (), self.events[:count])
             if whole:
                 self.infos = {}
@@ -85,13 +85,13 @@ class _Batch:
 class Archive:
     """Takes descriptors and events on one event loop and writes them in a thread, in order, in batches.
 
-    A batch is written at most ``WRITE_EVERY_S`` after its first event, and at once when a run ends. What cannot be
-    written is kept and retried every two seconds; meanwhile ``error`` says why (empty when all is well).
+    A batch is written at most ``WRITE_EVERY_S`` after its first event, and at once when a run ends. A batch that cannot
+    be written is kept and retried every two seconds; meanwhile ``error`` contains the reason (otherwise empty).
     ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:
-        """``store`` is the store, or opens it when there is something to write."""
+        """``store`` is the store, or a function that opens it when there is something to write."""
         self.error = ""
         self.unsaved: set[str] = set()
         """The runs that could not be written completely."""
@@ -105,23 +105,23 @@ class Archive:
         self._tails: dict[str, OutputTail] = {}
         self._emptied = EmptiedEvents()
         self._wake = asyncio.Event()  # there is something to write
-        self._hurry = asyncio.Event()  # and it should not wait
+        self._hurry = asyncio.Event()  # and it should be written at once
         self._writing = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "jupyter_dtf-archive")
         self._task: asyncio.Task[None] | None = None
 
     def put_run(self, run: RunDescriptor) -> None:
-        """Add a submitted run; its events follow."""
+        """Add a submitted run, before its events."""
         self._summaries[run.id] = self._batch.infos[run.id] = RunInfo.of(run)
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
         """Append the run's next event, encoded; the end of a run is written at once.
 
-        The store keeps as much output as memory does: the last lines.
+        The store keeps the same output as memory: the last lines.
         """
         self._batch.events.append((run_id, seq, data))
-        with contextlib.suppress(msgspec.MsgspecError):  # it is stored, and whoever reads it says so
+        with contextlib.suppress(msgspec.MsgspecError):  # it is stored anyway; its readers report the error
             if data.startswith(LOG, 1):
                 tail = self._tails.setdefault(run_id, OutputTail())
                 self._empty(run_id, tail.add(seq, log_source(data), len(data)))
@@ -134,7 +134,7 @@ class Archive:
         apply_event(info, event)
         info.next_seq = seq + 1
         self._batch.infos[info.id] = info
-        if info.state.is_final:  # with every event from then on: what points tell is added each time
+        if info.state.is_final:  # and at each later event, which may complete the points
             self._batch.ended[info.id] = None
             if (tail := self._tails.pop(info.id, None)) is not None:
                 self._empty(info.id, tail.shrink(ENDED_BYTES))
@@ -148,12 +148,13 @@ class Archive:
             del self._summaries[run_id]
 
     async def flush(self) -> None:
-        """Wait until everything added so far is in the file. Raises Unavailable if it cannot be written now."""
+        """Write everything added so far to the file. Raises Unavailable if that is impossible now."""
         await self._write()
 
     async def close(self) -> None:
-        """Write what is left, then end the thread. Raises Unavailable if that fails; it may then be retried,
-        or saved elsewhere (``save_to``).
+        """Write what remains, then end the thread.
+
+        Raises Unavailable if that fails: call it again, or save the runs elsewhere (``save_to``).
         """
         if self._task is not None:
             self._task.cancel()
@@ -177,13 +178,13 @@ class Archive:
         def work() -> None:
             store = Store(path)
             try:
-                # What waits has the histograms and pictures that ``logs`` may not have any more; what is there stays.
+                # The waiting events include media that ``logs`` may have dropped; events in the store are not replaced.
                 store.write((), [event for event in self._batch.events if event[0] not in logs or _is_media(event[2])])
                 for run_id, log in logs.items():
                     store.write((), ((run_id, seq, data) for seq, data in enumerate(log)))
                 store.write([*map(RunInfo.of, runs), *self._batch.infos.values()], ())
                 for run_id in self.waiting:
-                    with contextlib.suppress(Conflict):  # its first events are not to be had
+                    with contextlib.suppress(Conflict):  # its first events are not available
                         summarize(store, run_id)
             finally:
                 store.close()
@@ -197,7 +198,7 @@ class Archive:
         except Unavailable as error:
             self._failed(str(error))
         if self.error:
-            self.on_change()  # which may not have been there when it failed
+            self.on_change()  # it may not have been set when the store failed
 
     def _empty(self, run_id: str, gone: list[tuple[int, tuple[str, str]]]) -> None:
         self._batch.emptied += [(run_id, seq, self._emptied.of(source)) for seq, source in gone]
@@ -216,7 +217,7 @@ class Archive:
             try:
                 await self._write()
                 failures = 0
-            except Exception:  # told by _write; whatever it was, the next events have to be written too
+            except Exception:  # _write reported it; the next events must still be written
                 await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1
 
@@ -231,7 +232,7 @@ class Archive:
             work = asyncio.get_running_loop().run_in_executor(self._thread, self._write_batch, batch)
             try:
                 await asyncio.shield(work)
-            except asyncio.CancelledError:  # the thread goes on; wait for it, so that nothing is written twice at once
+            except asyncio.CancelledError:  # the thread continues; wait for it to avoid two writes at once
                 await asyncio.wait([work])
                 if work.exception() is not None:
                     self._put_back(batch)
@@ -248,7 +249,7 @@ class Archive:
 
     def _failed(self, why: str) -> None:
         if not self.error:
-            _log.error("Runs are not being saved; it will be tried again: %s", why)
+            _log.error("Runs are not being saved; the archive will try again: %s", why)
         unsaved = self.unsaved | self._batch.runs
         changed = why != self.error or unsaved != self.unsaved
         self.error, self.unsaved = why, unsaved
@@ -256,7 +257,7 @@ class Archive:
             self.on_change()
 
     def _put_back(self, batch: _Batch) -> None:
-        batch.put_before(self._batch)  # what came in the meantime is newer
+        batch.put_before(self._batch)  # events that arrived in the meantime are newer
         self._batch = batch
         self._wake.set()
 

@@ -18,14 +18,17 @@ _FIRST = ("loss", VALIDATION + "loss")
 
 
 class BestValues:
-    """The best values of one run: over its epochs or, for metrics without epoch values, over its points at the end."""
+    """The best values of one run, over its epochs or, for metrics without epoch values, over its points at the end."""
 
     def __init__(self) -> None:
         self._found: dict[str, Best] = {}
         self._attempt = 0
 
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
-        """Update after an epoch. ``events``: all so far, including it; the last one of a repeated epoch counts."""
+        """Update after an epoch. ``events``: all events so far, including ``newest``.
+
+        If an epoch was repeated, its last values count.
+        """
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}
             for event in last_epochs(events):
@@ -35,7 +38,7 @@ class BestValues:
         return dict(self._found)
 
     def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
-        """Update at the end of a run. ``headline``: the metrics to show first, each with that of its value."""
+        """Update at the end of a run. ``headline``: the metrics to show first, each with the metric of its value."""
         found = dict(self._found)
         for name, metric in headline.items():
             if name in found or not (sign := direction(name)):
@@ -61,7 +64,7 @@ class BestValues:
                 self._found[metric] = Best(value=value, step=float(event.step), epoch=event.epoch + 1)
 
     def _gives_way_to(self, metric: str) -> bool:
-        """Whether another metric was dropped to make room for this one."""
+        """Drop another metric to make room for this one, if it is a loss; return whether there is room."""
         if metric not in _FIRST:
             return False
         del self._found[next(name for name in reversed(self._found) if name not in _FIRST)]

@@ -1,7 +1,7 @@
-"""A trace in Chrome's Trace Event Format, for chrome://tracing and Perfetto. Pure.
+"""Converts a trace to Chrome's Trace Event Format, for chrome://tracing and Perfetto. Pure.
 
-A process is a task, a thread a lane of one of its devices: where operations overlap, a device has several lanes. A
-transfer is a slice on a lane of its own beside each of its two devices, with a flow arrow between them. Times are in
+A process is a task, and a thread is a lane of one of its devices: where operations overlap, a device has several lanes.
+A transfer is a slice on a separate lane beside each of its two devices, with a flow arrow between them. Times are in
 microseconds. The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -14,7 +14,7 @@ from ...schema.trace import TraceData, TracedOp, Transfer, task_of
 
 
 def document(data: TraceData) -> dict[str, Any]:
-    """The JSON object of a trace."""
+    """Return the JSON object of a trace."""
     events: list[dict[str, Any]] = []
     places = _Places(events)
     for device, ops in by_device(data).items():
@@ -38,7 +38,7 @@ def document(data: TraceData) -> dict[str, Any]:
 
 
 def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
-    """The operations of each device, devices in order of their names."""
+    """Return the operations of each device, with the devices sorted by name."""
     found: dict[str, list[TracedOp]] = {}
     for op in data.ops:
         found.setdefault(op.device, []).append(op)
@@ -46,7 +46,7 @@ def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
 
 
 def lanes(ops: Sequence[TracedOp | Transfer]) -> list[int]:
-    """The lane of each operation: in order of start times, the first lane that is free then."""
+    """Return the lane of each operation: in order of start times, the first lane that is free at that time."""
     free_at: list[float] = []
     chosen = []
     for op in ops:
@@ -66,7 +66,7 @@ def _slice(
 
 
 class _Places:
-    """Numbers for tasks and lanes, named in the events when first used."""
+    """Numbers tasks and lanes, and adds an event with the name of each when it is first used."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self._events = events
@@ -74,7 +74,7 @@ class _Places:
         self._threads: dict[tuple[str, str], int] = {}
 
     def thread(self, device: str, what: str, lane: int) -> dict[str, int]:
-        """``pid`` and ``tid`` of a lane of a device."""
+        """Return ``pid`` and ``tid`` of a lane of a device."""
         task = task_of(device)
         name = " ".join(filter(None, [device.rpartition("/device:")[2] or task, what, str(lane + 1) if lane else ""]))
         if task not in self._processes:
@@ -91,7 +91,7 @@ class _Places:
 
 
 def longest(data: TraceData, most: int) -> TraceData:
-    """The same trace with at most ``most`` operations, the longest, in the same order."""
+    """Return the trace with only its longest operations, at most ``most``, in the same order."""
     if len(data.ops) <= most:
         return data
     kept = set(sorted(range(len(data.ops)), key=lambda index: -data.ops[index].duration_us)[:most])

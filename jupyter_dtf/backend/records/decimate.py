@@ -1,12 +1,12 @@
 """Decimates a series for a plot's width: minimum and maximum of equal buckets, stable as the series grows. Pure.
 
-The first points of a series are cut into buckets of ``2^k`` consecutive points, ``k`` the least with
-``n / 2^k <= width / 2``. Of each bucket the minimum and the maximum are kept, in the order they came. What does not
-fill a bucket, the tail, is cut into buckets of falling powers of two in the same way, and the newest point is always
-kept. Until ``k`` grows, which happens each time the series doubles, only the tail of the result changes; so a viewer is
-sent the tail.
+The first points of a series are cut into buckets of ``2^k`` consecutive points, where ``k`` is the least number with
+``n / 2^k <= width / 2``. The minimum and the maximum of each bucket are kept, in their original order. The tail, which
+does not fill a bucket, is cut into buckets of decreasing powers of two in the same way, and the newest point is always
+kept. Until ``k`` grows, which happens each time the series doubles, only the tail of the result changes, so a viewer is
+sent only the tail.
 
-Values that are not finite are never minimum or maximum; a bucket without finite values keeps its first point, a gap.
+Values that are not finite are never minimum or maximum; a bucket without finite values keeps its first point as a gap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _downsampler = MinMaxDownsampler()
 
 
 def bucket_exponent(count: int, width: int) -> int:
-    """The least ``k`` with ``count / 2^k <= width / 2``."""
+    """Return the least ``k`` with ``count / 2^k <= width / 2``."""
     k = 0
     while count > (width // 2) << k:
         k += 1
@@ -34,20 +34,20 @@ def bucket_exponent(count: int, width: int) -> int:
 
 
 def min_max(values: Floats, bucket: int) -> Ints:
-    """Indices of the points kept of ``values``, whose length is a multiple of ``bucket``, ascending."""
+    """Return the ascending indices of the points to keep of ``values``, whose length is a multiple of ``bucket``."""
     if bucket <= 2 or not values.size:
         return np.arange(values.size)
     finite = np.isfinite(values)
     if not finite.all():
-        values = np.where(finite, values, np.nan)  # the downsampler leaves NaN out
+        values = np.where(finite, values, np.nan)  # the downsampler skips NaN
     kept = _downsampler.downsample(np.ascontiguousarray(values), n_out=2 * (values.size // bucket))
-    return np.unique(kept.astype(np.int64))  # a bucket whose minimum is its maximum gives one point
+    return np.unique(kept.astype(np.int64))  # a bucket with one extreme gives one point
 
 
 def decimate(values: Floats, width: int) -> Ints:
-    """Ascending indices of the points of ``values``, shape ``[n]``, for a plot that is ``width`` pixels wide.
+    """Return the ascending indices of the points of ``values``, shape ``[n]``, for a plot ``width`` pixels wide.
 
-    At most about ``width + 2 log2(n)`` indices; the minimum and maximum of all finite values are among them.
+    There are at most about ``width + 2 log2(n)`` indices, including those of the minimum and maximum finite values.
     """
     bucket = 1 << bucket_exponent(values.size, width)
     full = values.size // bucket * bucket
@@ -62,7 +62,7 @@ def _join(full: Ints, tail: Ints) -> Ints:
 
 
 def _tail(values: Floats, start: int, bucket: int) -> Ints:
-    """Indices kept of the points from ``start``: fewer than ``bucket`` of them, in buckets of falling powers of two."""
+    """Return the indices to keep of the points from ``start``, fewer than ``bucket``, in buckets of decreasing size."""
     parts: list[Ints] = [np.empty(0, np.int64)]
     while start < values.size:
         while bucket > values.size - start:
@@ -76,7 +76,7 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
 
 
 def _extremes(values: Floats) -> Ints:
-    """``min_max`` of one bucket: for few points, NumPy finishes before the downsampler has started."""
+    """Return ``min_max`` of one bucket: for few points, NumPy finishes before the downsampler has started."""
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.any():
@@ -87,7 +87,7 @@ def _extremes(values: Floats) -> Ints:
 
 
 class SeriesCursor:
-    """Tracks what one viewer has been sent of one line, and makes the frames that bring it up to date."""
+    """Tracks which points of a line a viewer has been sent, and makes the frames that bring the viewer up to date."""
 
     def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
         """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
@@ -100,10 +100,10 @@ class SeriesCursor:
         self._size = 0
         self._bucket = 1
         self._full = 0  # points in full buckets that were sent
-        self._sent = 0  # points kept of these
+        self._sent = 0  # the points among them that were kept
 
     def next(self, series: Series) -> SeriesFrame | None:
-        """The frame that turns what was sent before into ``decimate(series)``, or None if nothing is new."""
+        """Return the frame that turns the points sent before into ``decimate(series)``; None if nothing is new."""
         values = series.value
         if values.size == self._size and series is self._series:
             return None
@@ -120,7 +120,7 @@ class SeriesCursor:
 
 
 def check_view(width: int, x: str) -> None:
-    """Raise InvalidInput unless these are the width in pixels and the x axis of a plot."""
+    """Raise InvalidInput unless these are a valid width in pixels and a valid x axis of a plot."""
     if not MIN_WIDTH <= width <= MAX_WIDTH:
         raise InvalidInput(f"`width` must be from {MIN_WIDTH} to {MAX_WIDTH} pixels, got {width}", field="width")
     if x not in ("step", "time"):
@@ -128,7 +128,7 @@ def check_view(width: int, x: str) -> None:
 
 
 def plain(values: Floats) -> list[float | None]:
-    """Replace NaN and infinities, which JSON does not have, by None."""
+    """Replace NaN and infinities, which JSON does not have, with None."""
     found: list[float | None] = values.tolist()
     if not np.isfinite(values).all():
         found = [value if math.isfinite(value) else None for value in values.tolist()]

@@ -1,4 +1,4 @@
-"""All runs that one viewer (a Jupyter server, a kernel) knows: live ones from links, past ones from the store."""
+"""All runs known to one viewer (a Jupyter server, a kernel): live runs from links, past runs from the store."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ MAX_IDLE_RECORDS = 16
 
 
 class Hub:
-    """Thread-safe records of many runs. Each run has one source of truth: its record, built from events, or the
-    store's summary of the same events while no record is loaded.
+    """Thread-safe records of many runs.
 
-    Events are applied in order, by one thread at a time per run. Subscribers are called in the thread that changed
-    something, without any lock held: they should only note that there is something to read.
+    Each run has one source of truth: its record, built from events, or the store's summary of the same events while no
+    record is loaded.
+
+    Events are applied in order, by one thread at a time per run. Subscribers are called in the thread that made the
+    change, without any lock held: they should only note that there is something to read.
     """
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._summaries: dict[str, RunInfo] = {}  # by links, of runs whose events up to there are still coming
+        self._summaries: dict[str, RunInfo] = {}  # from links, ahead of the events received
         self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
         self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
@@ -56,7 +58,7 @@ class Hub:
     # -- from links --------------------------------------------------------------------------------------------------
 
     def add_run(self, run: RunDescriptor) -> None:
-        """Add a run of which a link will deliver every event, from the first. A known run is left unchanged.
+        """Add a run whose events a link will deliver, all from the first one. A known run is not changed.
 
         If the store has it, its record begins with the stored events.
         """
@@ -81,9 +83,9 @@ class Hub:
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """The sequence number of the first event not known here, from memory or store; a link asks for it.
+        """Return the sequence number of the first event that neither memory nor store has, for a link to request.
 
-        An active run is loaded from the store, which can take a while, so that its next event finds it here.
+        An active run is loaded from the store, which can take a while, so that it is in memory for its next event.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -95,9 +97,9 @@ class Hub:
         return self.store.next_seq(run_id) if stored.state.is_final else self.record(run_id).next_seq
 
     def apply(self, run_id: str, seq: int, data: bytes) -> None:
-        """Apply the run's next event, encoded. A known event is ignored; one that cannot be decoded is skipped.
+        """Apply the run's next event, encoded. A known event is ignored, and one that cannot be decoded is skipped.
 
-        Raises NotFound for an unknown run, Conflict if events before this one are missing.
+        Raises NotFound for an unknown run, and Conflict if earlier events are missing.
         """
         record = self.record(run_id)
         event = _read(run_id, seq, data)
@@ -110,7 +112,7 @@ class Hub:
         self._tell(run_id)
 
     def mark_lost(self, run_id: str, message: str) -> None:
-        """Mark a run whose cluster went away as LOST, here and in the store, unless the store knows its end.
+        """Mark a run whose cluster is gone as LOST, in memory and in the store, unless it has ended in the store.
 
         The message names the checkpoint that the run can be resumed from, if there is one.
 
@@ -120,8 +122,8 @@ class Hub:
         if self.store is not None:
             try:
                 self._mark_stored(self.store, record, message)
-            except Unavailable as error:  # a full disk: here it is said all the same
-                _log.warning("The run %s is lost, but that cannot be saved: %s", run_id, error)
+            except Unavailable as error:  # for example a full disk: mark it here nevertheless
+                _log.warning("The run %s is lost, but its new state cannot be saved: %s", run_id, error)
         with self._lock:
             if not record.info.state.is_final:
                 lost = RunChanged(time=time.time(), state=RunState.LOST, message=_with_checkpoint(message, record))
@@ -132,10 +134,10 @@ class Hub:
     # -- for viewers -------------------------------------------------------------------------------------------------
 
     def record(self, run_id: str) -> RunRecord:
-        """The record of a run, loaded from the store if it is not in memory. Raises NotFound.
+        """Return the record of a run, loaded from the store if it is not in memory. Raises NotFound.
 
-        The record goes on changing; its ``events`` and the arrays of its series may be read in any thread, the rest
-        under ``locked`` or in the thread that links deliver in.
+        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread, the rest
+        by methods of this class, which lock, or in the thread in which links deliver events.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -148,8 +150,7 @@ class Hub:
                     record = RunRecord.replay(self.store.run(run_id), self.store.events(run_id))
                 except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
                     raise Unavailable(
-                        f"The events of the run {run_id!r:.100} in the store must be as they were written, got others: "
-                        f"{error!s:.200}"
+                        f"The events of the run {run_id!r:.100} in the store cannot be decoded: {error!s:.200}"
                     ) from None
         if record is None:
             raise _no_run(run_id)
@@ -159,7 +160,7 @@ class Hub:
         return record
 
     def info(self, run_id: str) -> RunInfo:
-        """A copy of the run's summary. Raises NotFound."""
+        """Return a copy of the run's summary. Raises NotFound."""
         with self._lock:
             info = self._summary(run_id, None) if run_id in self._records else None
         if info is None:
@@ -172,7 +173,7 @@ class Hub:
         return self._marked.onto(info)
 
     def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
-        """Every run, live and past, newest first; copies.
+        """Return copies of the summaries of all runs, live and past, newest first.
 
         ``deleted``: False leaves out deleted runs, True returns only those, None returns all.
         """
@@ -187,7 +188,7 @@ class Hub:
         return sorted(shown, key=lambda info: (-info.created, info.id))
 
     def look_for_marks(self, *, now: bool = False) -> None:
-        """Check whether another process has changed a run's marks; unless ``now``, only once in a while."""
+        """Check whether another process has changed the marks of runs, at most every ``LOOK_S`` unless ``now``."""
         for run_id in self._marked.look(now=now):
             self._tell(run_id)
 
@@ -204,26 +205,26 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """(seq, event) of a run after ``after``, without its points (RunRecord.events). Raises NotFound."""
+        """Return (seq, event) of a run after ``after``, without its points (RunRecord.events). Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return record.events(after, limit)
 
     def output(self, run_id: str, task: str = "") -> OutputReader:
-        """The output of the tasks of a run, or of one of them, from its files. Raises NotFound."""
+        """Return the output of the tasks of a run, or of one of them, from its files. Raises NotFound."""
         return OutputReader(Path(self.info(run_id).run_dir), task)
 
     def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
-        """The lines of the plots of these metrics of a run, by default all (RunRecord.lines). Raises NotFound."""
+        """Return the plot lines of these metrics of a run, by default of all (RunRecord.lines). Raises NotFound."""
         record = self.record(run_id)
         for metric in record.metrics if metrics is None else metrics:
-            while self._advance_mean(record, metric):  # lets go of the lock in between: links need it
+            while self._advance_mean(record, metric):  # releases the lock in between: links need it
                 pass
         with self._lock:
             return record.lines(metrics)
 
     def replaced(self, run_id: str, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
-        """The points of these metrics that later attempts replaced (see RunRecord). Raises NotFound."""
+        """Return the points of these metrics that later attempts replaced (see RunRecord). Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return record.replaced(metrics)
@@ -239,7 +240,7 @@ class Hub:
             return record.advance_mean(metric)
 
     def delete(self, run_id: str) -> None:
-        """Forget a run that has ended, here and in the store, with its output.
+        """Delete a run that has ended from memory and from the store, with its output.
 
         Raises NotFound, and Conflict while it is active.
         """
@@ -258,9 +259,9 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after anything about a run has changed. Returns a function that unsubscribes.
+        """Call ``callback(run_id)`` after any change of a run. Returns a function that unsubscribes.
 
-        A callback that raises is logged once and still called afterwards.
+        A callback that raises is logged once, and is still called later.
         """
         with self._lock:
             number = self._next_subscriber
@@ -278,7 +279,7 @@ class Hub:
 
     def _mark_stored(self, store: Store, record: RunRecord, message: str) -> None:
         run_id = record.info.id
-        for seq, data in store.events(run_id, record.next_seq - 1):  # what the link did not bring any more
+        for seq, data in store.events(run_id, record.next_seq - 1):  # events that the link did not deliver
             event = decode_event(data)
             with self._lock:
                 if seq == record.next_seq:
@@ -295,7 +296,7 @@ class Hub:
         return None
 
     def _summary(self, run_id: str, stored: RunInfo | None) -> RunInfo | None:
-        """The run's summary: from its record, or else from the store; from a link while that is ahead."""
+        """Return the run's summary, from its record or the store, or from a link while that one is ahead."""
         record = self._records.get(run_id)
         own = record.info if record is not None else stored
         sent = self._summaries.get(run_id)
@@ -321,19 +322,19 @@ class Hub:
         except Exception:
             if number not in self._raised:
                 self._raised.add(number)
-                _log.exception("A subscriber to runs raised; it is logged this once")
+                _log.exception("A subscriber to runs raised an exception; later ones of this subscriber are not logged")
 
 
 def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
     try:
         return decode_event(data)
-    except msgspec.MsgspecError as error:  # nothing that any version writes; the run goes on all the same
+    except msgspec.MsgspecError as error:  # no version writes this; the run continues anyway
         _log.warning("The event %d of the run %s cannot be read: %s", seq, run_id, error)
         return UnknownEvent(type="", why=str(error))
 
 
 def _with_checkpoint(message: str, record: RunRecord) -> str:
-    """Why a run was lost, and from which checkpoint it can be resumed."""
+    """Return the reason why a run was lost, with the checkpoint that it can be resumed from."""
     last = record.info.checkpoint
     return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
 

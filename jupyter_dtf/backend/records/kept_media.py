@@ -11,7 +11,7 @@ from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, Repo
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
-"""The most that is kept in memory for a run, of which a viewer may have a dozen; the run's log has everything."""
+"""The most bytes kept in memory per run: a viewer may have a dozen runs, and the run's log has everything."""
 MOST_OF_ONE = 400
 """The most items per name of a task: as many as a plot has columns."""
 _BYTES = 400
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 
 
 class _Kept:
-    """The items kept for one name of one task: every nth of those that arrived, and the newest."""
+    """The items kept for one name of one task: every nth item that arrived, and the newest."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -44,7 +44,7 @@ class _Kept:
 
     def add(self, event: MediaEvent) -> None:
         if self._numbered and self._numbered[-1][0] % self._every:
-            self.bytes -= _size(self._numbered.pop()[1])  # it was there as the newest
+            self.bytes -= _size(self._numbered.pop()[1])  # it was kept only as the newest
         self._numbered.append((self._came, event))
         self._came += 1
         self.bytes += _size(event)
@@ -59,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """Start a later attempt, which begins at this step."""
+        """Begin a later attempt, whose first step is ``step``."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -71,9 +71,9 @@ class _Kept:
 class KeptMedia:
     """The kept items by kind, name and task.
 
-    If there is too much, every second item of the largest series is dropped, but never the newest. If there are so
+    Above ``MOST_BYTES``, every second item of the largest series is dropped, but never the newest. If there are so
     many names that each has at most two items, the older ones are dropped, then whole names, least recently reported
-    first. Items of a later attempt replace all from its first step on, as with points.
+    first. Items of a later attempt replace all items from its first step on, as points do.
     """
 
     def __init__(self) -> None:
@@ -82,13 +82,13 @@ class KeptMedia:
 
     def add(self, event: MediaEvent) -> None:
         if isinstance(event, Picture) and not event.png:
-            return  # it stands for one that was not kept on the way
+            return  # a placeholder for one that was dropped on the way
         key = _kind(event), event.name, event.task
         kept = self._kept.get(key) or _Kept(event.attempt)
         if event.attempt < kept.attempt:
-            return  # late: another attempt has gone on
+            return  # late: a later attempt has replaced this one
         self._kept.pop(key, None)
-        self._kept[key] = kept  # the dictionary has what was reported longest ago first
+        self._kept[key] = kept  # the dictionary is ordered by the last report
         before = kept.bytes
         if event.attempt > kept.attempt:
             kept.begin_again(event.attempt, event.step)
@@ -97,7 +97,7 @@ class KeptMedia:
             kept.thin()
         self._bytes += kept.bytes - before
         if self._bytes > MOST_BYTES:
-            self._make_room(MOST_BYTES - MOST_BYTES // 8)  # for some more too, so that this is seldom
+            self._make_room(MOST_BYTES - MOST_BYTES // 8)  # more than needed, so that it is rare
 
     def _make_room(self, most_bytes: int) -> None:
         """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
@@ -122,7 +122,7 @@ class KeptMedia:
         self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
-        """The names that exist, by task, without their contents."""
+        """Return the existing names, by task, without their contents."""
         return [
             MediaSeries(
                 kind=kind,
@@ -134,20 +134,20 @@ class KeptMedia:
         ]
 
     def histograms(self, name: str, task: str) -> list[Histogram]:
-        """The histograms of one name of a task, by step. Raises NotFound."""
+        """Return the histograms of one name of a task, by step. Raises NotFound."""
         found = self._of("histogram", name, task)
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
     def picture(self, name: str, task: str, step: float) -> Picture:
-        """The newest picture of this name of a task, at or before a step. Raises NotFound."""
+        """Return the newest picture of this name of a task, at or before a step. Raises NotFound."""
         return self._newest(Picture, name, task, step)
 
     def text(self, name: str, task: str, step: float) -> ReportedText:
-        """The newest text, likewise."""
+        """Return the newest text of this name of a task, at or before a step. Raises NotFound."""
         return self._newest(ReportedText, name, task, step)
 
     def table(self, name: str, task: str, step: float) -> ReportedTable:
-        """The newest table, likewise."""
+        """Return the newest table of this name of a task, at or before a step. Raises NotFound."""
         return self._newest(ReportedTable, name, task, step)
 
     def _newest(self, kind: type[One], name: str, task: str, step: float) -> One:
@@ -155,7 +155,7 @@ class KeptMedia:
         found = [event for event in self._of(tag, name, task) if event.step <= step]
         newest = max(reversed(found), key=lambda event: event.step, default=None)
         if not isinstance(newest, kind):
-            raise NotFound(f"{task} has no {_WORDS.get(tag, tag)} {name!r:.100} of step {step:g} or before")
+            raise NotFound(f"{task} has no {_WORDS.get(tag, tag)} {name!r:.100} at or before step {step:g}")
         return newest
 
     def _of(self, kind: str, name: str, task: str) -> list[MediaEvent]:

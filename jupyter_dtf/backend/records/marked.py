@@ -27,9 +27,10 @@ class Marked:
         self._looked = 0.0
 
     def look(self, *, now: bool = False) -> list[str]:
-        """Take over changes of other processes. Returns the ids of the runs that changed.
+        """Adopt the changes made by other processes. Returns the ids of the runs that changed.
 
-        Unless ``now``, skips the check if the last one was a moment ago. Nothing changes while the store is unreadable.
+        Unless ``now``, the check is skipped within ``LOOK_S`` of the last one. Nothing changes while the store is
+        unreadable.
         """
         if self._store is None or (not now and time.monotonic() - self._looked < LOOK_S):
             return []

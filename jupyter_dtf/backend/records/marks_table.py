@@ -14,19 +14,19 @@ from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
 BURIED_S = 90 * 86_400
-"""Longer than any cluster exists, because a cluster that still has a deleted run would list it again."""
+"""How long deletions are remembered: longer than any cluster exists, since a cluster would list its run again."""
 _VERSION = "marks"
-"""The row of the table ``about`` with a number that each change increments: readers skip unchanged marks."""
+"""The row of the table ``about`` with a number that each change increments, so that readers skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:
-    """A number that differs after each change."""
+    """Return a number that differs after each change."""
     row = db.execute("SELECT value FROM about WHERE name = ?", (_VERSION,)).fetchone()
     return int(row[0]) if row is not None else 0
 
 
 def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
-    """The marks of all runs that have any. Unreadable rows are skipped."""
+    """Return the marks of all runs that have any. Unreadable rows are skipped."""
     found = {}
     for run_id, data in db.execute("SELECT run_id, data FROM marks"):
         try:
@@ -37,7 +37,7 @@ def read(db: sqlite3.Connection) -> dict[str, RunMarks]:
 
 
 def change(db: sqlite3.Connection, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
-    """Replace a run's marks by ``how(marks)`` and return the result. Fields of newer versions are kept."""
+    """Replace a run's marks with ``how(marks)`` and return the result. Fields of newer versions are kept."""
     row = db.execute("SELECT data FROM marks WHERE run_id = ?", (run_id,)).fetchone()
     try:
         raw = msgspec.msgpack.decode(row[0]) if row is not None else {}
@@ -59,7 +59,7 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 
 def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
-    """The runs that were deleted before ``when``, seconds since the epoch."""
+    """Return the runs that were deleted before ``when`` (seconds since the epoch)."""
     return {run_id for run_id, marks in read(db).items() if marks.deleted is not None and marks.deleted < when}
 
 

@@ -7,18 +7,18 @@ from collections import deque
 from ...schema.events import Picture, encode_event
 
 MOST_BYTES = 16 << 20
-"""The most that is kept per run in the process that numbers its events. The rest is in the store."""
+"""The most bytes kept per run in the process that numbers its events. The rest is in the store."""
 ENDED_BYTES = 1 << 20
-"""The same for a run that has ended."""
+"""The most bytes kept per run after its end."""
 MOST_NOT_TAKEN = 64 << 20
-"""The most that is kept until it is in the store: enough for a burst, and the limit if the store is unavailable."""
+"""The most bytes kept per run that are not in the store yet: enough for a burst, or while the store is unavailable."""
 
 NOT_KEPT = encode_event(Picture(time=0.0, task="", name="", step=0.0, png=b"", width=0, height=0))
 """Replaces an item that is dropped, so that sequence numbers have no gaps: an empty picture, which readers ignore."""
 
 
 class MediaTail:
-    """Decides which items are dropped when new ones arrive: the oldest, starting with those in the store."""
+    """Decides which items to drop when new ones arrive: the oldest, starting with those in the store."""
 
     def __init__(self) -> None:
         self.most_bytes = MOST_BYTES

@@ -1,9 +1,9 @@
-"""The files of a run's output: for each stream of each task, one with its lines and one with their index.
+"""The files of a run's output: for each stream of each task, a file of lines and a file with their index.
 
 ``<run_dir>/task-output/worker-1.stdout`` has the lines as they were printed; a line that ended in a carriage return
-still does, before its line feed. ``worker-1.stdout.index`` has an entry for each block that was written: numbers of
-lines, place in the file, time. Times ascend over all the streams of a host, so that blocks of several files can be put
-into the order in which they came.
+still has it, before the line feed. ``worker-1.stdout.index`` has an entry for each block that was written: numbers of
+lines, place in the file, time. Times ascend over all the streams of a host, so that blocks of several files can be
+sorted into the order in which they arrived.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 DIRECTORY = "task-output"
 STREAMS = ("stdout", "stderr")
 RETRY_S = 2.0
-"""Seconds between two attempts to write after an error of the disk."""
+"""Seconds between two attempts to write after a disk error."""
 MOST_WAITING_BYTES = 1 << 20
 """The most output per stream that is kept in memory while its file cannot be written."""
 
@@ -48,17 +48,17 @@ ENTRY_BYTES = _ENTRY.size
 
 
 def lines_file(run_dir: Path, task: str, stream: str) -> Path:
-    """The path of the lines of one stream of a task."""
+    """Return the path of the file with the lines of one stream of a task."""
     return run_dir / DIRECTORY / f"{task.replace(':', '-')}.{stream}"
 
 
 def index_file(lines: Path) -> Path:
-    """The path of the index of a file of lines."""
+    """Return the path of the index of a file of lines."""
     return lines.with_name(lines.name + ".index")
 
 
 def source_of(index: Path) -> tuple[str, str]:
-    """The task and stream of an index, by its name."""
+    """Return the task and stream of an index file, derived from its name."""
     task, stream, _ = index.name.rsplit(".", 2)
     job, _, number = task.rpartition("-")
     return f"{job}:{number}", stream
@@ -72,7 +72,7 @@ def remove_output(run_dir: Path) -> None:
 
 
 class Clock:
-    """Gives each block a time that is later than that of the block before."""
+    """Gives each block a later time than the block before it."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -90,8 +90,8 @@ class OutputWriter:
     """Writes one stream of a task to its files, which are created with the first line.
 
     Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later; meanwhile
-    ``error`` says why, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of an
-    earlier attempt of the task, whose last block is ``last``.
+    ``error`` is the reason, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of
+    an earlier attempt of the task, whose last block is ``last``.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:
@@ -106,7 +106,7 @@ class OutputWriter:
         self._not_before = 0.0
 
     def write(self, time_: float, first: int, count: int, block: bytes) -> None:
-        """Write ``count`` lines, each ended by a line feed, the first of them number ``first``."""
+        """Write ``count`` lines, each ended by a line feed. The first one has the number ``first``."""
         self._waiting.append((Entry(first, count, 0, len(block), time_), block))
         self._waiting_bytes += len(block)
         if self.error is None or time.monotonic() >= self._not_before:
@@ -117,7 +117,7 @@ class OutputWriter:
             self.lost += entry.lines
 
     def _find_end(self) -> Entry | None:
-        """The last complete block: a host that was killed may have left a partial one behind it."""
+        """Return the last complete block: a host that was killed may have left a partial one after it."""
         try:
             index = index_file(self._path).read_bytes()
             size = self._path.stat().st_size
@@ -155,7 +155,7 @@ class OutputWriter:
             self.error = None
 
     def _append(self, entry: Entry, block: bytes) -> None:
-        """Append lines and index entry, both or neither: the index describes all that is in the file."""
+        """Append both the lines and the index entry, or neither: the index describes everything in the file."""
         if self._index < 0:
             self._open()
         try:

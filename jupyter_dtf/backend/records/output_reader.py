@@ -58,7 +58,7 @@ class _Source:
             raise
 
     def block(self, number: int) -> Logged:
-        """The lines of one block."""
+        """Return the lines of one block."""
         entry = self.index[number]
         data = os.pread(self._fd, entry.size, entry.offset)
         lines = data.removesuffix(b"\n").split(b"\n")
@@ -71,10 +71,10 @@ class _Source:
 
 
 class OutputReader:
-    """The output of a run that has been written so far. A context manager, because it keeps files open."""
+    """The output that a run has written so far. A context manager, because it keeps files open."""
 
     def __init__(self, run_dir: Path, task: str = "") -> None:
-        """``task``: read only the output of this task. Empty if there are no output files. Raises Unavailable."""
+        """``task``: read only this task. Without output files, the reader is empty. Raises Unavailable."""
         directory = run_dir / DIRECTORY
         self.found = bool(run_dir.name) and directory.is_dir()
         """Whether there are output files."""
@@ -98,9 +98,9 @@ class OutputReader:
             source.close()
 
     def before(self, time: float | None = None) -> tuple[list[Logged], bool]:
-        """The last blocks written before ``time`` (None: the end), oldest first, and whether there are earlier ones.
+        """Return the last blocks written before ``time`` (None: the end) and whether there are earlier ones.
 
-        About ``PAGE_BYTES`` of text and ``PAGE_LINES`` lines, in whole blocks.
+        The blocks are whole, oldest first, with about ``PAGE_BYTES`` of text and at most about ``PAGE_LINES`` lines.
         """
         places = [
             len(source.index) if time is None else bisect.bisect_left(source.index, time, key=lambda entry: entry.time)
@@ -126,7 +126,7 @@ class OutputReader:
         return page[::-1], bool(ends)
 
     def after(self, time: float) -> tuple[list[Logged], bool]:
-        """The first blocks written after ``time``, oldest first, and whether there are later ones by now."""
+        """Return the first blocks written after ``time``, oldest first, and whether there are later ones."""
         page: list[Logged] = []
         size = lines = 0
 
@@ -143,7 +143,7 @@ class OutputReader:
     def blocks(self, places: dict[tuple[str, str], int]) -> Iterator[Logged]:
         """Iterate over blocks, oldest first by the clocks of their hosts.
 
-        ``places``: the number of blocks read of each task and stream, where to continue; it is kept up to date.
+        ``places``: the number of blocks already read of each task and stream, from which to continue; it is updated.
         """
         for _, source, place in self._from(lambda source: places.get((source.task, source.stream), 0)):
             block = source.block(place)
@@ -151,10 +151,10 @@ class OutputReader:
             yield block
 
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
-        """Lines of one stream from number ``first`` (negative: from the end), at most ``count`` and ``PAGE_BYTES``.
+        """Return lines of one stream from number ``first`` (negative: from the end), at most ``count``.
 
-        The reader must be of one task. None if the stream is empty. There may be fewer lines, at the end of a page, or
-        later ones, if lines could not be saved.
+        The reader must be of one task. Returns None if the stream is empty. Fewer lines are returned at the end of a
+        page of ``PAGE_BYTES``; if lines could not be saved, later lines may be returned in their place.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
         if source is None or not len(source.index):
@@ -186,7 +186,7 @@ class OutputReader:
         return found
 
     def total(self, stream: str) -> int:
-        """The number of lines of a stream so far. The reader must be of one task."""
+        """Return the number of lines of a stream so far. The reader must be of one task."""
         for source in self._sources:
             if source.stream == stream and len(source.index):
                 return source.index[-1].first + source.index[-1].lines

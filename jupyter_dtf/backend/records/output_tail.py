@@ -1,4 +1,4 @@
-"""Decides which output of a run stays in memory: the last lines of every stream, bounded for the whole run. Pure."""
+"""Decides which output of a run stays in memory: the last lines of every stream, up to a limit per run. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from ...schema.events import Logged, encode_event
 
 MOST_BYTES = 2 << 20
-"""The most output per run. The rest is in its files."""
+"""The most output kept per run. The rest is in the run's files."""
 ENDED_BYTES = 256 << 10
-"""The same for a run that has ended."""
+"""The most output kept per run after its end."""
 
 Source = tuple[str, str]
 """Task and stream."""
@@ -26,13 +26,13 @@ _decode_source = msgspec.msgpack.Decoder(_LogSource).decode
 
 
 def log_source(data: bytes) -> Source:
-    """Where the output of an encoded ``Logged`` is from, without reading its lines. Raises msgspec.ValidationError."""
+    """Return the source of an encoded ``Logged`` without reading its lines. Raises msgspec.ValidationError."""
     source = _decode_source(data)
     return source.task, source.stream
 
 
 class OutputTail:
-    """Decides which events with output are dropped when new ones arrive: the oldest of the largest stream."""
+    """Decides which events with output to drop when new ones arrive: the oldest of the largest stream."""
 
     def __init__(self) -> None:
         self._events: dict[Source, deque[tuple[int, int]]] = {}  # (seq, bytes), oldest first
@@ -40,7 +40,7 @@ class OutputTail:
         self._total = 0
 
     def add(self, seq: int, source: Source, size: int) -> list[tuple[int, Source]]:
-        """Add an event; returns those to drop."""
+        """Add an event, and return the events to drop."""
         self._events.setdefault(source, deque()).append((seq, size))
         self._bytes[source] = self._bytes.get(source, 0) + size
         self._total += size
@@ -62,13 +62,13 @@ class OutputTail:
 
 
 class EmptiedEvents:
-    """Replaces events whose lines are dropped, so that sequence numbers have no gaps. One per stream."""
+    """Placeholders for events whose lines are dropped, so that sequence numbers have no gaps; one per stream."""
 
     def __init__(self) -> None:
         self._encoded: dict[Source, bytes] = {}
 
     def of(self, source: Source) -> bytes:
-        """The encoded event, the same object every time."""
+        """Return the encoded placeholder of a stream, which is the same object every time."""
         data = self._encoded.get(source)
         if data is None:
             task, stream = source

@@ -1,4 +1,4 @@
-"""Figures of machines over time: the last hour as reported, the day before as means of a minute. Pure."""
+"""Figures of machines over time: the last hour as reported, the day before it as one-minute means. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...schema.machines import MachineSeries
 from ...schema.metrics import host_figure
 
 FINE = 1800
-"""The number of values kept as reported: an hour, at one every two seconds."""
+"""The number of values kept as reported: an hour, with one every two seconds."""
 COARSE_S = 60.0
 COARSE = 1440
-"""The number of means of a minute kept of older values: a day."""
+"""The number of one-minute means kept of older values: a day."""
 MOST_HOSTS = 256
-"""Beyond it, a new host replaces the one that has been silent the longest."""
+"""The most hosts with figures. Beyond that, a new host replaces the one that has been silent the longest."""
 SILENT_S = 60.0
 """A host is replaced only if it has been silent for this long."""
 
@@ -25,10 +25,10 @@ class Ring:
     def __init__(self) -> None:
         self._fine: deque[tuple[float, float]] = deque()
         self._coarse: deque[tuple[float, float]] = deque(maxlen=COARSE)
-        self._minute: list[tuple[float, float]] = []  # on their way from fine to coarse
+        self._minute: list[tuple[float, float]] = []  # from fine, not yet averaged
 
     def add(self, time: float, value: float) -> None:
-        """Add a value at ``time`` (seconds since the epoch). It is ignored unless it is newer than the last."""
+        """Add a value at ``time`` (seconds since the epoch). It is ignored unless it is newer than the last one."""
         if self._fine and time <= self._fine[-1][0]:
             return
         self._fine.append((time, value))
@@ -40,7 +40,7 @@ class Ring:
             self._minute.append(old)
 
     def after(self, time: float) -> list[tuple[float, float]]:
-        """(time, value) of the values after ``time``, oldest first."""
+        """Return (time, value) of the values after ``time``, oldest first."""
         last = [_mean(self._minute)] if self._minute else []
         return [point for part in (self._coarse, last, self._fine) for point in part if point[0] > time]
 
@@ -54,7 +54,7 @@ class Machines:
     """The figures of a cluster's hosts, including those that have left, so that plots show them."""
 
     def __init__(self) -> None:
-        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, the one last heard of last
+        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, most recently reported last
         self._heard: dict[str, float] = {}
 
     def add(self, host: str, time: float, figures: Mapping[str, float]) -> None:
@@ -62,7 +62,7 @@ class Machines:
         if host not in self._rings and len(self._rings) >= MOST_HOSTS:
             longest = next(iter(self._rings))
             if time - self._heard[longest] < SILENT_S:
-                return  # a thousand hosts would push each other out before a plot has a second point
+                return  # otherwise, with many hosts, no plot would get a second point
             del self._rings[longest], self._heard[longest]
         rings = self._rings.setdefault(host, {})
         self._rings.move_to_end(host)
@@ -71,7 +71,7 @@ class Machines:
             rings.setdefault(metric, Ring()).add(time, value)
 
     def after(self, time: float) -> list[MachineSeries]:
-        """Every figure of every host since ``time`` (seconds since the epoch), by host and name."""
+        """Return every figure of every host since ``time`` (seconds since the epoch), by host and name."""
         found = []
         for host, rings in sorted(self._rings.items()):
             for metric, ring in rings.items():

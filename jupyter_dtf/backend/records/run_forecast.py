@@ -33,18 +33,18 @@ _SAID = {
     "checkpoint": "Taking checkpoints is slow",
     "step": "A step is longer than forecast",
 }
-_SAID_OF_ALL = "Computing, with reading the input and updating, is slower than forecast"
+_SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
 """The fewest steps of a task that are meaningful."""
 _SLOWER = 0.1
-"""A task is slower than the others if its own part of a step is longer by this fraction."""
+"""A task is slower than the others if its own part of a step takes longer by this fraction."""
 _APART = 0.15
 """A part agrees with the forecast if it differs by less than this fraction of the step."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of what a run's tasks have reported of their steps, in seconds per step."""
+    """Medians of the figures that a run's tasks have reported about their steps, in seconds per step."""
 
     steps: int
     step_s: float
@@ -60,15 +60,15 @@ class Measured:
     input_s: float | None
     """Seconds of waiting for batches, on the task that the others wait for most; None if no task reported it."""
     waiting_s: float | None
-    """Seconds of that task's exchange in which it waited for others."""
+    """Seconds for which that task waited for others during its exchange."""
     checkpoint_s: float | None
     """Seconds of snapshots for checkpoints, averaged over all steps; in addition to ``step_s``."""
     waits_for_input_s: dict[str, float]
-    """Seconds of waiting for batches, of each task that reported them."""
+    """Seconds of waiting for batches, for each task that reported them."""
 
 
 def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
-    """The medians of a run; None if it has too few steps."""
+    """Return the medians of a run; None if it has too few steps."""
     steps = {task: _values(part) for (metric, task), part in series.items() if metric == "step_seconds"}
     steps = {task: values for task, values in steps.items() if values.size >= _FEWEST}
     if not steps:
@@ -89,11 +89,11 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
     exchanging = {task: each.share(STEP_EXCHANGE) for task, each in parts.items()}
     by_part = {task: share for task, share in exchanging.items() if share is not None}
     shares = by_part or shares
-    # A step is what the task makes of it that the others wait for: it waits least.
+    # The task that the others wait for determines the duration of a step. That task waits the least itself.
     leads = min(by_part or parts, key=lambda task: by_part.get(task, 0.0), default=None)
     leading = parts.get(leads or "")
     quarters = [np.quantile(values, (0.25, 0.75)) for values in steps.values()]
-    spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # of a normal distribution
+    spread = statistics.median(float(high - low) for low, high in quarters) / 1.349  # for a normal distribution
     return Measured(
         steps=max(values.size for values in steps.values()),
         step_s=step,
@@ -116,22 +116,22 @@ def _of_step(parts: TaskParts | None, metric: str, step_s: float) -> float | Non
 
 
 def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
-    """The forecast of a run. Strategy and sizes default to the run's.
+    """Return the forecast of a run. Strategy and sizes default to those of the run.
 
-    Raises Conflict unless the run is a training with a supported strategy that has taken enough steps.
+    Raises Conflict unless the run is a training run with a supported strategy and enough steps.
     """
     info, found = record.info, measured(dict(record.series))
     strategy, computing = _strategy(info), _computing(info)
     if found is None or not strategy:
         raise Conflict(
             f"A run must train with one of {', '.join(_STRATEGIES)} and have taken at least {_FEWEST} steps after the "
-            f"first {LEFT_OUT} to be forecast, got {info.name}, {info.strategy or info.kind}"
+            f"first {LEFT_OUT} before it can be forecast, got {info.name}, {info.strategy or info.kind}"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
 
 def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: int, left_out_s: float = 0.0) -> Basis:
-    """``left_out_s``: seconds of a step that are not computation."""
+    """Return the basis of a run's forecast. ``left_out_s``: seconds of a step that are not computation."""
     weights = info.origin.weights or 0
     batch = _batch_size(info, found)
     on_gpu = any(task.gpus for task in info.tasks)
@@ -139,15 +139,13 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
     machines = Machines(tasks=tasks, per_machine=per_machine, on_cpu=not on_gpu, batch_size=batch)
     fabric = networks.fabric(settings, settings.devices_per_machine or per_machine, None, not on_gpu)
     exchange = found.exchange_s
-    notes = [f"Compute is what {found.steps} steps of the run took, without their exchange."]
+    notes = [f"Compute times come from {found.steps} steps of the run, without their exchange."]
     if exchange is None:
         exchange = min(0.5 * found.step_s, allreduce_s(weights * 4.0, tasks, fabric, "auto")) if tasks > 1 else 0.0
         if tasks > 1:
-            notes.append(
-                f"How long its exchange took was not measured: {seconds_(exchange)} of a step are taken for granted."
-            )
+            notes.append(f"The duration of the exchange was not measured: {seconds_(exchange)} of a step are assumed.")
     if not weights:
-        notes.append("How many parameters the model has is not known: its exchange is left out.")
+        notes.append("The number of the model's parameters is unknown: its exchange is left out.")
     compute = max(found.step_s - exchange - left_out_s, 0.05 * found.step_s)
     work = workload.of_a_run(compute, 0.0, max(1, batch // max(1, tasks)), weights, overlaps=on_gpu)
     if not settings.straggling:
@@ -157,7 +155,7 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 
 
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
-    """Compare the parts of the run's steps with the forecast for as many tasks. What was not measured is marked.
+    """Compare the parts of the run's steps with the forecast for as many tasks. Parts not measured are marked.
 
     ``forecast`` defaults to one made from the compute time of the run's own steps, so that only exchange and waiting
     can differ from it. Raises InvalidInput for a forecast without this number of tasks.
@@ -166,10 +164,10 @@ def efficiency(record: RunRecord, forecast: Forecast | None = None) -> Efficienc
     tasks, strategy = _computing(info), _strategy(info)
     head = f"{info.name}, {info.strategy or info.kind}, {tasks} task{'s' * (tasks != 1)}"
     if found is None:
-        few = f"It has not taken {_FEWEST} steps beside the first {LEFT_OUT}: nothing can be said yet."
+        few = f"The run has not taken {_FEWEST} steps after the first {LEFT_OUT}: its efficiency is not known yet."
         return EfficiencyReport(run=info.id, title=head, tasks=tasks, findings=[few])
     if not strategy:
-        text = f"Only trainings by {', '.join(_STRATEGIES)} are laid over a forecast."
+        text = f"Only training runs with {', '.join(_STRATEGIES)} can be compared with a forecast."
         return EfficiencyReport(run=info.id, title=head, tasks=tasks, steps=found.steps, findings=[text])
     is_own = forecast is None
     if forecast is None:
@@ -194,14 +192,14 @@ def efficiency(record: RunRecord, forecast: Forecast | None = None) -> Efficienc
 
 
 def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
-    """A step and its parts compared with the forecast; ``own``: the label of what the forecast takes from the run."""
+    """Compare a step and its parts with the forecast. ``own``: the label of the parts taken from the run itself."""
     parts = point.parts
     knows_input, exchange = found.input_s is not None, found.exchange_s
-    among = "update among it" if knows_input else "input and update among it"
+    among = "includes the update" if knows_input else "includes input and update"
     if exchange is None:
-        text = "not measured within one machine" if not knows_input else "not measured: TensorFlow does it"
+        text = "not measured within one machine" if not knows_input else "not measured: TensorFlow performs it"
     elif found.waiting_s is None:
-        text = "waiting for others among it" if found.within_machines else ""
+        text = "includes waiting for others" if found.within_machines else ""
     else:
         text = f"of that, {seconds_(found.waiting_s)} waiting for others"
     gaps = [
@@ -210,26 +208,27 @@ def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
             part="input",
             forecast_s=parts.input_s,
             measured_s=found.input_s,
-            text="" if knows_input else "not measured: tasks do not tell it from computing",
+            text="" if knows_input else "not measured: tasks do not distinguish it from computing",
         ),
         PartGap(
             part="compute",
             forecast_s=parts.compute_s,
             measured_s=None if exchange is None else max(0.0, found.step_s - exchange - (found.input_s or 0.0)),
-            text=("not measured apart from the exchange" if exchange is None else among) + own,
+            text=("not measured separately from the exchange" if exchange is None else among) + own,
         ),
         PartGap(part="exchange", forecast_s=parts.exposed_s, measured_s=exchange, text=text),
-        PartGap(part="update", forecast_s=parts.update_s, text="not measured apart from computing"),
+        PartGap(part="update", forecast_s=parts.update_s, text="not measured separately from computing"),
     ]
     if found.checkpoint_s:
-        text = "on the average of all steps, and beside them"
+        text = "averaged over all steps, in addition to them"
         gaps.append(PartGap(part="checkpoint", forecast_s=0.0, measured_s=found.checkpoint_s, text=text))
     return gaps
 
 
 def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, list[str]]:
-    """The task that the others wait for, if they do (``waits``), and sentences about it and about differences from the
-    forecast.
+    """Return the task that the others wait for, if they do (``waits``), and sentences about the findings.
+
+    The sentences are about this task and about differences from the forecast.
     """
     slowest, said = "", []
     if len(found.own_s) > 1 and waits:
@@ -247,7 +246,7 @@ def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, l
         if beyond > _APART * found.step_s and gap.part in _SAID:
             took, was = seconds_(gap.measured_s or 0.0), seconds_(gap.forecast_s)
             what = _SAID_OF_ALL if gap.part == "compute" and found.input_s is None else _SAID[gap.part]
-            said.append(f"{what}: it takes {took} of a step, and {was} were forecast.")
+            said.append(f"{what}: it takes {took} of a step, but {was} were forecast.")
     unknown = [gap.part for gap in gaps if gap.measured_s is None]
     if unknown:
         said.append(f"Not measured by this run: {', '.join(unknown)}.")
@@ -255,7 +254,7 @@ def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, l
 
 
 def _why_slow(found: Measured, task: str, longer_s: float) -> str:
-    """A sentence if a task is slower than the others, by this much, because of its input."""
+    """Return a sentence if input is the reason why a task is slower than the others by ``longer_s``; else nothing."""
     waits = found.waits_for_input_s
     others = [seconds for other, seconds in waits.items() if other != task]
     if task not in waits or not others or waits[task] - statistics.median(others) < longer_s / 2:
@@ -265,7 +264,7 @@ def _why_slow(found: Measured, task: str, longer_s: float) -> str:
 
 
 def _values(part: Series) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The values of the steps that count."""
+    """Return the finite, positive values of the steps after the first ``LEFT_OUT``."""
     value, step = part.value, part.step
     size = min(len(value), len(step))
     kept: np.ndarray[tuple[int], np.dtype[np.float64]] = value[:size][
@@ -287,7 +286,7 @@ def _computing(info: RunInfo) -> int:
 
 
 def _per_machine(info: RunInfo) -> int:
-    """The number of tasks that compute on the same host; every host is assumed to be a machine of its own."""
+    """Return the most tasks that compute on the same host; every host is assumed to be a separate machine."""
     hosts: dict[str, int] = {}
     for task in info.tasks:
         if task.task.partition(":")[0] not in CPU_JOBS:

@@ -33,25 +33,25 @@ from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
 
 _EVENT_BYTES, _LINE_BYTES = 256, 64
-"""The overhead of an event with output, and of each of its lines, besides the characters."""
+"""The overhead of an event with output and of each of its lines, besides their characters."""
 
 
 class RunRecord:
     """One run: its description, its events, its series. Not thread-safe; the views of a Series are.
 
-    ``info``    the RunInfo after the last event applied, with what only points tell and ``next_seq`` kept up
+    ``info``    the RunInfo after the last event applied, with ``next_seq`` and the fields that points set up to date
     ``series``  ``{(metric, task): Series}``, in the order of their first points
     ``media``   the histograms and pictures
-    ``lost``    ``{task: points}`` that were numbered by the task and never arrived; empty when all is well
-    ``skipped`` ``{type: events}`` that this version cannot read, which a newer one has written
+    ``lost``    ``{task: points}`` that the task numbered but that never arrived; normally empty
+    ``skipped`` ``{type: events}`` that a newer version has written and this version cannot read
 
     A restarted task continues its series. From its first step on, its points replace the earlier ones, so that a plot
-    shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of them are
-    kept, and their steps (seconds) continue from the last one.
+    shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of their
+    points are kept, and their steps (seconds) continue from the last one.
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """Make a record without events. ``run`` may be a summary from any time: events override its fields."""
+        """Create a record without events. ``run`` may be a summary from any time: events override its fields."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()
@@ -62,15 +62,15 @@ class RunRecord:
         self._tail = OutputTail()
         self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
         self._next_point: dict[tuple[str, int], int] = {}  # by task and attempt
-        self._attempts: dict[str, int] = {}  # the newest of each task that has reported
+        self._attempts: dict[str, int] = {}  # the newest attempt of each task that has reported
         self._replaced: dict[str, dict[tuple[str, int], Series]] = {}  # metric -> task and attempt -> series
-        self._offset: dict[tuple[str, str], float] = {}  # what steps of the machine's metrics are behind
+        self._offset: dict[tuple[str, str], float] = {}  # added to the steps of the machine's metrics
         self._tasks_of: dict[str, dict[str, Series]] = {}  # metric -> task -> series
         self._newest: dict[str, dict[str, float]] = {}  # metric -> task -> value
         self._means: dict[str, MeanSeries] = {}
         self._best = BestValues()
         self._headline_of: dict[str, str] = {}
-        self._headline_for: tuple[int, bool] = 0, False  # so many metrics, of a run that has ended or not
+        self._headline_for: tuple[int, bool] = 0, False  # the number of metrics, and whether the run has ended
         self._sparkline = Sparkline()
         self._sparkline_of: tuple[str, str] | None = None
         self._sparkline_series: Series | None = None
@@ -92,7 +92,7 @@ class RunRecord:
     def apply(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
         """Apply the run's next event. Raises Conflict if ``seq`` is not ``next_seq``.
 
-        An event that cannot be decoded uses up its number and changes nothing else.
+        An event that cannot be decoded advances ``next_seq`` and changes nothing else but ``skipped``.
         """
         if seq != self.info.next_seq:
             raise Conflict(
@@ -102,7 +102,7 @@ class RunRecord:
         try:
             self._follow(seq, event)
         finally:
-            # Whatever is wrong with this event, the next one follows it.
+            # The next event is accepted even if this one failed.
             self.info.next_seq = self.info.points_seq = seq + 1
 
     def _follow(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
@@ -126,10 +126,10 @@ class RunRecord:
                 self.info.best = self._best.of_points(self._headline_of, self._tasks_of)
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """(seq, event) of the events after sequence number ``after`` except points, oldest first, at most ``limit``.
-        Histograms and pictures are in ``media``.
+        """Return (seq, event) of the events after sequence number ``after``, oldest first, at most ``limit``.
 
-        Only the last output is kept (``OutputTail``); the run's files have all of it.
+        Points are not included, nor are histograms and pictures, which are in ``media``. Only the last output is kept
+        (``OutputTail``); the run's files have all of it.
         """
         start = bisect.bisect_right(self._seqs, after)
         end = len(self._seqs) if limit is None else start + limit
@@ -139,7 +139,7 @@ class RunRecord:
         return list(itertools.islice(found, limit))
 
     def _add_output(self, seq: int, event: Logged) -> None:
-        if event.lines:  # others stand for output that was not kept on the way
+        if event.lines:  # events without lines are placeholders for dropped output
             self._logged[seq] = event
             size = _EVENT_BYTES + sum(map(len, event.lines)) + _LINE_BYTES * len(event.lines)
             self._drop(self._tail.add(seq, (event.task, event.stream), size))
@@ -149,14 +149,14 @@ class RunRecord:
             del self._logged[seq]
 
     def mean(self, metric: str) -> Series | None:
-        """The metric's mean over its tasks, by step (see MeanSeries), or None when fewer than two tasks report it."""
+        """Return the metric's mean over its tasks, by step (see MeanSeries); None if fewer than two tasks report it."""
         while self.advance_mean(metric):
             pass
         mean = self._means.get(metric)
         return mean.series if mean is not None else None
 
     def advance_mean(self, metric: str) -> bool:
-        """Do a bounded part of the work of ``mean``, for callers that must not block; True while there is more."""
+        """Do a bounded part of the work of ``mean``, for callers that must not block; return whether more remains."""
         parts = self._tasks_of.get(metric, {})
         if len(parts) < 2:
             return False
@@ -170,9 +170,10 @@ class RunRecord:
         return list(self._tasks_of)
 
     def lines(self, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
-        """The lines of the plots of these metrics (default: all). Metrics not reported yet are left out.
+        """Return the plot lines of these metrics (default: all). Metrics not reported yet are left out.
 
-        Contains every series and, before those of a metric with several, their mean as ``(metric, "")``.
+        The result contains every series and, before the series of a metric with several tasks, their mean as
+        ``(metric, "")``.
         """
         result: dict[tuple[str, str], Series] = {}
         for metric in self._tasks_of if metrics is None else metrics:
@@ -184,7 +185,7 @@ class RunRecord:
         return result
 
     def replaced(self, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
-        """The points of these metrics that a later attempt replaced, by task and attempt."""
+        """Return the points of these metrics that a later attempt replaced, by task and attempt."""
         return {
             (metric, task, attempt): series
             for metric in metrics
@@ -199,7 +200,7 @@ class RunRecord:
             self.lost[task] = self.lost.get(task, 0) + event.first - expected
         try:
             points = decode_points(event)
-        except msgspec.MsgspecError:  # a damaged batch costs its points, not the run
+        except msgspec.MsgspecError:  # a damaged batch loses only its points
             self.lost[task] = self.lost.get(task, 0) + max(end - max(expected, event.first), 0)
             self._next_point[task, attempt] = max(end, expected)
             return
@@ -209,7 +210,7 @@ class RunRecord:
             return
         self._next_point[task, attempt] = end
         if attempt < self._attempts.get(task, 0):
-            return  # late: another attempt has gone on from where it began
+            return  # late: a later attempt has replaced this one
         self._attempts[task] = attempt
         first = end - len(points)
         values = [point.values for point in points]
@@ -259,14 +260,15 @@ class RunRecord:
 
     def _update_headline(self) -> None:
         names, has_ended = self.info.latest, self.info.state.is_final
-        if (len(names), has_ended) != self._headline_for:  # there may be a thousand metrics, each time
+        if (len(names), has_ended) != self._headline_for:  # there may be a thousand metrics
             self._headline_for = len(names), has_ended
             self._headline_of = headline_of(names.keys(), has_ended, objectives_of(self.info))
         self.info.headline = {name: names[metric] for name, metric in self._headline_of.items()}
 
     def _update_sparkline(self) -> None:
-        """Use a trial's objective, else the loss of the first task that reports one, else the first metric of the
-        headline.
+        """Update the sparkline from a trial's objective, else from the first reported loss.
+
+        Without either, use the first metric of the headline.
         """
         best = [*objectives_of(self.info)[:1], "loss"]
         if self._sparkline_of is None or self._sparkline_of[0] != best[0]:
@@ -275,9 +277,9 @@ class RunRecord:
             if of is not None and (self._sparkline_of is None or of[0] in best):
                 self._sparkline_of = of
         if self._sparkline_of is None:
-            return  # nothing of the model's own
+            return  # no metric of the model
         series = self.series[self._sparkline_of]
-        if series is not self._sparkline_series:  # the first, or it was started again: as the plot shows it
+        if series is not self._sparkline_series:  # a new or a restarted series: start again, like the plot
             self._sparkline, self._sparkline_series, self._sparkline_taken = Sparkline(), series, 0
             self._sparkline_has_steps = False
         if len(series) > self._sparkline_taken:

@@ -26,15 +26,15 @@ class Series:
 
     ``step``, ``time`` (seconds since the epoch), ``value`` and ``seq`` (the point's number within its task) are
     read-only arrays of shape ``[len(series)]``. They are snapshots that do not change while the series grows, so
-    another thread may keep reading them.
+    another thread may continue to read them.
 
-    A restarted task continues its series: ``attempt`` is the attempt of each point.
+    A restarted task continues its series: ``attempt`` has the attempt of each point.
     """
 
     __slots__ = ("_begins", "_columns", "_seq", "_size")
 
     def __init__(self) -> None:
-        self._begins: list[tuple[int, int]] = []  # (index of its first point, attempt), of each attempt but 0
+        self._begins: list[tuple[int, int]] = []  # (index of the first point, attempt), except attempt 0
         self._columns: Floats = np.empty((3, 64), np.float64)  # step, time, value
         self._seq: Ints = np.empty(64, np.int64)
         self._size = 0
@@ -61,14 +61,14 @@ class Series:
 
     @property
     def attempt(self) -> Ints:
-        """The attempt of its task that each point belongs to."""
+        """The attempt of the task that each point belongs to."""
         found = np.zeros(self._size, np.int64)
         for begin, attempt in self._begins:
             found[begin:] = attempt
         return _read_only(found)
 
     def again(self, attempt: int, step: float) -> Series:
-        """The series that a new attempt continues, without the points from ``step`` on, which it repeats."""
+        """Return the series for a new attempt to continue, without the points from ``step`` on, which it repeats."""
         kept = self.step < step
         series = Series()
         series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]
@@ -77,7 +77,7 @@ class Series:
         return series
 
     def left_out(self, step: float) -> dict[int, Columns]:
-        """The points that ``again`` leaves out, by attempt."""
+        """Return the points that ``again`` leaves out, by attempt."""
         left, attempts = self.step >= step, self.attempt
         parts = {int(number): left & (attempts == number) for number in np.unique(attempts[left])}
         return {
@@ -86,7 +86,7 @@ class Series:
         }
 
     def before(self, points: Columns) -> Series:
-        """A series of the given points followed by this one's."""
+        """Return a series of the given points followed by the points of this series."""
         series = Series()
         series.extend(points)
         series.extend(Columns(self.step, self.time, self.value, self.seq))
@@ -97,7 +97,7 @@ class Series:
         return self._begins[-1][1] if self._begins else 0
 
     def _column(self, number: int) -> Floats:
-        size = self._size  # before the array, which another thread may just be replacing by a longer one
+        size = self._size  # read before the array, which another thread may be replacing with a longer one
         return _read_only(self._columns[number, :size])
 
     def extend(self, points: Columns) -> None:
@@ -110,7 +110,7 @@ class Series:
             columns, numbers = np.empty((3, capacity), np.float64), np.empty(capacity, np.int64)
             columns[:, : self._size] = self._columns[:, : self._size]
             numbers[: self._size] = self._seq[: self._size]
-            self._columns, self._seq = columns, numbers  # views handed out keep the old arrays
+            self._columns, self._seq = columns, numbers  # existing views keep the old arrays
         new = slice(self._size, end)
         self._columns[0, new] = points.step
         self._columns[1, new] = points.time
@@ -127,10 +127,10 @@ def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class MeanSeries:
     """The mean of one metric over the tasks that report it, by step, every task weighted equally.
 
-    A step is averaged once all tasks that still report have reached it, over those that reported it; its time is that
-    of the last of them. A step that is reported later, below one already averaged, is ignored. When a task reports for
-    the first time or is restarted, the mean is recomputed in a new ``series``, so that it includes all steps of that
-    task, and repeated steps as they were last.
+    A step is averaged over the tasks that reported it, once all tasks that still report have reached it; its time is
+    the latest of theirs. A step reported later that is below an averaged step is ignored. When a task reports for the
+    first time or is restarted, the mean is recomputed in a new ``series``, so that it includes all steps of that task,
+    and the latest values of repeated steps.
     """
 
     AT_ONCE = 5000
@@ -142,7 +142,7 @@ class MeanSeries:
         self._until = -np.inf
 
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
-        """Add steps that are complete, about ``AT_ONCE`` points per task; True if there is more to add.
+        """Add complete steps, about ``AT_ONCE`` points per task; return whether there are more to add.
 
         ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
         """
@@ -184,9 +184,9 @@ class MeanSeries:
 
 
 class Sparkline:
-    """At most ``limit`` means of equally many consecutive values each. Values that are not finite are left out.
+    """At most ``limit`` means, each of equally many consecutive values. Values that are not finite are left out.
 
-    The result depends on the values, not on the batches they come in.
+    The result depends on the values, not on the batches in which they are added.
     """
 
     def __init__(self, limit: int = 60) -> None:

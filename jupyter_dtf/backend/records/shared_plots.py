@@ -1,4 +1,4 @@
-"""The decimated series of one metric for one width, computed and encoded once for all viewers."""
+"""Decimated series of one metric for one plot width, computed and encoded once for all viewers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .series import Series
 FRESH_S = 0.08
 """Seconds for which a result is reused for other viewers."""
 _KEPT = 50
-"""Viewers at most this many versions behind are sent the changes; others are sent everything."""
+"""A viewer that is at most this many versions behind is sent only the changes; others are sent everything."""
 
 _MOST_POINTS = 40_000
-"""The approximate number of points of all tasks' lines of a metric: with 512 tasks a plot shows mean and range."""
+"""The approximate limit for the points of all tasks' lines of a metric: with 512 tasks, a plot shows mean and range."""
 
 _Line = tuple[str, str, int | None]
-"""Metric, task, and the attempt, if it was replaced by a later one."""
+"""Metric, task, and the attempt if a later one replaced it."""
 
 
 class Plot:
     """The versioned contents of the plots of one metric of a run with one width and x axis. Thread-safe."""
 
     def __init__(self, hub: Hub, run: str, metric: str, width: int, x: str) -> None:
-        """Raises InvalidInput."""
+        """Raises InvalidInput for an invalid width or axis."""
         check_view(width, x)
         self._hub = hub
         self._run, self._metric = run, metric
@@ -40,15 +40,16 @@ class Plot:
         self._lock = threading.Lock()
         self._version = 0
         self._made = float("-inf")
-        self._made_of = -1  # the run's next sequence number then
+        self._made_of = -1  # the run's next sequence number at that time
         self._cursors: dict[_Line, SeriesCursor] = {}
         self._points: dict[_Line, tuple[list[float | None], list[float | None]]] = {}
-        self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # of each version: where each line changed
-        self._encoded: dict[int, list[bytes]] = {}  # by the version that they are for
+        self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # for each version: where each line changed
+        self._encoded: dict[int, list[bytes]] = {}  # by the version that they update
 
     def since(self, version: int) -> tuple[int, list[bytes], bool]:
-        """A newer version, the encoded frames that lead to it from ``version`` (0: from nothing), and whether it is the
-        newest; if not, call again.
+        """Return a newer version, the encoded frames that lead to it from ``version``, and whether it is the newest.
+
+        Version 0 is an empty plot. If the returned version is not the newest, call again.
         """
         with self._lock:
             if time.monotonic() - self._made >= FRESH_S or version == self._version:
@@ -110,7 +111,7 @@ class Plot:
 
 
 def width_of_each(width: int, tasks: int) -> int:
-    """The width in pixels for which the line of each task is decimated if that of their mean is ``width``."""
+    """Return the width in pixels for which each task's line is decimated if their mean is decimated for ``width``."""
     return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
 
 
@@ -119,7 +120,7 @@ _lock = threading.Lock()
 
 
 def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
-    """The plot that all viewers of a metric at this width share. Raises InvalidInput."""
+    """Return the plot that all viewers of a metric at this width share. Raises InvalidInput."""
     with _lock:
         plots = _plots.setdefault(hub, WeakValueDictionary())
         plot = plots.get((run, metric, width, x))
@@ -129,5 +130,5 @@ def shared_plot(hub: Hub, run: str, metric: str, width: int, x: str) -> Plot:
 
 
 def series_message(run: str, frames: Sequence[bytes]) -> bytes:
-    """A SeriesMessage made of encoded frames."""
+    """Return an encoded SeriesMessage made of encoded frames."""
     return encode_json(SeriesMessage(run=run, frames=[msgspec.Raw(frame) for frame in frames]))  # type: ignore[misc]

@@ -16,16 +16,16 @@ _WHOLE = (STEP_COMPUTE, STEP_INPUT, STEP_EXCHANGE)
 
 @dataclass(frozen=True)
 class TaskParts:
-    """Means of what a task has reported, in seconds per step."""
+    """Means of the step parts that a task has reported, in seconds per step."""
 
     seconds: Mapping[str, float]
 
     def mean(self, metric: str) -> float:
-        """The mean of a part; 0 if it was not measured."""
+        """Return the mean of a part; 0 if it was not measured."""
         return self.seconds.get(metric, 0.0)
 
     def share(self, metric: str) -> float | None:
-        """The fraction of a step without a checkpoint, from 0 to 1; None for a part that was not measured."""
+        """Return a part's fraction of a step without a checkpoint, from 0 to 1; None if it was not measured."""
         whole = sum(self.mean(part) for part in _WHOLE)
         if metric not in self.seconds:
             return None
@@ -33,7 +33,7 @@ class TaskParts:
 
 
 def step_parts(series: Mapping[tuple[str, str], Series], tasks: Collection[str]) -> dict[str, TaskParts]:
-    """The parts of those of ``tasks`` that have reported any."""
+    """Return the parts of those ``tasks`` that have reported any."""
     found: dict[str, dict[str, float]] = {}
     for (metric, task), part in series.items():
         if metric in STEP_PARTS and task in tasks:

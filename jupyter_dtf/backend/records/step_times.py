@@ -1,4 +1,4 @@
-"""How long a run's steps took, from the times it reported. Pure."""
+"""Computes how long a run's steps took, from the times that the run reported. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _METRIC = "step_seconds"
 
 
 def step_times(series: Mapping[tuple[str, str], Series], parameters: Mapping[str, Any]) -> StepTimes | None:
-    """Step times of the task that reports the most. ``parameters`` are the run's. None if there are too few steps."""
+    """Return the step times of the task that reports the most; None if there are too few steps.
+
+    ``parameters`` are those of the run.
+    """
     found = [part for (metric, _), part in series.items() if metric == _METRIC]
     if not found:
         return None

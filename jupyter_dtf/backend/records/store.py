@@ -1,7 +1,7 @@
-"""The store of runs, in SQLite. One process writes a run (its cluster's); many read.
+"""The store of runs, in SQLite. One process (the cluster's) writes a run; many processes read it.
 
-A ``Store`` may be used from several threads. A damaged file is moved aside and a new one created; a file of a
-newer version is used as far as it allows (``store_file``), and otherwise left unchanged and rejected. Parts of a row
+A ``Store`` may be used from several threads. A damaged file is moved aside and a new one is created. A file of a
+newer version is used as far as it allows (``store_file``); otherwise it is left unchanged and rejected. Parts of a row
 that this version cannot read are kept.
 """
 
@@ -43,23 +43,25 @@ _decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # what this process has 
 
 
 class Store:
-    """Runs and their events. ``moved_aside`` is where a damaged file went when this store was opened, if one did;
-    ``refusal`` says why the file is not written to if a newer version has made it read-only for this one.
+    """Runs and their events.
+
+    ``moved_aside`` is the new path of a damaged file, if one was moved when this store was opened. ``refusal`` is the
+    reason why the file is not written to, if a newer version has made it read-only for this one.
 
     Every method raises Unavailable when the file cannot be read or written.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Open or make the file (mode 0600), by default ``paths.store_path()``.
+        """Open or create the file (mode 0600), by default ``paths.store_path()``.
 
-        Raises Unavailable if it cannot be opened, or is of a newer version and cannot be read by this one.
+        Raises Unavailable if it cannot be opened, or is of a newer version that this one cannot read.
         """
         self.path = Path(path) if path is not None else paths.store_path()
         self.moved_aside: Path | None = None
         self._lock = threading.RLock()
         try:
             private_files.make_dir(self.path.parent)
-            with _exclusive(self.path.with_name(self.path.name + ".lock")):  # one process makes or replaces the file
+            with _exclusive(self.path.with_name(self.path.name + ".lock")):  # one process creates or replaces the file
                 try:
                     self._db, now = open_file(self.path)
                 except sqlite3.DatabaseError as error:
@@ -87,7 +89,7 @@ class Store:
     def write(self, infos: Iterable[bytes | RunInfo], events: Iterable[tuple[str, int, bytes]]) -> None:
         """Write descriptions (RunInfo, or its msgpack) and events (run, seq, data) in one transaction.
 
-        Writing the same again has no further effect.
+        Repeating a write has no further effect.
         """
         rows = []
         for item in infos:
@@ -143,7 +145,7 @@ class Store:
         return info
 
     def delete(self, run_id: str) -> None:
-        """Delete a run and its events. Raises NotFound. The files in its run_dir are left to the caller."""
+        """Delete a run and its events. Raises NotFound. The caller must delete the files in its run_dir."""
         with self._transaction() as db:
             if db.execute("DELETE FROM runs WHERE id = ?", (run_id,)).rowcount == 0:
                 raise _no_run(run_id)
@@ -151,7 +153,7 @@ class Store:
             marks_table.forget(db, [run_id])
 
     def mark(self, run_id: str, how: Callable[[RunMarks], RunMarks]) -> RunMarks:
-        """Replace a run's marks by ``how(marks)`` and return the result."""
+        """Replace a run's marks with ``how(marks)`` and return the result."""
         with self._transaction() as db:
             return marks_table.change(db, run_id, how)
 
@@ -162,9 +164,10 @@ class Store:
         max_runs: int | None = None,
         deleted_s: float | None = None,
     ) -> list[str]:
-        """Remove ended runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those that were
-        deleted longer ago than ``deleted_s``. Returns their ids. A run that was presumed lost when it was deleted but
-        is still active is kept.
+        """Remove old runs that have ended, and return their ids.
+
+        These are runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those deleted longer
+        ago than ``deleted_s``. A run that was presumed lost when it was deleted but is still active is kept.
         """
         final = tuple(state.value for state in RunState if state.is_final)
         ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
@@ -188,18 +191,18 @@ class Store:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def run(self, run_id: str) -> RunInfo:
-        """The description of a run, as last written. Raises NotFound."""
+        """Return the description of a run, as last written. Raises NotFound."""
         with self._reading() as db:
             return self._info(db, run_id)
 
     def runs(self, limit: int | None = None) -> list[RunInfo]:
-        """The newest ``limit`` runs (default: all), newest first."""
+        """Return the newest ``limit`` runs (default: all), newest first."""
         with self._reading() as db:
             rows = db.execute(
                 "SELECT id, info FROM runs ORDER BY created DESC, id LIMIT ?", (-1 if limit is None else limit,)
             )
             found = []
-            for run_id, data in rows:  # one that cannot be read is no reason to show none
+            for run_id, data in rows:  # skip unreadable runs, and return the others
                 try:
                     found.append(_decoded(run_id, data))
                 except Unavailable as error:
@@ -207,18 +210,18 @@ class Store:
             return found
 
     def marks(self, known: int = 0) -> tuple[int, dict[str, RunMarks]] | None:
-        """The marks of all runs and their version; None if ``known`` is the current version."""
+        """Return the marks of all runs and their version; None if ``known`` is the current version."""
         with self._reading() as db:
             now = marks_table.version(db)
             return None if now == known else (now, marks_table.read(db))
 
     def next_seq(self, run_id: str) -> int:
-        """One more than the last sequence number stored for a run; 0 if there is none."""
+        """Return one more than the last sequence number stored for a run; 0 if there is none."""
         with self._reading() as db:
             return self._next_seq(db, run_id)
 
     def events(self, run_id: str, after: int = -1) -> Iterator[tuple[int, bytes]]:
-        """(seq, data) of the run's events after ``after``, oldest first, read lazily."""
+        """Yield (seq, data) of the run's events after ``after``, oldest first, read lazily."""
         while True:
             with self._reading() as db:
                 rows: Sequence[tuple[int, bytes]] = db.execute(
@@ -259,11 +262,11 @@ class Store:
                 raise Unavailable(self._refusal(error)) from error
 
     def _version_of_tables(self) -> int:
-        """The counter that SQLite increments when anybody changes the tables."""
+        """Return the counter that SQLite increments when any process changes the tables."""
         return int(self._db.execute("PRAGMA schema_version").fetchone()[0])
 
     def _look(self, db: sqlite3.Connection) -> None:
-        """Check whether a newer version has meanwhile migrated the file beyond what this version may use."""
+        """Check whether a newer version has migrated the file, and whether this version may still use it."""
         if (tables := self._version_of_tables()) == self._tables:
             return
         now = standing(db)
@@ -273,7 +276,7 @@ class Store:
         self._tables = tables
 
     def _refusal(self, error: Exception) -> str:
-        """Why the file cannot be used and, if the disk is full, how much is free and what to do."""
+        """Explain why the file cannot be used and, if the disk is full, how much is free and what to do."""
         full = "full" in str(error) or (isinstance(error, OSError) and error.errno in disk_space.FULL)
         if full or ("I/O" in str(error) and disk_space.is_full(self.path.parent)):
             refused = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -291,7 +294,7 @@ class Store:
     def _put(db: sqlite3.Connection, info: RunInfo) -> None:
         row = db.execute("SELECT info FROM runs WHERE id = ?", (info.id,)).fetchone()
         raw = None
-        with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, RecursionError):  # a damaged one
+        with contextlib.suppress(msgspec.MsgspecError, TypeError, ValueError, RecursionError):  # a damaged row
             raw = msgspec.msgpack.decode(row[0]) if row is not None else None
         data = msgspec.msgpack.encode(with_unknown(raw, info))
         db.execute(
@@ -317,9 +320,9 @@ def _decoded(run_id: object, data: object) -> RunInfo:
         info = _read_info(data)
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         raise Unavailable(
-            f"The description of the run {run_id!r:.100} in the store must be as it was written, got another: {error}"
+            f"The description of the run {run_id!r:.100} in the store cannot be decoded: {error}"
         ) from None
-    if info.latest and not info.headline:  # written before there was one
+    if info.latest and not info.headline:  # written before this field existed
         info.headline = headline(info.latest, info.state.is_final, objectives_of(info))
     if info.latest and not info.points_seq:
         info.points_seq = info.next_seq

@@ -1,13 +1,14 @@
-"""Creates, opens and migrates the store's file; leaves files of newer versions alone.
+"""Creates, opens and migrates the store's file; does not change files that only newer versions can use.
 
-A file states which versions may use it. SQLite's ``user_version`` is the oldest schema whose code can read it; the
-table ``about`` has the file's own schema, and the oldest whose code may write to it (``writers``). Versions older than
-that table check ``user_version`` only.
+A file states which versions may use it. SQLite's ``user_version`` is the oldest schema whose code can read the file;
+the table ``about`` has the file's own schema, and the oldest schema whose code may write to the file (``writers``).
+Versions older than that table check only ``user_version``.
 
 * ``SCHEMA_VERSION`` is raised by any change of the tables, with a step that migrates a file of the previous schema.
-* ``READERS`` and ``WRITERS`` are raised to it by a change that older code would misread, or would damage by writing.
+* ``READERS`` is raised to the new schema by a change that older code would misread, and ``WRITERS`` by a change that
+  older code would damage by writing.
 
-The contents of rows (``RunInfo``, events) are not part of the schema: ``schema.protocol`` says how they may grow.
+The contents of rows (``RunInfo``, events) are not part of the schema: ``schema.protocol`` describes how they may grow.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ READERS = 1
 """The oldest schema whose code can read a file of this one."""
 WRITERS = 1
 """The oldest schema whose code may write to a file of this one."""
-_APPLICATION_ID = 0x44544652  # "DTFR": tells our file from another program's
+_APPLICATION_ID = 0x44544652  # "DTFR": distinguishes our file from another program's
 
-# Infos are msgpack, not JSON: a diverged loss is NaN, which JSON cannot say.
+# Infos are msgpack, not JSON: a diverged loss is NaN, which JSON does not have.
 _TABLES = (
     """CREATE TABLE runs (id TEXT PRIMARY KEY, cluster TEXT NOT NULL, state TEXT NOT NULL, created REAL NOT NULL,
                           info BLOB NOT NULL) WITHOUT ROWID""",
@@ -59,7 +60,7 @@ STEPS = (Step(2, lambda db: db.execute(_ABOUT)), Step(3, lambda db: db.execute(m
 
 @dataclass(frozen=True)
 class Standing:
-    """What a file states about itself. ``schema`` is 0 for an empty file."""
+    """The versions that a file states about itself. ``schema`` is 0 for an empty file."""
 
     schema: int
     readers: int
@@ -75,19 +76,19 @@ class Standing:
         return self.is_readable and self.writers <= SCHEMA_VERSION
 
     def refusal(self, path: Path) -> str:
-        """Why this version may not write to the file, or not even read it, and what to do."""
-        by = f"jupyter_dtf {self.release} has" if self.release else "a newer jupyter_dtf has"
-        may = "this one may read it and not write to it" if self.is_readable else "this one cannot read it"
+        """Explain why this version may not write to the file, or not even read it, and what to do."""
+        by = f"jupyter_dtf {self.release}" if self.release else "a newer jupyter_dtf"
+        may = "it can read the file but not write to it" if self.is_readable else "it cannot read the file"
         use = f"jupyter_dtf >= {self.release}" if self.release else "a newer jupyter_dtf"
         return (
-            f"The store of runs at {path} is of schema {self.schema}, which {by} made, this version of jupyter_dtf "
+            f"The store of runs at {path} is of schema {self.schema}, made by {by}. This version of jupyter_dtf "
             f"({__version__}) has schema {SCHEMA_VERSION}: {may}. Use {use}, or set JUPYTER_DTF_DATA_DIR to another "
             "folder"
         )
 
 
 def standing(db: sqlite3.Connection) -> Standing:
-    """Read what the file states about itself. Raises sqlite3.Error."""
+    """Read the versions that the file states about itself. Raises sqlite3.Error."""
     readers = int(db.execute("PRAGMA user_version").fetchone()[0])
     said: dict[str, str] = {}
     if db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'").fetchone():
@@ -101,10 +102,12 @@ def _number(text: str | None, otherwise: int) -> int:
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
-    """Open the file, created or migrated to this version's schema if necessary; read-only if it says so.
+    """Open the file, creating it or migrating it to this version's schema if necessary.
 
-    Raises Unavailable for a file that only newer versions can read, which is left unchanged, sqlite3.DatabaseError for
-    one that is damaged or not ours, and sqlite3.OperationalError if it cannot be used now.
+    It is opened read-only if it states that this version may not write to it.
+
+    Raises Unavailable for a file that only newer versions can read, which is not changed, sqlite3.DatabaseError for a
+    damaged file or one of another program, and sqlite3.OperationalError if the file cannot be used now.
     """
     if not path.exists():
         private_files.open_file(path, 0).close()  # before SQLite makes it readable to others
@@ -188,7 +191,7 @@ def _change(
 
 
 def _copy(db: sqlite3.Connection, path: Path, schema: int) -> Path:
-    """Copy the file beside itself, completely or not at all."""
+    """Copy the file to the same directory, completely or not at all."""
     copy = path.with_name(f"{path.name}.schema-{schema}-{time.strftime('%Y%m%d-%H%M%S')}")
     unfinished = copy.with_name(f"{copy.name}.{os.getpid()}.new")
     private_files.open_file(unfinished, 0).close()

@@ -1,8 +1,8 @@
 """Keeps a run's submission in its directory: the program with model and data, and the request.
 
-``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest. That
-is written last and marks them as complete. The process that submits the run writes them, and the one that resumes it
-reads them. Only their owner may read or write them, because unpickling a program runs code.
+``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest,
+which is written last and marks both files as complete. The process that submits the run writes them, and the process
+that resumes it reads them. Only their owner may read or write them, because unpickling a program runs code.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ...schema.run import RunInfo, RunRequest
 
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
-"""The largest program, with model and data, that is kept whole. Of a larger one the data are left out."""
+"""The largest program, with model and data, that is kept whole. A larger program is kept without its data."""
 ROOM = 4
-"""This many times the size of what is kept must be free, because checkpoints need the space more."""
+"""This many times the size of the program must be free on the disk, because checkpoints need the space more."""
 FORMAT = 1
 _PROGRAM, _SUBMISSION = "program", "submission.json"
 _WRITTEN_BYTES = 4 << 20
@@ -41,11 +41,11 @@ class Submission(PeerStruct):
     bytes: int
     """The size of the program."""
     left_out_bytes: int = 0
-    """The size of the whole program if its data were left out because of it; 0 if it is whole."""
+    """The size of the whole program if it was kept without its data; 0 if it was kept whole."""
 
 
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
-    """Keep a run's submission; ``without_data`` instead of a program larger than ``MOST_BYTES``, if it is smaller.
+    """Keep a run's submission. ``without_data`` is kept instead of a program larger than ``MOST_BYTES``, if it fits.
 
     If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
     """
@@ -68,9 +68,9 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Keep the program of the run in ``of`` for a run that continues it as well, as a hard link if possible.
+    """Keep the program of the run in ``of`` also for a run that continues it, as a hard link if possible.
 
-    ``found`` is the result of ``read`` there.
+    ``found`` is the submission that ``read`` returned for ``of``.
     """
     directory = run_dir / DIRECTORY
     try:
@@ -111,7 +111,7 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise NotFound(
-            f"The directory of the run must contain what it was submitted with, got {run_dir}, which does not"
+            f"The directory of the run must contain the run's submission, got {run_dir}, which does not"
         ) from None
     except OSError as error:
         raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
@@ -119,7 +119,7 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
 
 
 def program_file(run_dir: Path) -> Path:
-    """The path of the program."""
+    """Return the path of the program."""
     return run_dir / DIRECTORY / _PROGRAM
 
 
@@ -137,7 +137,7 @@ def remove(run_dir: Path) -> None:
 
 
 def _check_room(directory: Path, size: int) -> None:
-    """Raise OSError if keeping it would leave too little room for checkpoints and events."""
+    """Raise OSError if ``size`` more bytes would leave too little room for checkpoints and events."""
     room = os.statvfs(directory)
     if room.f_bavail * room.f_frsize < ROOM * size:
         raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much must be free", str(directory))

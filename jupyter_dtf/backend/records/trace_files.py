@@ -1,4 +1,4 @@
-"""Reads what the tasks of a run leave in its directory: their traces, and where a pipeline's layers ran."""
+"""Reads files that the tasks of a run leave in its directory: their traces, and where a pipeline's layers ran."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ...schema.trace import TraceData, TracedOp, merge, placement_file, trace_fi
 T = TypeVar("T")
 
 HOW = (
-    "run.profile(steps=3) records what ran where in the next steps of a run that is running, and trace_steps=(10, 12) "
-    "of cluster.fit or cluster.run in those steps; a program marks its steps with ctx.traced(step)"
+    "run.profile(steps=3) traces the next steps of an active run, and trace_steps=(10, 12) of cluster.fit or "
+    "cluster.run traces those steps; a program marks its steps with ctx.traced(step)"
 )
 
 
 class _TraceFile(TraceData, kw_only=True):
-    """The part of a trace file that every version writes. A file without operations is no trace."""
+    """The part of a trace file that every version writes. A file without operations is not a trace."""
 
     ops: list[TracedOp]
 
 
 def read_traces(run_dir: Path) -> TraceData:
-    """The traces of all tasks so far, merged into one. Raises NotFound if there are none.
+    """Return the traces of all tasks so far, merged into one. Raises NotFound if there are none.
 
-    After a profile, only those of the newest: other tasks may have left traces of earlier ones.
+    Only the traces of the newest profile are merged: some tasks may have left traces of earlier profiles.
     """
     files = sorted(trace_file(run_dir, "*").parent.glob("*.json")) if run_dir.name else []
     if not files:
@@ -40,18 +40,19 @@ def read_traces(run_dir: Path) -> TraceData:
 
 
 def read_placement(run_dir: Path) -> RunPlacement:
-    """Where the layers of a pipeline were placed and ran. Raises NotFound for other runs, and before the first step."""
+    """Return where the layers of a pipeline were placed and ran.
+
+    Raises NotFound for other runs, and before the first step.
+    """
     file = placement_file(run_dir)
     if not run_dir.name or not file.exists():
-        raise NotFound("Where layers ran is known only for runs with dtf.Pipeline, after their first step")
+        raise NotFound("The devices of layers are known only for runs with dtf.Pipeline, after their first step")
     return _decoded(file, RunPlacement)
 
 
 def _decoded(file: Path, type_: type[T]) -> T:
-    """Decode a file that a task left. Raises Unavailable if no task can have written it."""
+    """Decode a file that a task left. Raises Unavailable if it cannot be read or decoded."""
     try:
         return msgspec.json.decode(private_files.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unavailable(
-            f"The file {file.name} of the run must be as its task wrote it, got a different one: {error!s:.200}"
-        ) from None
+        raise Unavailable(f"The file {file.name} of the run cannot be read: {error!s:.200}") from None

@@ -1,4 +1,4 @@
-"""Part of a run's lines, for a zoomed plot: decimated to as many points as a whole line would have."""
+"""Extracts part of a run's lines for a zoomed plot, decimated to as many points as a whole line would have."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .series import Floats, Series
 
 
 def part_of(x: Floats, start: float, end: float) -> slice:
-    """The slice of ``x``, shape ``[n]``, from ``start`` to ``end``, plus one point on each side, where lines continue.
+    """Return the slice of ``x``, shape ``[n]``, from ``start`` to ``end``, plus one point on each side.
 
-    It extends from the first to the last segment of the line that touches the limits, even if no point is between them.
-    So if a program reports lower steps again, they are included, together with everything in between.
+    The slice extends from the first to the last segment of the line that touches the limits, even if no point is
+    between them. If a program reports lower steps again, they are therefore included, with everything in between.
     """
     if x.size == 0:
         return slice(0, 0)
@@ -34,7 +34,7 @@ def part_of(x: Floats, start: float, end: float) -> slice:
 def zoomed_frames(
     hub: Hub, run: str, metrics: Collection[str], limits: tuple[float, float], *, width: int, x: str
 ) -> list[SeriesFrame]:
-    """The lines of these metrics between two values of ``x``, each decimated for ``width`` pixels.
+    """Return the lines of these metrics between two values of ``x``, each decimated for ``width`` pixels.
 
     They include points that later attempts replaced. Metrics that have not been reported are left out.
 

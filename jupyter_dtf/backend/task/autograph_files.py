@@ -1,4 +1,4 @@
-"""The location of autograph's generated files, which it removes only at exit, so never in a task that is killed."""
+"""The location of autograph's generated files, which autograph removes only at exit, so not if a task is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ctx``, by which a program knows its place in the cluster and reports to viewers."""
+"""The implementation of ``ctx``, through which a program learns its place in the cluster and reports to viewers."""
 
 from __future__ import annotations
 
@@ -54,24 +54,24 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self.checkpoint_wanted = threading.Event()
-        """Set when a machine of the run goes away: a training writes a checkpoint at the end of the current step."""
+        """Set when a machine of the run is going away: a training then writes a checkpoint after its current step."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
-        """The ``ClosedPorts`` before this task's TensorFlow servers."""
+        """The ``ClosedPorts`` that guard this task's TensorFlow servers."""
         self.tracer = trace.start(spec, self._tell_traced, recorder.emit)
-        """What records the steps that are to be traced, when any are."""
+        """The tracer, which records steps of this task when tracing is requested."""
         self.fed: Callable[[], Any] | None = None
-        """Creates the dataset of ``feed()``, if the run is fed."""
+        """Creates the dataset that ``feed()`` returns, if the run has a feed."""
         self.peer_lost = False
         """Whether another task was lost while this one needed it, so that a failure here is only a consequence."""
         self._media = media.Thinned()
         self.went_on = False
-        """Whether the program has asked for the checkpoint to continue from."""
+        """Whether the program has requested the checkpoint to continue from."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
-        """How this process continues in the next attempt of its run."""
+        """The handover of this process to the next attempt of its run."""
         self.without: frozenset[str] = frozenset()
-        """Lost tasks for which there is currently no room, so that no task waits for them."""
+        """Lost tasks that currently cannot be restarted for lack of room, so that other tasks do not wait for them."""
         self.on_without: Callable[[], None] = lambda: None
         """Called in another thread after ``without`` has changed."""
 
@@ -112,7 +112,7 @@ class Context:
 
     @property
     def cluster_spec(self) -> ClusterSpec:
-        """The endpoints of the run's tasks. ``TF_CONFIG`` contains the same."""
+        """The endpoints of the run's tasks. ``TF_CONFIG`` contains the same information."""
         return ClusterSpec(self._spec.cluster_spec)
 
     @property
@@ -165,7 +165,7 @@ class Context:
 
     @property
     def links(self) -> list[str]:
-        """The endpoint, ``host:port``, of each rank for connections of the other tasks. Opened only when needed."""
+        """The endpoint, ``host:port``, of each rank for connections from the other tasks. Opened only when needed."""
         return list(self._spec.links)
 
     @property
@@ -179,7 +179,7 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """How often the run's tasks have been started, including this time: 1, and 2 after the first restart."""
+        """The number of times that the run's tasks have been started: 1 at first, 2 after the first restart."""
         return self._spec.attempt + 1
 
     @property
@@ -189,7 +189,7 @@ class Context:
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the previous attempt have gone over to this one, which then continues where they are."""
+        """Whether tasks of the previous attempt have moved to this one, which continues from their current state."""
         return self._spec.joins
 
     @property
@@ -205,7 +205,7 @@ class Context:
 
     @property
     def run_dir(self) -> Path:
-        """The directory of the run, which is kept and private to this user. Files in it are made private at the end."""
+        """The run's directory, which is kept and private to this user. Its files are made private when a task ends."""
         return _made(Path(self._spec.run_dir))
 
     @property
@@ -275,7 +275,7 @@ class Context:
         """
         if self.fed is None:
             raise InvalidInput(
-                "`feed` must be given to the run for ctx.feed(), got none: cluster.run(main_fun, args, feed=...)",
+                "`feed` must be passed to the run for ctx.feed(), got none: cluster.run(main_fun, args, feed=...)",
                 field="feed",
             )
         return self.fed()
@@ -283,7 +283,7 @@ class Context:
     # -- reporting ----------------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
-        """Report a value of one or more metrics. ``step`` None: one more than the last. Takes microseconds.
+        """Report a value of one or more metrics. ``step`` defaults to one more than the last. Takes microseconds.
 
         Raises InvalidInput if a value is not a number.
         """
@@ -292,8 +292,8 @@ class Context:
     def report_histogram(self, name: str, values: Any, step: float | None = None, bins: int = 30) -> None:
         """Report the distribution of an array or tensor of any shape. Non-finite values are counted separately.
 
-        Beyond 1,000 under one name, fewer and fewer are computed and sent. Raises InvalidInput if a value is not a
-        number.
+        After 1,000 reports under one name, progressively fewer are computed and sent. Raises InvalidInput if a value is
+        not a number.
         """
         if self._media.takes(Histogram, name):
             self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
@@ -302,27 +302,27 @@ class Context:
         """Report a picture: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
         ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
 
-        Beyond 100 or 4 MiB under one name, fewer and fewer are encoded and sent. Raises InvalidInput if it is not a
-        picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        After 100 reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if
+        ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Report a text, such as a sample of the model's output. ``step`` None: that of the last ``report``.
+        """Report a text, such as a sample of the model's output. ``step`` defaults to that of the last ``report``.
 
-        Beyond 100 or 4 MiB under one name, fewer and fewer are sent. Raises InvalidInput if it is not a string, or is
-        longer than 64 KiB.
+        After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``text`` is not
+        a string, or is longer than 64 KiB.
         """
         if self._media.takes(ReportedText, name):
             self._show(media.text_of(self.task, name, self._at(step), text))
 
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
         """Report a table: a DataFrame (without its index), a mapping of columns to their values, or a list of mappings,
-        one for each row. ``step`` None: that of the last ``report``.
+        one for each row. ``step`` defaults to that of the last ``report``.
 
-        Beyond 100 or 4 MiB under one name, fewer and fewer are sent. Raises InvalidInput if it is not a table, or has
-        more than 1,000 rows, 100 columns or 256 KiB.
+        After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``table`` is not
+        a table, or has more than 1,000 rows, 100 columns or 256 KiB.
         """
         if self._media.takes(ReportedTable, name):
             self._show(media.table_of(self.task, name, self._at(step), table))
@@ -345,20 +345,20 @@ class Context:
         return self._recorder.reported
 
     def measured(self, figures: Mapping[str, float]) -> None:
-        """Add figures measured of this task to the machine's. This does not affect the program's steps."""
+        """Add figures measured for this task to those of its machine. This does not affect the program's steps."""
         self._recorder.measure(figures)
 
     def _tell_traced(self) -> None:
         if self.is_chief:
             first, last = self._spec.trace_steps
-            steps = f"Step {first} is" if first == last else f"Steps {first} to {last} are"
+            steps = f"Step {first} was" if first == last else f"Steps {first} to {last} were"
             self.note("info", f"{steps} traced", "The timeline, run.timeline() and run.placement() show what ran where")
 
     def traced(self, step: int) -> AbstractContextManager[None]:
         """Mark the block of ``with ctx.traced(step):`` as step ``step``, counted from 1.
 
-        What ran where is recorded if the run was started with ``trace_steps`` and this is one of them, and while
-        somebody asks for a profile.
+        The operations that ran and their devices are recorded if ``step`` is one of the run's ``trace_steps``, or while
+        a profile is requested.
         """
         return trace.marked(self.tracer, step)
 
@@ -367,8 +367,8 @@ class Context:
         print(printable(str(text), most=sys.maxsize), flush=True)
 
     def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
-        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. Shown among the run's events
-        and, with a short ``mark``, on the plots.
+        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. The note is shown among the
+        run's events and, if it has a short ``mark``, on the plots.
 
         Raises InvalidInput for another level, or if an argument is not a string.
         """
@@ -376,7 +376,7 @@ class Context:
             raise InvalidInput(f"`level` must be one of {', '.join(LEVELS)}, got {level!r:.100}", field="level")
         for field, value in (("title", title), ("text", text), ("mark", mark)):
             if not isinstance(value, str):
-                raise InvalidInput(f"`{field}` must be a text, got {value!r:.100}", field=field)
+                raise InvalidInput(f"`{field}` must be a string, got {value!r:.100}", field=field)
         note = Note(time=time.time(), level=level, title=printable(title, 1_000), text=printable(text), task=self.task)
         note.mark = printable(mark, 100)
         self._recorder.emit(note)
@@ -387,7 +387,7 @@ class Context:
         Raises InvalidInput, in every task, if a count is not an integer >= 0, or ``unit`` is not a string.
         """
         if not isinstance(unit, str):
-            raise InvalidInput(f"`unit` must be a text, got {unit!r:.100}", field="unit")
+            raise InvalidInput(f"`unit` must be a string, got {unit!r:.100}", field="unit")
         progress = Progress(
             done=_count(done, "done"),
             total=_count(total, "total"),
@@ -399,7 +399,7 @@ class Context:
             self._recorder.emit(Progressed(time=time.time(), progress=progress))
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
-        """Report the end of an epoch, counted from 0, with logs averaged over the tasks. Only the chief's is used.
+        """Report the end of an epoch, counted from 0, with logs averaged over tasks. Only the chief's report is used.
 
         Raises InvalidInput, in every task, if a value is not a number.
         """
@@ -425,9 +425,10 @@ class Context:
             self._checkpoints.write(count, tree)
 
     def restore(self, step: int | None = None) -> Restored | None:
-        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of that of ``step``; None without one.
+        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of the checkpoint of ``step``; None if
+        there is none.
 
-        A run that continues another one reads that one's checkpoints until it has its own. Variables are returned as
+        A run that continues another run reads that run's checkpoints until it has its own. Variables are returned as
         arrays. Raises InvalidInput if the checkpoint is damaged, NotFound if the one to continue from does not exist.
         """
         self.went_on = True
@@ -438,7 +439,7 @@ class Context:
         if self._tree_checkpoints is None:
             policy = self._spec.checkpoint
             if policy is False:
-                raise InvalidInput("checkpoint=False: this run is to write no checkpoints", field="checkpoint")
+                raise InvalidInput("checkpoint=False: this run writes no checkpoints", field="checkpoint")
             policy = policy if isinstance(policy, Checkpoint) else Checkpoint()
             self._tree_checkpoints = TreeCheckpoints(self, policy)
         return self._tree_checkpoints
@@ -471,7 +472,7 @@ def _made(path: Path) -> Path:
 def serve(clients: Sequence[str], ctx: Context) -> None:
     """Run a task that only serves other processes' sessions, until its run is stopped.
 
-    ``clients``: addresses of machines, besides those of the run, that sessions come from.
+    ``clients``: addresses of machines, besides those of the run, from which sessions may connect.
     """
     ctx.ports.machines.extend(clients)
     ctx.server.join()
@@ -483,7 +484,7 @@ _current: Context | None = None
 def current() -> Context:
     """Return the context of this process's task. Raises RuntimeError outside a task."""
     if _current is None:
-        raise RuntimeError("There is no run here: this is not a task of a jupyter_dtf cluster")
+        raise RuntimeError("No run is active here: this process is not a task of a jupyter_dtf cluster")
     return _current
 
 
@@ -493,20 +494,20 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise as for a lost peer if this run has a newer attempt: the tasks that this one waits for may never come."""
+    """Raise the error for a lost peer if the run has a newer attempt: the tasks awaited here may never arrive."""
     going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:
-        raise peer_lost("Other tasks of the run were lost, and are started again, or come back to it")
+        raise peer_lost("Other tasks of the run were lost, and are being restarted or are rejoining it")
 
 
 def stays_in_gang() -> None:
-    """Declare that this task can no longer go over to another attempt of its run."""
+    """Declare that this task can no longer move to another attempt of its run."""
     if (going_over := getattr(_current, "going_over", None)) is not None:
         going_over.say(False)
 
 
 def peer_lost(message: str) -> RuntimeError:
-    """Return the error to raise when another task is lost while this one needs it, which is the actual cause."""
+    """Return the error to raise if another task was lost while this one needed it, and record that as the cause."""
     if _current is not None:
         _current.peer_lost = True
     return RuntimeError(message)

@@ -1,4 +1,4 @@
-"""``ctx.feed()``: data of any form in any program of ``cluster.run``, shared among its tasks."""
+"""The implementation of ``ctx.feed()``: data of any form for any program of ``cluster.run``, shared among its tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Fed:
 
 
 def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
-    """Run a program with ``feed``. After it has ended, the other tasks read without this one."""
+    """Run a program with ``feed``. After it has ended, the other tasks continue to read without this one."""
     ctx.fed = partial(dataset_of, ctx, fed)
     try:
         return main_fun(args, ctx)

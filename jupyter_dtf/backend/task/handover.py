@@ -1,7 +1,8 @@
-"""Going over: a task's process continues in the next attempt of its run when other tasks are lost.
+"""Handover: a task's process continues in the next attempt of its run when other tasks are lost.
 
-The program declares that it can. When a collective fails because another task is gone, the program waits here for its
-host to send the spec of the next attempt. If that arrives first, it interrupts whatever the task is waiting for.
+The program declares whether it supports this. When a collective fails because another task is gone, the program waits
+here for its host to send the spec of the next attempt. If the spec arrives before that failure, it interrupts whatever
+the task is waiting for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from .recorder import Recorder
 
 
 class GoingOver:
-    """The state of one task, used by the program and the control thread. ``may``: whether the run may restart."""
+    """The handover state of a task, for the program and the control thread. ``may``: whether the run may restart."""
 
     def __init__(self, recorder: Recorder, *, may: bool) -> None:
         self.may = may
@@ -27,11 +28,11 @@ class GoingOver:
 
     @property
     def is_able(self) -> bool:
-        """Whether the program has declared that it can go over."""
+        """Whether the program has declared that it can continue in the next attempt."""
         return self._is_able
 
     def say(self, able: bool) -> None:
-        """Declare whether the program can go over from now on."""
+        """Declare whether, from now on, the program can continue in the next attempt."""
         able = able and self.may
         if able != self._is_able:
             self._is_able = able
@@ -39,7 +40,7 @@ class GoingOver:
 
     @property
     def is_called(self) -> bool:
-        """Whether there is a new attempt, in which new tasks have replaced some of this one's."""
+        """Whether the spec of a new attempt, in which new tasks replace lost ones, has arrived and is unused."""
         return self._next is not None
 
     def call(self, spec: TaskSpec) -> None:
@@ -50,7 +51,7 @@ class GoingOver:
         self.on_call()
 
     def await_call(self) -> TaskSpec:
-        """Wait for the spec of the next attempt and return it. If there is to be none, this process is killed."""
+        """Wait for the spec of the next attempt and return it. If there is no next attempt, this process is killed."""
         with self._changed:
             self._changed.wait_for(lambda: self._next is not None)
             spec, self._next = self._next, None

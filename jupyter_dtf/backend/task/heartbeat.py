@@ -1,4 +1,4 @@
-"""A task's heartbeat: a thread reports twice a second how far the program is, and whether it is waiting.
+"""A task's heartbeat: a thread reports twice a second how far the program has progressed, and whether it is waiting.
 
 This works whatever the program does, unless it holds the GIL. A stopped process sends nothing.
 """
@@ -20,7 +20,7 @@ _waited = -_LATELY_S
 
 
 def waits_for_others() -> None:
-    """Note that this task is waiting for others in a collective; to be called regularly during the wait."""
+    """Record that this task is waiting for others in a collective. Must be called regularly during the wait."""
     global _waited
     _waited = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""Histograms, pictures, texts and tables that a program reports: validated, encoded, and thinned out."""
+"""Validation, encoding and thinning of the histograms, pictures, texts and tables that a program reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,11 @@ _COLOURS = {1: 0, 3: 2, 4: 6}
 
 
 class _OfAName:
-    """The reports under one name: their number, which share is sent, and how much was sent since that last changed."""
+    """The reports under one name.
+
+    ``seen`` counts all of them, of which one in ``every`` is sent. ``count`` and ``bytes`` measure what was sent since
+    ``every`` last changed.
+    """
 
     def __init__(self) -> None:
         self.seen = 0
@@ -71,7 +75,7 @@ class Thinned:
                 if len(self._names) >= MOST_NAMES:
                     raise InvalidInput(
                         f"A task must report histograms, images, texts and tables under at most {MOST_NAMES} names, "
-                        f"got another, {key[1]!r:.100}: pass what changes as `step`",
+                        f"got another, {key[1]!r:.100}: pass the changing part as `step`",
                         field="name",
                     )
                 return True
@@ -89,7 +93,7 @@ class Thinned:
             known.count += 1
             known.bytes += (
                 0 if isinstance(event, Histogram) else media_bytes(event)
-            )  # the bins of 1,000 histograms have fewer bytes
+            )  # the bins of 1,000 histograms are smaller than the limit
             if known.count >= most or known.bytes >= ALL_BYTES:
                 known.every *= 2
                 known.count = known.bytes = 0
@@ -141,7 +145,7 @@ def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Pic
     ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. Raises InvalidInput.
     """
     if not isinstance(caption, str):
-        raise InvalidInput(f"`caption` must be a text, got {caption!r:.100}", field="caption")
+        raise InvalidInput(f"`caption` must be a string, got {caption!r:.100}", field="caption")
     if isinstance(image, (bytes, bytearray, memoryview)):
         png = bytes(image)
     elif callable(getattr(image, "savefig", None)):
@@ -216,7 +220,7 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
 def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
     """Return ``text`` as an event. Raises InvalidInput if it is not a string, or longer than ``MOST_TEXT_BYTES``."""
     if not isinstance(text, str):
-        raise InvalidInput(f"`text` must be a text, got {text!r:.100}", field="text")
+        raise InvalidInput(f"`text` must be a string, got {text!r:.100}", field="text")
     size = len(text.encode(errors="replace"))
     if size > MOST_TEXT_BYTES:
         raise InvalidInput(
@@ -256,7 +260,7 @@ def _columns_and_rows(table: Any) -> tuple[list[str], list[list[Cell]]]:
             rows = list(zip(*values, strict=True))
         except (TypeError, ValueError):
             raise InvalidInput(
-                "The columns of `table` must be sequences of one length, got "
+                "The columns of `table` must be sequences of the same length, got "
                 + ", ".join(f"{name}: {value!r:.40}" for name, value in list(table.items())[:5]),
                 field="table",
             ) from None
@@ -289,7 +293,7 @@ def _cell(value: Any) -> Cell:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidInput(f"`name` must be a text, got {name!r:.100}", field="name")
+        raise InvalidInput(f"`name` must be a string, got {name!r:.100}", field="name")
     return printable(name, MOST_OF_A_NAME)
 
 

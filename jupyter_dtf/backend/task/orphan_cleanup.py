@@ -1,4 +1,4 @@
-"""Cleanup in the warm process of what ended tasks and hosts leave behind: orphaned processes and directories."""
+"""Removal of the orphaned processes and directories of ended tasks and hosts, in the warm process."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make descendants of this process its children when their parent ends, whatever session they are in."""
+    """Make descendants of this process its children when their parent ends, even if they are in another session."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_orphans(known: Collection[int]) -> None:
     """Kill the children of this process that are not ``known``.
 
-    A task adopts orphans among its own descendants, so those that arrive here no longer have a task. When one is
-    killed, its own children arrive here: call this after each exit until there are none. Their ids cannot be reused
-    before they are reaped here.
+    A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
+    one is killed, this process adopts its children: call this after each exit until there are none. Process ids cannot
+    be reused before the processes are reaped here.
     """
     me = os.getpid()
     for name in os.listdir("/proc"):
@@ -54,11 +54,11 @@ class Orphans:
     """The directories of a host that is gone, to be removed when its tasks are gone too."""
 
     host: int
-    """Its process id."""
+    """The host's process id."""
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Note that the process ``ended`` has exited (0: none yet). Returns whether all are gone and cleaned up."""
+        """Record that process ``ended`` has exited (0: none). Returns whether all tasks have, and all is cleaned up."""
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

@@ -1,4 +1,4 @@
-"""The user's own modules in a task: written where they can be imported, before the program that needs them is read."""
+"""Installation of the user's own modules in a task, before the program that needs them is loaded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def persons_path_begins() -> None:
 
 
 def run(modules: Iterable[Module], program: Packed, ctx: Context) -> Any:
-    """Run a program that needs modules, which are removed with the task's directory.
+    """Run a program that needs ``modules``, which are removed with the task's directory.
 
-    On the path they come before the user's other entries, which may be older on this machine, but after everything that
-    is installed.
+    On ``sys.path``, they precede the user's other entries, which may be older on this machine, but follow all installed
+    packages.
     """
     directory = private_files.make_dir(ctx.task_dir / _DIRECTORY)
     for module in modules:

@@ -57,7 +57,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """Return the same as ``tf.compat.v1.GPUOptions`` for a ``tf.distribute.Server``, which ignores ``tf.config``."""
+    """Return these limits as ``tf.compat.v1.GPUOptions``, because a ``tf.distribute.Server`` ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

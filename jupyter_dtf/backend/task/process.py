@@ -110,10 +110,10 @@ def _set_threads(threads: int) -> None:
 
 
 def learn_to_read() -> None:
-    """Do once, for all forks of this process, what reading a task's spec takes the first time."""
+    """Do the one-time work of reading a task's spec, so that no fork of this process has to repeat it."""
     from .trace import remote  # noqa: F401
 
-    with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but msgspec has a decoder then
+    with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but creates msgspec's decoder
         msgspec.json.decode(b"{}", type=TaskSpec)
     ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles its regular expressions
 
@@ -131,13 +131,13 @@ def rehearse(threads: int) -> None:
 def _listen(control_fd: int, ctx: context.Context) -> None:
     """Handle the host's commands. The end of the pipe means that the host is gone.
 
-    ``s`` asks the program to stop, and ``c`` to write a checkpoint; ``e`` reports that no task of the run is working
-    any more. The others report a file in the task's directory: ``n``, the specification of the run's next attempt;
-    ``p``, the steps to trace; ``w``, the lost tasks for which there is no room.
+    ``s`` requests that the program stop, ``c`` that it write a checkpoint; ``e`` reports that no task of the run is
+    working any more. The others announce a file in the task's directory: ``n``, the specification of the run's next
+    attempt; ``p``, the steps to trace; ``w``, the lost tasks for which there is no room.
     """
 
     def ask_tracer() -> None:
-        with contextlib.suppress(OSError, msgspec.MsgspecError):  # whoever asks hears that there is no trace
+        with contextlib.suppress(OSError, msgspec.MsgspecError):  # the requester is notified that there is no trace
             ctx.tracer.ask(read_profile(ctx.task_dir))
 
     commands: dict[bytes, Callable[[], object]] = {
@@ -154,20 +154,20 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
                 try:
                     follow()
                 except Exception:  # a stop, and the end of the host, must still be noticed
-                    print(f"A command of the host ({letter.decode()}) could not be followed:", file=sys.stderr)
+                    print(f"The host's command ({letter.decode()}) could not be carried out:", file=sys.stderr)
                     traceback.print_exc()
     os.killpg(0, 9)
 
 
 def _pickled(value: Any) -> bytes:
-    """The result of the program as it is sent. Raises TypeError if it cannot be pickled."""
+    """Pickle the program's return value for sending. Raises TypeError if it cannot be pickled."""
     try:
         data: bytes = cloudpickle.dumps(value, protocol=5)
     except MemoryError:
         raise
     except Exception as error:
         kind = type(value).__qualname__
-        raise TypeError(f"What the program returns must be picklable, got {kind}: {error}") from error
+        raise TypeError(f"The program's return value must be picklable, got {kind}: {error}") from error
     return data
 
 
@@ -188,7 +188,7 @@ def _failure(error: BaseException) -> Outcome:
 
 
 def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
-    """Save an outcome that could not be written without its result, if there is space for that. Returns it."""
+    """Save, if possible, a failed outcome without a result in place of one that could not be written, and return it."""
     why = refusal(spec.task_dir, "The result", error, needed=len(outcome.result))
     words = Outcome(ok=False, error="OSError", message=why if outcome.ok else f"{outcome.message} ({why})")
     with contextlib.suppress(OSError):
@@ -203,7 +203,7 @@ def _names_a_lost_peer(error: BaseException) -> bool:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the program's threads, as an interpreter does at exit, but a fork does not."""
+    """Wait for the program's threads, which an interpreter does at exit but a fork does not."""
     main: Any = threading.main_thread()
     for thread in threading.enumerate():
         if thread is not main and thread is not threading.current_thread() and not thread.daemon:

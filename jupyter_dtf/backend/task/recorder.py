@@ -1,8 +1,8 @@
 """The task's end of the event pipe, which makes ``report`` cheap and loses nothing.
 
 Each frame is written to a pipe immediately: one system call of about a microsecond. From then on the kernel keeps it
-for the host, whatever happens to this process, even SIGKILL. When the pipe is full (the host is slow), frames wait in
-memory and a thread sends them later, so that the program never waits for its viewers.
+for the host, even if this process is killed by SIGKILL. When the pipe is full (the host is slow), frames wait in memory
+and a thread sends them later, so that the program never waits for its viewers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from . import time_accounts
 MOST_OF_A_NAME = 1_000
 """The maximum length of a metric's name in characters."""
 _CAUSES = (
-    "What is computed from it is not finite either. Common causes: a learning rate that is too high, examples or "
-    "labels that hold NaN, a logarithm or a division of zero."
+    "Values computed from it are not finite either. Common causes: a learning rate that is too high, examples or "
+    "labels that contain NaN, a logarithm of zero or a division by zero."
 )
 
 
@@ -44,7 +44,7 @@ def number(value: Any, name: str) -> float:
 class Recorder:
     """Sends points and events to the host. Thread-safe. Owns the file descriptor passed to it.
 
-    The first value of a metric that is not finite is reported as a warning of ``task``.
+    The first non-finite value of each metric is reported as a warning of ``task``.
     """
 
     def __init__(self, fd: int, task: str = "", attempt: int = 0) -> None:
@@ -69,7 +69,7 @@ class Recorder:
         self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
-        """Append one point, converting each value to a float. ``step`` None: one more than the last.
+        """Append one point, converting each value to a float. ``step`` defaults to one more than the last.
 
         Raises InvalidInput if a value is not a number, or the step is not a finite number.
         """
@@ -106,7 +106,7 @@ class Recorder:
         return Point(at, time.time(), named)
 
     def _warn(self, point: Point) -> None:
-        """Warn of metrics that are not finite for the first time."""
+        """Warn about metrics that are non-finite for the first time."""
         step = f"{point.step:.0f}" if point.step.is_integer() else f"{point.step:g}"
         for metric, value in point.values.items():
             if math.isfinite(value) or without_form(metric) in self._not_finite:
@@ -131,12 +131,12 @@ class Recorder:
         self._send(EVENT, encode_event(event))
 
     def begin_attempt(self, attempt: int) -> None:
-        """Attribute everything from now on to that attempt."""
+        """Attribute everything from now on to ``attempt``."""
         self._attempt = attempt
         self._send(ATTEMPT, WORD.pack(attempt))
 
     def say_able(self, able: bool) -> None:
-        """Tell the host whether this process can go over to another attempt."""
+        """Report to the host whether this process can continue in another attempt."""
         self._send(ABLE, WORD.pack(able))
 
     def beat(self, body: bytes) -> None:

@@ -25,7 +25,7 @@ class Script(Struct):
     arguments: list[str]
     """The command-line arguments after its name."""
     place_flags: list[str]
-    """The flags for its place that it accepts, such as ``task_index``, spelled as in the script."""
+    """The flags for the task's place that the script accepts, such as ``task_index``, spelled as in the script."""
 
 
 def run(script: Script, ctx: Context) -> None:
@@ -71,4 +71,4 @@ def offer_stand_ins() -> None:
         try:
             point.load()()
         except Exception as error:  # most programs do not need it
-            print(f"Nothing stands in for {name}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"The stand-in for {name} failed: {type(error).__name__}: {error}", file=sys.stderr)

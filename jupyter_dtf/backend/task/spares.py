@@ -1,12 +1,12 @@
-"""Spares: forks that wait to become a task. Each becomes only one, so nothing is left over from program to program.
+"""Spares: forked processes that wait to become a task. Each becomes one task only, so programs share no state.
 
 A rehearsed spare has set TensorFlow's number of threads and has trained a tiny model, so that a training reaches the
-end of its first step in 3/4 of the time. These are created only when no task has run for a moment, so that they slow
-nothing down.
+end of its first step in 3/4 of the time. Rehearsed spares are created only when no task has run for a moment, so that
+they do not slow anything down.
 
-A plain spare has done nothing: even asking TensorFlow for its number of threads looks for GPUs, which are assigned to a
-task when it begins. It saves the next task its fork, which matters where one short task follows another, as in a
-search. Plain spares are created once there was a task, also while others run.
+A plain spare has done nothing: even querying TensorFlow's number of threads would look for GPUs, which are not assigned
+to a task until it begins. It saves the next task the time of a fork, which matters when short tasks follow one another,
+as in a search. Plain spares are created after the first task, even while other tasks are running.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from dataclasses import dataclass
 _READY = b"r"
 _MAX_MESSAGE = 4_096
 REST_S = 1.0
-"""How long after the last activity a spare is rehearsed. If one run follows another, the next one then has the machine
-to itself, and no spare is started only to be killed.
+"""The time in seconds between the last activity and the rehearsal of a spare. If one run follows another, the next run
+then has the machine to itself, and no spare is started only to be killed.
 """
 PLAIN = 2
 """The number of plain spares."""
 PLAIN_REST_S = 0.02
-"""How long after the last task was started plain spares are forked: not between the tasks of one gang."""
+"""The time in seconds between the start of the last task and the forking of plain spares, so that none is forked
+between the tasks of one gang.
+"""
 
 
 @dataclass
@@ -36,7 +38,7 @@ class _Spare:
     pid: int
     socket: socket.socket
     threads: int
-    """0: it has not rehearsed."""
+    """The number of threads for which it has rehearsed; 0 for a plain spare."""
     is_ready: bool = False
 
 
@@ -74,7 +76,7 @@ class Spares:
 
     @property
     def pids(self) -> list[int]:
-        """The pids of those that are not tasks yet."""
+        """The process ids of the spares, which are not tasks yet."""
         return [spare.pid for spare in (*self._spares, *self._plain)]
 
     def want(self, threads: int, count: int) -> None:
@@ -86,11 +88,11 @@ class Spares:
             self._end(spare)
 
     def rest(self) -> None:
-        """Rehearse no spare for a moment, because there was some activity."""
+        """Rehearse no spare for a moment, because there was activity."""
         self._begin_at = time.monotonic() + REST_S
 
     def due_in_s(self, *, is_idle: bool) -> float | None:
-        """Return when to ``begin`` another, in seconds; None if none is wanted, or one is still rehearsing.
+        """Return the seconds until ``begin`` is due; None if no spare is wanted, or one is still rehearsing.
 
         ``is_idle``: whether no task is running.
         """
@@ -103,7 +105,7 @@ class Spares:
         return max(0.0, min(due)) if due else None
 
     def begin(self) -> None:
-        """Start another spare: the one that is due."""
+        """Start the spare that is due."""
         if len(self._plain) < self._plain_wanted:
             wanted, self._plain_wanted = self._plain_wanted, 0  # if forking fails, do not retry before the next task
             self._plain.append(self._begin(0))
@@ -129,10 +131,10 @@ class Spares:
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
         """Turn a spare into the task. Returns its pid, or 0 if none is ready.
 
-        A spare that is still rehearsing is killed, because it would slow down the task.
+        Spares that are still rehearsing are killed, because they would slow down the task.
 
         Args:
-            threads: The number of threads that it may have rehearsed with; 0 requires a plain spare.
+            threads: The number of threads for which the spare may have rehearsed; 0 requires a plain spare.
             spec_path: The path of the task's spec.
             fds: The task's descriptors.
         """

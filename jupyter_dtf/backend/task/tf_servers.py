@@ -1,9 +1,10 @@
 """TensorFlow servers in a task: guarded, detected when they start, and kept running while other tasks may need them.
 
 A session spans all servers of its cluster and hangs when one is gone. So a task whose program has ended keeps its
-server running until all programs have (state ``finished``). ``join()``, which never returns in TensorFlow, returns when
-no task of the run is working any more (state ``serving`` until then), so that programs written as one function, or like
-the scripts of 2016, come to an end. It makes no difference whether ``ctx.server`` or the program starts the server.
+server running until all programs have ended (state ``finished``). ``join()``, which never returns in TensorFlow, here
+returns when no task of the run is working any more (state ``serving`` until then), so that programs written as one
+function, or in the style of scripts from 2016, terminate. It makes no difference whether ``ctx.server`` or the program
+starts the server.
 
 By default, ``MonitoredTrainingSession`` and ``Supervisor`` make a worker check only every 30 s whether the chief has
 initialized the variables. The tasks of a gang start together, so here the interval is half a second.
@@ -53,12 +54,12 @@ class TaskServers:
         _look_often()
 
     def keep_up(self) -> None:
-        """Wait, after the program has ended, until nobody can need its servers any more."""
+        """Wait, after the program has ended, until no other task can need its servers any more."""
         if self._started or serves_collectives():
             self._wait(TaskState.FINISHED)
 
     def _warn(self, title: str, text: str) -> None:
-        """Warn once for all tasks of a machine, from whichever starts its server first."""
+        """Emit a warning only once per machine, from the task that starts its server first."""
         told = self._ctx.shared_dir / f"told-{zlib.crc32(title.encode()):08x}"
         with contextlib.suppress(FileExistsError):
             told.touch(mode=0o600, exist_ok=False)
@@ -67,9 +68,9 @@ class TaskServers:
     def _on_refused(self, who: str) -> None:
         self._ctx.note(
             "warning",
-            f"A connection to TensorFlow's server was turned away ({who})",
-            "Only your own processes on this machine get through to it, and the other machines of the run. Somebody "
-            "else has tried, or a program of yours from another machine, which reaches it through an SSH tunnel.",
+            f"A connection to TensorFlow's server was rejected ({who})",
+            "Only your own processes on this machine and the other machines of the run can connect to it. Another user "
+            "has tried, or a program of yours on another machine, which can use an SSH tunnel instead.",
         )
 
     def _join(self) -> None:
@@ -87,7 +88,8 @@ class TaskServers:
 def serves_collectives() -> bool:
     """Return whether this process serves its part of TensorFlow's collectives.
 
-    Tasks pull their parts: one that already has its sum may still have to serve a part that another has not pulled yet.
+    Tasks pull parts from each other: a task that already has its sum may still have to serve a part that another task
+    has not pulled yet.
     """
     # TensorFlow 2.21: the runtime context has no public API for this.
     from tensorflow.python.eager import context

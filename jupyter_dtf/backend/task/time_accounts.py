@@ -1,6 +1,7 @@
-"""What a task spends beside its own computing: waiting for others, exchanges, snapshots for checkpoints.
+"""The time that a task spends on anything but its own computation: waiting, exchanges, snapshots for checkpoints.
 
-Every exchange of our own adds to it. The time of TensorFlow's collectives and of remote graphs is not known here.
+All exchanges that this package implements are counted. The time spent in TensorFlow's collectives and in remote graphs
+is not known here.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ import time
 from typing import NamedTuple
 
 waited_s = 0.0
-"""The seconds that this process has waited for other tasks."""
+"""The time that this process has spent waiting for other tasks, in seconds."""
 
 
 class Totals(NamedTuple):
-    """Seconds of this process so far."""
+    """The time that this process has spent on each of these activities so far, in seconds."""
 
     exchanged_s: float
-    """In which an exchange was under way, whatever else was computed meanwhile."""
+    """The time during which an exchange was in progress, even if the process was computing at the same time."""
     waited_s: float
-    """Of them, for which others were waited for."""
+    """The part of ``exchanged_s`` spent waiting for other tasks."""
     saved_s: float
-    """In which the thread that trains took snapshots for checkpoints."""
+    """The time that the training thread has spent taking snapshots for checkpoints."""
 
 
 def waited(seconds: float) -> None:
@@ -31,7 +32,7 @@ def waited(seconds: float) -> None:
 
 
 class _Exchanging:
-    """``with exchanging:`` around an exchange. Those within others, and beside them, are one: time is counted once."""
+    """Measures exchanges: ``with exchanging:``. The time of nested and concurrent exchanges is counted only once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -53,7 +54,7 @@ class _Exchanging:
 
 
 class _Saving:
-    """``with saving:`` around a snapshot, in the thread that trains. Exchanges in it count as such, not here."""
+    """Measures snapshots in the training thread: ``with saving:``. Exchanges within a snapshot are not included."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -73,5 +74,5 @@ saving = _Saving()
 
 
 def totals() -> Totals:
-    """What it all comes to by now."""
+    """Return the totals so far."""
     return Totals(exchanging.seconds, waited_s, saving.seconds)

@@ -16,14 +16,14 @@ from .trial_model import keep_model
 def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool], ctx: Context) -> Any:
     """Run ``train_fn(params, ctx)``, the program of a search's trial.
 
-    ``job`` is ``(train_fn, params, objectives, keeps_model)``; the last is whether to keep the model.
+    ``job`` is ``(train_fn, params, objectives, keeps_model)``; ``keeps_model`` is whether to keep the model.
     """
     train_fn, params, objectives, keeps_model = job
     fits = report_fits(ctx)
     returned = _plain(train_fn(params, ctx))
     if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send what it restored to the others
         raise InvalidInput(
-            "In population based training, train_fn must go on from what ctx.restore() gives. It was not called"
+            "In population based training, train_fn must continue from the result of ctx.restore(). It was not called"
         )
     if ctx.is_chief and (values := objective_values(returned, objectives)):
         ctx.trial_valued({metric: as_value(value) for metric, value in values.items()})
@@ -60,13 +60,13 @@ class Fits:
 def report_fits(ctx: Context) -> Fits:
     """Make ``fit`` report its logs after each epoch, and end when the run should stop.
 
-    Steps count the epochs in this process, including those of earlier calls of ``fit``. As soon as the program reports
-    something itself, reporting is left to it. Does nothing in a process that has not imported Keras.
+    Steps count the epochs in this process, including those of earlier calls of ``fit``. Once the program reports
+    anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported Keras.
     """
     fits = Fits()
     if "keras" not in sys.modules:
         return fits
-    # Keras 3.15: the fit of every model is this class's; there is no public hook around it.
+    # Keras 3.15: every model's fit is this class's method; there is no public hook around it.
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     fit = TensorFlowTrainer.fit
@@ -84,7 +84,7 @@ def report_fits(ctx: Context) -> Fits:
 
 
 def _with(callbacks: Any, reports: Any) -> Any:
-    """Return a call's callbacks with ours last, so that it notices if one of them reports."""
+    """Return a call's callbacks with ``reports`` last, so that it notices if one of them reports."""
     import keras
 
     if isinstance(callbacks, keras.callbacks.CallbackList):

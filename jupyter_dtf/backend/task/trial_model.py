@@ -23,9 +23,9 @@ def keep_model(ctx: Any, model: Any) -> None:
     try:
         private_files.write_file(path, payload.pack(keras_io.pack(model, compiled=False)))
     except DtfError as error:
-        ctx.note("warning", "The model is not kept", str(error))
+        ctx.note("warning", "The model was not saved", str(error))
     except OSError as error:
-        ctx.note("warning", "The model is not kept", refusal(path, "The model", error))
+        ctx.note("warning", "The model was not saved", refusal(path, "The model", error))
 
 
 def find_model(run_dir: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Fails early on what Keras 3 does not support in a task's program: ``model.fit`` across TensorFlow processes."""
+"""Early rejection of a call that Keras 3 does not support in a task's program: ``model.fit`` across processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def refuse_fit_over_processes() -> None:
     """
     if "keras" not in sys.modules:
         return
-    # Keras 3.15: the fit of every model is this class's; there is no public hook around it.
+    # Keras 3.15: every model's fit is this class's method; there is no public hook around it.
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
 
     fit = TensorFlowTrainer.fit
@@ -41,9 +41,9 @@ def _check(strategy: Any) -> None:
     else:
         return
     raise InvalidInput(
-        "Keras 3 cannot fit a model over several processes of TensorFlow: model.fit must be called outside of "
-        "MultiWorkerMirroredStrategy and ParameterServerStrategy, got a model made under "
-        f"{kinds[0]}. Write {instead} in the notebook in place of this program; or keep the program, make the model "
+        "Keras 3 cannot fit a model across several TensorFlow processes: model.fit must be called outside of "
+        "MultiWorkerMirroredStrategy and ParameterServerStrategy, got a model created under "
+        f"{kinds[0]}. Write {instead} in the notebook in place of this program; or keep the program, create the model "
         "without a strategy and compile it with dtf.DistributedOptimizer(optimizer), which averages the gradients over "
         "the tasks; or keep the strategy and write the training loop yourself, with strategy.run"
     )

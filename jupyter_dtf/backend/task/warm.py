@@ -1,12 +1,12 @@
 """The warm process: imports TensorFlow and Keras once per machine, without starting their runtime, and forks tasks.
 
 Started as ``python -m jupyter_dtf.backend.task.warm FD CLAIMS DIRECTORY SHARED``. FD is a listening Unix socket
-(SOCK_SEQPACKET: one message per packet), bound by whoever starts this process, so that hosts can connect before
+(SOCK_SEQPACKET: one message per packet), bound by the process that starts this one, so that hosts can connect before
 TensorFlow has been imported. CLAIMS are descriptors (``5,6``) that claim DIRECTORY and SHARED while they are open.
 Hosts send JSON, accompanied by a task's four descriptors:
 
 * ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
-  JSON; ``spare``, if not 0, is the number of threads with which a spare that becomes the task may have rehearsed.
+  JSON; ``spare``, if not 0, is the number of threads for which a spare that becomes the task may have rehearsed.
 * ``{"op": "prepare", "threads", "count"}``: keep that many rehearsed spares with that many threads, created when no
   task has run for a moment.
 * ``{"op": "kill", "id", "signal"}``: signal the task's whole process group.
@@ -17,9 +17,10 @@ They receive ``{"op": "ready", "pid", "unguarded"}`` (why ports cannot be guarde
 ``{"op": "exited", "id", "status"}`` (as from ``waitpid``), ``{"op": "prepared", "count"}`` with each new spare, and
 ``{"op": "pong"}``.
 
-When a host disconnects, its tasks are killed and its directories removed. Whatever a task has started ends with it, in
-whatever session. The process exits when its standard input (the lifeline of whoever started it) is closed and no host
-is left. Being the last process of its cluster on this machine then, it removes DIRECTORY and SHARED.
+When a host disconnects, its tasks are killed and its directories removed. When a task ends, all processes that it has
+started are killed, even those in other sessions. The warm process exits when its standard input (the lifeline of the
+process that started it) is closed and no host is connected. It is then the last process of its cluster on this machine,
+so it removes DIRECTORY and SHARED.
 
 It must stay single-threaded and must not start TensorFlow's runtime; otherwise its forks would inherit locks that are
 never released.
@@ -65,12 +66,12 @@ class _Host:
     pid: int
     tasks: dict[str, int] = field(default_factory=dict)
     has_forked: bool = False
-    """Whether it ever had a task. False for a connection from a host's process that only probes this one."""
+    """Whether a task was ever forked for it. False for a connection from a host's process that only probes this one."""
 
     def send(self, message: dict[str, object]) -> None:
         try:
             self.socket.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)
-        except BlockingIOError:  # it is stopped and has not read hundreds of messages: the others must not wait for it
+        except BlockingIOError:  # it is stopped, with hundreds of unread messages: others must not wait
             self.socket.shutdown(socket.SHUT_RDWR)  # noticed on the next read
         except OSError:
             pass  # a host that is gone is noticed on the next read too
@@ -99,7 +100,7 @@ class Warm:
 
     def import_tensorflow(self) -> None:
         """Import TensorFlow, the expensive part. A failure is kept and reported to every host."""
-        gc.disable()  # nearly all new objects stay
+        gc.disable()  # nearly all new objects are permanent
         try:
             import keras  # noqa: F401
             import tensorflow  # noqa: F401
@@ -145,7 +146,7 @@ class Warm:
     def _do(self, step: Callable[[], object]) -> None:
         try:
             step()
-        except Exception:  # one invalid message, or one failed fork, must not end everybody's tasks
+        except Exception:  # one invalid message, or one failed fork, must not end all tasks
             traceback.print_exc()
 
     def _on_lifeline(self, _: object) -> None:
@@ -175,7 +176,7 @@ class Warm:
             return
         try:
             if flags & socket.MSG_TRUNC:
-                raise ValueError(f"A message has at most {MAX_MESSAGE} bytes")
+                raise ValueError(f"A message must have at most {MAX_MESSAGE} bytes")
             self._follow(host, json.loads(data), fds)
         finally:
             for fd in fds:
@@ -320,7 +321,7 @@ def _kill_group(pid: int, signal_number: int) -> None:
 
 def main(argv: list[str]) -> int:
     """Serve hosts on the listening socket ``argv[0]``, and remove the directories ``argv[2:]`` at the end."""
-    # Print characters that cannot be encoded as escapes. Set now, while this is a file: it cannot be set for a pipe.
+    # Escape printed characters that cannot be encoded. Set now, while stdout is a file: it cannot be set for a pipe.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     adopt_orphans()
     listener = socket.socket(fileno=int(argv[0]))

@@ -33,7 +33,7 @@ class Background:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("Something in the background failed", exc_info=error)
+            logger.error("A background task failed", exc_info=error)
 
 
 async def off_loop(work: Callable[[], T]) -> T:

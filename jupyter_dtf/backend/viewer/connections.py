@@ -1,15 +1,15 @@
 """Connection files: how this user's clusters are found and reached. Readable by their owner alone.
 
-Whoever starts a cluster reserves the file (state ``starting``). From then on, only the cluster process writes it.
+The process that starts a cluster reserves the file (``starting``). From then on, only the cluster process writes it.
 
 Clusters of other versions have files here too. It must be possible to list and stop them whatever else their files
 contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``where``, ``created``, ``token``, ``directories`` and
 ``speech`` have the same meaning in every version, and a cluster process shuts down cleanly on SIGTERM. Any other value
-that cannot be read is left at its default, and an unknown key is kept when something else in the file is changed.
+that cannot be read gets its default, and an unknown key is kept when the rest of the file changes.
 
-Several machines or containers may share the directory of these files. A process id is looked up only where it means
-something (``Connection.where``). What runs elsewhere is never taken for dead here, and nothing of it is ended or
-removed: it answers on its link, or is shown as not answering.
+Several machines or containers may share the directory of these files. A process id is looked up only where it is valid
+(``Connection.where``). A cluster that runs elsewhere is never considered dead here, and none of its processes or files
+is ended or removed: it responds on its link, or is shown as not responding.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Connection(PeerStruct):
     pid_started: int = 0
     """As ``pid_created``, in clock ticks since boot, which do not change when the clock is set. 0: unknown."""
     where: Whereabouts = msgspec.field(default_factory=Whereabouts)
-    """Where that process runs. Empty in files of versions that did not record it, which are taken to be from here."""
+    """Where that process runs. Empty in files of versions that did not record it, which are assumed to be from here."""
     started_by: int = 0
     """The id of the process that started it: its parent, which gets its exit status."""
     jobs: dict[str, int] = {}
@@ -80,7 +80,7 @@ class Connection(PeerStruct):
 
     @property
     def is_alive(self) -> bool:
-        """Whether the cluster process is running. One that is elsewhere is taken to be."""
+        """Whether the cluster process is running. A process that is elsewhere is assumed to be running."""
         if self.is_elsewhere:
             return True
         if self.has_lost_its_machine:
@@ -109,7 +109,7 @@ class Connection(PeerStruct):
 
     @property
     def refusal(self) -> str:
-        """Why this version cannot talk to the cluster, and what to do. Empty if it can, or if the cluster is gone."""
+        """Why this version cannot use the cluster, and what to do. Empty if it can, or if the cluster is gone."""
         gone = self.state in (ClusterState.FAILED, ClusterState.LOST)
         return "" if gone else protocol.cluster_refusal(self.name, self.speech)
 
@@ -119,10 +119,10 @@ class Connection(PeerStruct):
             return False
         if run.cluster_id and self.token:
             return run.cluster_id == cluster_id(self.token)
-        return run.created >= self.created  # recorded by a version that had no identities: clocks have to do
+        return run.created >= self.created  # recorded by a version without cluster ids: compare times instead
 
     def is_of(self, pid: int) -> None:
-        """Set ``pid``, which is here, as the cluster process. Raises psutil.NoSuchProcess."""
+        """Record ``pid``, a process on this machine, as the cluster process. Raises psutil.NoSuchProcess."""
         stat = stat_of(pid)
         self.pid, self.pid_created = pid, psutil.Process(pid).create_time()
         self.pid_started = stat.started if stat is not None else 0
@@ -130,7 +130,7 @@ class Connection(PeerStruct):
 
 
 def _may_exist(pid: int) -> bool:
-    """Return whether a process may exist whose state cannot be read, because this process has too many open files."""
+    """Return whether a process may exist although its state cannot be read because too many files are open."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -154,8 +154,8 @@ def read(name: str) -> Connection:
     """Read a cluster's connection file.
 
     Raises:
-        NotFound: If there is none, so there is no such cluster.
-        Unavailable: If it cannot be read now, or not at all. That says nothing about the cluster.
+        NotFound: If there is no file, and so no such cluster.
+        Unavailable: If the file cannot be read, temporarily or permanently. The cluster may exist nevertheless.
     """
     path = path_of(name)
     try:
@@ -167,7 +167,7 @@ def read(name: str) -> Connection:
 
 
 _UNREADABLE = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
-"""What reading a file may raise, whatever is in it."""
+"""The exceptions that reading a file may raise, whatever it contains."""
 
 
 def _raw(path: Path) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def _raw(path: Path) -> dict[str, Any]:
 
 def _as_connection(raw: dict[str, Any]) -> Connection:
     """Convert the contents of a file of any version. Raises msgspec.ValidationError if it is not a connection file."""
-    raw = {"speech": {}, **raw}  # files from before protocols had numbers have none
+    raw = {"speech": {}, **raw}  # files from before protocols were numbered lack it
     if not isinstance(raw["speech"], dict):
         raw["speech"] = {}
     try:
@@ -207,7 +207,7 @@ class Listing(NamedTuple):
 
 
 def listing() -> Listing:
-    """Read all connection files. Raises Unavailable if it cannot be found out which there are."""
+    """Read all connection files. Raises Unavailable if they cannot be listed."""
     found = Listing({}, {})
     directory = paths.connections_dir()
     try:
@@ -228,7 +228,7 @@ def read_all() -> dict[str, Connection]:
     """Return the contents of all readable connection files by name, whether or not the cluster is alive."""
     try:
         return listing().clusters
-    except Unavailable:  # such as a directory that cannot be created: nobody has started anything
+    except Unavailable:  # such as a directory that cannot be created: nothing has been started
         return {}
 
 
@@ -249,7 +249,7 @@ def write(connection: Connection) -> None:
 
 
 def _overwrite(path: Path, data: bytes) -> None:
-    """Write to a file in the space that it already occupies, all at once: nobody reads a part of it. Raises OSError."""
+    """Overwrite a file in the space that it occupies, at once, so that nobody reads a part of it. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         written = os.pwrite(descriptor, data, 0)
@@ -260,7 +260,7 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
-    """Return the contents of the file that is replaced if it belongs to the same cluster, else nothing."""
+    """Return the contents of the file that is replaced if it belongs to the same cluster, else an empty dict."""
     with contextlib.suppress(*_UNREADABLE):
         raw = _raw(path)
         if raw.get("created") == connection.created:

@@ -1,4 +1,4 @@
-"""Clusters of this user that are gone but have left their connection file: finds them and cleans them up."""
+"""Finds and cleans up clusters of this user that are gone but have left their connection file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killing a cluster's processes directly, if it does not respond, or has died and left some behind."""
+"""Kills a cluster's processes directly, if it does not respond, or has died and left some behind."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def end_directly(connection: Connection) -> None:
     _kill(connection)
     if connection.token:
         if left := cluster_processes.end(connection.token, wait_s=WAIT_S):
-            logger.error("Processes of the cluster %s cannot be ended: %s", connection.name, left)
+            logger.error("Processes of the cluster %s cannot be killed: %s", connection.name, left)
         else:
             cluster_processes.remove(connection.directories)
 
 
 def end_rest(connection: Connection) -> None:
-    """Kill what a dead cluster process has left behind. Most of that exits by itself."""
+    """Kill what a dead cluster process has left behind. Most of that exits on its own."""
     if connection.token and not connection.is_alive:
         cluster_processes.end(connection.token, wait_s=WAIT_S)
         cluster_processes.remove(connection.directories)

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 WATCH_AGAIN_S = 0.5
 MOST_WATCH_AGAIN_S = 5.0
-"""How long to wait before watching the directory of connection files is tried again: first, and at most."""
+"""The pause before another try to watch the directory of connection files: the first one, and the longest."""
 FIRST_ANSWER_S = 3.0
 """How long a new viewer waits for the clusters that it has found to respond."""
 
@@ -101,21 +101,21 @@ class Fleet:
                 async for _ in awatch(directory, stop_event=self._is_over, step=20, debounce=200, recursive=False):
                     wait_s, has_told = WATCH_AGAIN_S, False
                     self._refresh()
-            except Exception as error:  # no more watches of inotify, or no more open files
+            except Exception as error:  # inotify watches or file descriptors are used up
                 if not has_told:
-                    logger.warning("%s cannot be watched, and is read from time to time: %s", directory, error)
+                    logger.warning("%s cannot be watched, and is read at intervals instead: %s", directory, error)
                     has_told = True
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._is_over.wait(), wait_s)
             wait_s = min(2 * wait_s, MOST_WATCH_AGAIN_S)
             if not self._is_over.is_set():
-                self._refresh()  # what has happened meanwhile
+                self._refresh()  # pick up what has changed meanwhile
 
     def _refresh(self) -> None:
         try:
             self.refresh()
-        except Exception:  # the next change is followed all the same
-            logger.exception("A change of the connection files could not be followed")
+        except Exception:  # the next change must still be processed
+            logger.exception("A change of the connection files could not be processed")
 
     def refresh(self) -> None:
         """Read the connection files again. This happens automatically when one of them changes."""
@@ -202,7 +202,7 @@ class Fleet:
     # -- changes ------------------------------------------------------------------------------------------------
 
     async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
-        """Start a cluster and return at once, with it in state ``starting``. Raises the same as ``starting.start``.
+        """Start a cluster and return at once, in state ``starting``. Raises the same as ``starting.start``.
 
         This may be called before ``start`` has returned.
         """
@@ -238,7 +238,7 @@ class Fleet:
         """Close a cluster in any state and wait until nothing of it is left.
 
         Returns:
-            A message on where runs were saved that could not be saved in the usual place, or empty.
+            A message that says where runs were saved, if not in the usual place; otherwise empty.
 
         Raises:
             NotFound: If there is no such cluster.
@@ -254,7 +254,7 @@ class Fleet:
         program: bytes | Packed,
         opened: Callable[[RunInfo], object] = lambda info: None,
     ) -> RunInfo:
-        """Start a run. Returns when its program has been sent, or the run has ended meanwhile.
+        """Start a run. Return once its program has been sent, or the run has ended meanwhile.
 
         Args:
             name: The cluster.
@@ -329,9 +329,9 @@ class Fleet:
         await self._ask_for_run(run_id, "continue_run", "continued")
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns which of the run's profiles that is.
+        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
 
-        Raises InvalidInput, and as ``pause_run``.
+        Raises InvalidInput, and the same as ``pause_run``.
         """
         check_count(steps)
         info = self.hub.info(run_id)
@@ -360,20 +360,20 @@ class Fleet:
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     async def ask_search(self, search_id: str, request: SearchRequest) -> None:
-        """Ask the program that drives a search to stop it, or to run more trials. That happens asynchronously.
+        """Ask the program that drives a search to stop it, or to run more trials. The program does so later.
 
         Raises:
             NotFound: If the search has no trials.
-            Conflict: If none of its trials is running, or more trials were requested of a search that cannot grow.
+            Conflict: If none of its trials is running, or if more trials are requested of a search that cannot grow.
         """
         trials = [info for info in await off_loop(self.hub.runs) if info.trial and info.trial.search == search_id]
         if not trials:
             raise NotFound(f"There is no search {search_id}")
         going = next((info for info in trials if not info.state.is_final), None)
         if going is None:
-            raise Conflict("A search is asked while it runs: none of its trials is under way")
+            raise Conflict("A search must be running to be stopped or to grow, but none of its trials is under way")
         if request.more and not (going.trial and going.trial.may_grow):
-            raise Conflict("Only a search that ends after a number of `trials` can be asked for more")
+            raise Conflict("More trials can be requested only of a search that ends after a number of `trials`")
         await self._ask(going.cluster, "ask_search", run_id=going.id, stop=request.stop, more=request.more)
 
     # -- requests to a cluster ----------------------------------------------------------------------------------

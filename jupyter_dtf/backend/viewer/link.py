@@ -32,7 +32,7 @@ GIVE_UP_S = 15.0
 stopped (SIGSTOP), new requests and stopping wait for ``SILENT_S`` only."""
 
 _OF_ARGUMENTS = re.compile(r"unexpected keyword argument|missing \d+ required|got multiple values")
-"""What Python says of a call with other arguments than a function takes."""
+"""Matches Python's messages about a call with arguments that the function does not take."""
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Link:
     ) -> None:
         self.name = name
         self.refusal = ""
-        """Why the stream cannot be followed, if the cluster supports no protocol that this version does."""
+        """Why the stream cannot be used, if the cluster supports no protocol that this version does."""
         self._stream = stream
         self._rpc = rpc
         self._on_message = on_message
@@ -106,7 +106,7 @@ class Link:
 
     @property
     def silent_s(self) -> float:
-        """The same, but 0 while it is within normal limits."""
+        """Seconds since the last message from the cluster, or 0 while that is within normal limits."""
         return self.unheard_s if self.unheard_s > SILENT_S else 0.0
 
     @classmethod
@@ -157,7 +157,7 @@ class Link:
 
         Raises:
             ClusterLost: If the cluster does not respond.
-            UnknownOperation: If it is of another version, which does not know the operation or an argument.
+            UnknownOperation: If the cluster's version does not know the operation, or an argument.
             DtfError: Whatever error the controller raised.
         """
         call = asyncio.ensure_future(getattr(self._rpc, f"dtf_{operation}")(**message))
@@ -168,12 +168,12 @@ class Link:
             answer = call.result()
         except OSError as error:
             raise ClusterLost(f"The cluster {self.name} does not answer: {error}") from None
-        except msgspec.ValidationError as error:  # of a cluster whose version does not put this in words itself
-            raise UnknownOperation(self._too_new(operation, f"does not take all of it: {error}")) from None
+        except msgspec.ValidationError as error:  # from a cluster of a version that does not report this in words
+            raise UnknownOperation(self._too_new(operation, f"does not accept all of it: {error}")) from None
         except TypeError as error:
             if not _OF_ARGUMENTS.search(str(error)):
                 raise
-            raise UnknownOperation(self._too_new(operation, f"takes other arguments: {error}")) from None
+            raise UnknownOperation(self._too_new(operation, f"takes different arguments: {error}")) from None
         finally:
             if not call.done():
                 call.cancel()
@@ -186,8 +186,8 @@ class Link:
 
     def _too_new(self, operation: str, why: str) -> str:
         return (
-            f"The cluster {self.name} must be of a version that knows the operation {operation!r} as jupyter_dtf "
-            f"{protocol.ours().release} requests it, but {why}. To use it, close the cluster and start it again"
+            f"The cluster {self.name} must support the operation {operation!r} as jupyter_dtf "
+            f"{protocol.ours().release} requests it, but its version {why}. To use it, close and restart the cluster"
         )
 
     async def close(self) -> None:
@@ -211,7 +211,7 @@ class Link:
                     try:
                         self._on_message(message)
                     except Exception:  # the next message may report the end of another run
-                        logger.exception("A message of the cluster %s could not be followed", self.name)
+                        logger.exception("A message from the cluster %s could not be processed", self.name)
                 await asyncio.sleep(0)  # a long log arrives in many batches: let other tasks run in between
         except asyncio.CancelledError:
             raise
@@ -231,6 +231,6 @@ class Link:
                 before = loop.time()
                 await asyncio.sleep(PING_S)
                 late = loop.time() - before - PING_S
-                if late > PING_S:  # this process itself was delayed and has not listened
+                if late > PING_S:  # this process itself was delayed and has not read messages
                     self._heard += late
                 await self._stream.write({"op": "ping"})

@@ -26,7 +26,7 @@ _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class _VersionRefusal(Exception):
-    """The cluster supports no protocol that this version does. Nothing else is a reason not to try again."""
+    """The cluster supports no protocol that this version does. After any other exception, attaching is retried."""
 
 
 class Linking:
@@ -88,7 +88,7 @@ class Linking:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception as error:  # whatever it is, it may be over the next time
+            except Exception as error:  # whatever the cause is, it may be gone the next time
                 unexpected = not isinstance(error, DtfError)
                 logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
@@ -125,7 +125,7 @@ class Linking:
     def _known(self, member: Member) -> dict[str, int]:
         """Return the last known event of each run of a cluster, including deleted runs, so that none is sent again.
 
-        If the store fails, nothing is known: what is sent again does no harm.
+        If the store fails, return nothing: events that are sent again do no harm.
         """
         known = {}
         try:
@@ -134,7 +134,7 @@ class Linking:
                     known[run.id] = self._hub.next_seq(run.id) - 1
         except Exception as error:
             unexpected = not isinstance(error, DtfError)
-            words = "Which events of the cluster %s are known cannot be read, so all are sent again: %s"
+            words = "The known events of the cluster %s cannot be read, so all events are requested again: %s"
             logger.warning(words, member.name, error, exc_info=unexpected)
             return {}
         return known
@@ -158,7 +158,7 @@ class Linking:
                     if not attached.done():
                         attached.set_result(None)
         except (DtfError, msgspec.MsgspecError):
-            logger.exception("A message of the cluster %s could not be followed", member.name)
+            logger.exception("A message from the cluster %s could not be processed", member.name)
 
     def _on_lost(self, member: Member, attached: asyncio.Future[None]) -> None:
         refusal = member.link.refusal if member.link is not None else ""
@@ -166,7 +166,7 @@ class Linking:
         if refusal and not attached.done():
             attached.set_exception(_VersionRefusal(refusal))
         elif not attached.done():  # still attaching, which will be retried
-            attached.set_exception(ClusterLost(f"The cluster {member.name} broke off"))
+            attached.set_exception(ClusterLost(f"The cluster {member.name} closed the connection"))
         elif self._roster.holds(member) and not self._is_over:
             self.begin(member)
 

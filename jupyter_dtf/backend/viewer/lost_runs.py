@@ -45,7 +45,7 @@ def _runs(hub: Hub) -> list[RunInfo]:
         return hub.runs()
     except Exception as error:
         unexpected = not isinstance(error, DtfError)
-        logger.warning("Which runs are lost could not be found out: %s", error, exc_info=unexpected)
+        logger.warning("It could not be determined which runs are lost: %s", error, exc_info=unexpected)
         return []
 
 
@@ -55,4 +55,4 @@ def _mark(hub: Hub, run_id: str, why: str) -> None:
     except NotFound:  # the run has been deleted
         pass
     except Exception:  # the store cannot be written: the next viewer will try again
-        logger.exception("The end of the run %s could not be kept", run_id)
+        logger.exception("The end of the run %s could not be saved", run_id)

@@ -20,7 +20,7 @@ CLOSE_LIMIT_S = 25.0
 
 
 class Member:
-    """Its connection file, its last reported info, the link to it, and whether it responds."""
+    """One cluster: its connection file, its last reported info, the link to it, and whether it responds."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -35,7 +35,7 @@ class Member:
         """When this viewer asked it to stop."""
         self.process_end = ProcessEnd()
         self.reaching_since: float | None = None
-        """Since when opening the link has been tried without success."""
+        """When the first attempt to open the link was made, if all attempts have failed so far."""
         self._stopped_since: float | None = None
 
     @property
@@ -49,7 +49,7 @@ class Member:
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it has been silent for so long that nobody should wait for it any more."""
+        """Whether it has been silent for so long that no caller should wait for it any more."""
         limit_s = GIVE_UP_S if self.link is not None else REACH_S
         return self.info.silent_s > limit_s or (self.info.silent_s > 0 and self._is_stopped())
 
@@ -65,7 +65,7 @@ class Member:
         if self.has_given_up:
             raise self.not_answering()
         if self.link is None:
-            raise ClusterLost(f"The cluster {self.name} cannot be asked now. It is {self.info.state.value}")
+            raise ClusterLost(f"The cluster {self.name} does not accept requests now. It is {self.info.state.value}")
         return self.link
 
     def not_answering(self) -> ClusterLost:
@@ -119,7 +119,7 @@ class Member:
 
     @property
     def takes_too_long(self) -> bool:
-        """Whether this viewer asked it to stop, and it will not do so by itself but can be ended from here."""
+        """Whether this viewer asked it to stop, and it will not do so on its own but can be ended from here."""
         if self.asked_to_stop is None or self.ending is not None or self.connection.is_elsewhere:
             return False
         age = asyncio.get_running_loop().time() - self.asked_to_stop

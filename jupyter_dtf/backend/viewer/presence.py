@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S = 0.5
 MOST_S = 30.0
-"""How long to wait before files that cannot be read are looked at again: first, and at most."""
+"""The pause before files that cannot be read are read again: the first one, and the longest."""
 
 
 class Presence:
@@ -57,13 +57,13 @@ class Presence:
         self._look_again(unreadable)
 
     def may_exist(self, name: str) -> bool:
-        """Return whether there may be a cluster of that name that is not known, because its file cannot be read."""
+        """Return whether a cluster of that name may exist that is not known, because its file cannot be read."""
         return self._is_blind or name in self._unreadable
 
     def _look_again(self, unreadable: dict[str, str]) -> None:
-        """Look again later at files that could not be read: nothing may tell when they can be."""
+        """Read unreadable files again later, because nothing may signal when they have become readable."""
         for why in dict.fromkeys(why for name, why in unreadable.items() if name not in self._unreadable):
-            logger.warning("%s. It is tried again", why)
+            logger.warning("%s. This is retried", why)
         self._unreadable = unreadable
         if not unreadable and not self._is_blind:
             self._wait_s = AGAIN_S
@@ -76,7 +76,7 @@ class Presence:
         self.refresh()
 
     def welcome(self, connection: Connection) -> Member:
-        """Return the member for a connection file: a new one if it is new, or another cluster had that name before."""
+        """Return the member for a connection file: a new one if the file is new, or is that of another cluster."""
         member = self._roster.members.get(connection.name)
         if member is not None and member.connection.created != connection.created:
             self.gone(member)
@@ -119,7 +119,7 @@ class Presence:
                 self.settle(member)
             return
         if not connection.is_alive:
-            if connection.state is ClusterState.STOPPING:  # it was asked to stop, but did not get to remove its file
+            if connection.state is ClusterState.STOPPING:  # it was asked to stop, but could not remove its file
                 connections.forget(member.name)
                 self.gone(member)
             else:
@@ -156,7 +156,7 @@ class Presence:
         await off_loop(lambda: ending.end_rest(connection))
 
     async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
-        """Note how a cluster process has ended, with its runs and in its file. Returns as ``connections.mark_lost``."""
+        """Record how a cluster process ended, in its runs and its file. Returns what ``connections.mark_lost`` does."""
         await self._linking.end(member)
         how = await off_loop(lambda: starting.how_it_died(connection))
         if "status" not in how and (memory := self._oom.explain(connection.pid)):
@@ -167,6 +167,6 @@ class Presence:
         try:
             return await off_loop(lambda: connections.mark_lost(connection, message))
         except (OSError, Unavailable):  # the disk is full: other viewers will find out for themselves
-            logger.exception("It could not be noted that %s", message)
+            logger.exception("The end of a cluster could not be recorded in its file: %s", message)
             connection.state, connection.message = ClusterState.LOST, message
             return connection

@@ -1,4 +1,4 @@
-"""Notification by the kernel when a cluster process ends."""
+"""Watches for the end of cluster processes, as reported by the kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ProcessEnd:
         """Call ``on_end()`` once when the cluster process ends. Replaces any previous watch.
 
         Without process file descriptors (outside Linux), and if the process is on another machine, nothing is watched;
-        there, the broken link shows the end.
+        in these cases, the broken link shows the end.
         """
         if connection.pid == os.getpid() or connection.is_elsewhere or not hasattr(os, "pidfd_open"):
             return

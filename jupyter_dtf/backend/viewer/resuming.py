@@ -1,4 +1,4 @@
-"""Continuing a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
+"""Continues a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Resumption:
     request: RunRequest
     program: Packed
     submission: submission_files.Submission
-    """What the run to continue was submitted with."""
+    """The submission of the run to continue."""
 
     def keep_for(self, new: RunInfo) -> None:
         """Save what was submitted for the new run too, so that it can be continued in turn."""
@@ -65,7 +65,7 @@ def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
 
 
 def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submission_files.Submission, Packed, str]:
-    """Return what a run was submitted with, its program, and the path of the checkpoint.
+    """Return a run's submission, its program, and the path of the checkpoint.
 
     Args:
         hub: The known runs.
@@ -84,8 +84,8 @@ def what_is_kept(hub: Hub, was: RunInfo, step: int | None) -> tuple[submission_f
         raise Conflict(f"The model and the data of the run {was.id} are not kept: {error}. {_else(was)}") from None
     if found.left_out_bytes:
         raise Conflict(
-            f"Of the run {was.id} the model is kept, and not the data: with them it is {bytes_(found.left_out_bytes)}, "
-            f"and {bytes_(submission_files.MOST_BYTES)} are kept at most. {_else(was)}"
+            f"The model of the run {was.id} is kept, but not its data: together they take "
+            f"{bytes_(found.left_out_bytes)}, and at most {bytes_(submission_files.MOST_BYTES)} are kept. {_else(was)}"
         )
     return found, program, path
 
@@ -111,7 +111,8 @@ def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
     Args:
         hub: The known runs.
         was: The run.
-        step: The step of the checkpoint; None returns the directory of all, of which the newest complete one is read.
+        step: The step of the checkpoint; None returns the directory of all checkpoints, of which the newest complete
+            one is read.
 
     Raises:
         NotFound: If there is no such checkpoint.
@@ -125,7 +126,7 @@ def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
         return str(directory)
     if step not in steps:
         told = ", ".join(map(str, steps))
-        raise NotFound(f"`step` must be one of the checkpoints' of the run {was.id}, {told}, got {step!r:.100}")
+        raise NotFound(f"`step` must be that of a checkpoint of the run {was.id}, {told}, got {step!r:.100}")
     return str(directory / str(step))
 
 
@@ -145,4 +146,4 @@ def own_cluster(was: RunInfo, clusters: Iterable[ClusterInfo]) -> str:
 
 
 def _else(was: RunInfo) -> str:
-    return f"Where both are at hand: cluster.fit(model, x, y, ..., resume={was.id!r})"
+    return f"If you have both: cluster.fit(model, x, y, ..., resume={was.id!r})"

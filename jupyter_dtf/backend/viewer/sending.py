@@ -58,7 +58,7 @@ class Sending:
         return info
 
     async def finish(self, is_over: Callable[[], bool]) -> None:
-        """Send the whole program, or stop once the run ``is_over``. Errors show in how the run ends."""
+        """Send the whole program, or stop once the run ``is_over``. Errors are reported by the end of the run."""
         comm = self._comm
         assert comm is not None
         try:

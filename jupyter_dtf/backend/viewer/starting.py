@@ -78,13 +78,13 @@ def start(request: ClusterRequest) -> StartedCluster:
     assert process.stdin is not None
     with process.stdin as stdin:  # it waits for this; from now on, only it writes the file
         stdin.write(encode_json(request))
-    # It outlives this process by design, but until then its exit status must be collected.
+    # By design, it outlives this process, but while this one runs, it must collect the exit status.
     threading.Thread(target=_collect, args=(process,), name=f"dtf-cluster-{connection.name}", daemon=True).start()
     return StartedCluster(connection, ready_read)
 
 
 def _reserve(connection: Connection, *, is_named: bool) -> None:
-    """Reserve the name, or the next free one if the user has not chosen it and somebody else was faster."""
+    """Reserve the name, or the next free one if the user has not chosen it and another process has just taken it."""
     while True:
         try:
             connections.reserve(connection)
@@ -111,7 +111,7 @@ def _collect(process: subprocess.Popen[bytes]) -> None:
 def how_it_died(connection: Connection) -> str:
     """Return how a cluster process ended, if known: only the process that started it gets its exit status."""
     if connection.has_lost_its_machine:
-        return "ended with its machine, which has been restarted"
+        return "ended when its machine was restarted"
     if connection.started_by != os.getpid():
         return _UNKNOWN
     with _end_noted:
@@ -153,7 +153,7 @@ def _script(request: ClusterRequest) -> str:
 
 
 def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
-    """Check a request and return the hosts that the kind promises.
+    """Check a request and return the hosts that the kind is expected to provide.
 
     Raises:
         InvalidInput: If the options are not valid for the kind.

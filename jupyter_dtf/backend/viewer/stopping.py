@@ -1,4 +1,4 @@
-"""Stops clusters and runs: by request, by signal if nobody listens, or by killing processes if necessary."""
+"""Stops clusters and runs: by request, by signal if requests are impossible, or by killing processes if necessary."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOK_S = 1.0
 
 
 class Stopping:
-    """Makes sure that what was asked to stop does so, whether or not it responds."""
+    """Makes sure that clusters and runs that were asked to stop do so, whether or not they respond."""
 
     def __init__(self, roster: Roster, linking: Linking, presence: Presence, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -43,19 +43,19 @@ class Stopping:
         while True:
             before = loop.time()
             await asyncio.sleep(LOOK_S)
-            if loop.time() - before > 2 * LOOK_S:  # this process itself was delayed and has not listened
+            if loop.time() - before > 2 * LOOK_S:  # this process itself was delayed and has not read messages
                 continue
             for member in list(self._roster.members.values()):
                 try:
                     self._look_after(member)
                 except Exception:
-                    logger.exception("Whether the cluster %s answers could not be seen", member.name)
+                    logger.exception("It could not be determined whether the cluster %s responds", member.name)
 
     def _look_after(self, member: Member) -> None:
         if member.look():
             self._roster.tell()
         if member.takes_too_long:
-            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was ended"))
+            self._background.begin(self._end(member, f"The cluster {member.name} did not answer and was killed"))
 
     # -- requests -----------------------------------------------------------------------------------------------
 
@@ -74,10 +74,10 @@ class Stopping:
             connections.forget(name)
             self._presence.refresh()
         elif member.info.state is ClusterState.STOPPING:
-            await self._end(member, f"The cluster {name} was closed at once")
+            await self._end(member, f"The cluster {name} was killed on request")
         elif member.connection.state is ClusterState.STARTING:
             if member.has_given_up:
-                await self._end(member, f"The cluster {name} was closed at once")
+                await self._end(member, f"The cluster {name} was killed on request")
             else:
                 self._stop_starting(member)
         elif member.info.incompatible:
@@ -92,7 +92,7 @@ class Stopping:
                     raise member.not_answering()
                 await link.request("close")
             except ClusterLost:
-                await self._end(member, f"The cluster {name} did not answer and was ended")
+                await self._end(member, f"The cluster {name} did not answer and was killed")
 
     async def close_cluster(self, name: str) -> str:
         """Close a cluster and wait for its end, as ``Fleet.close_cluster`` documents."""
@@ -113,7 +113,7 @@ class Stopping:
         connection = members[name].connection
         if connection.state is ClusterState.STOPPING:
             raise Unavailable(
-                f"The cluster {name} does not end: {connection.message}. Close it again to end it at once"
+                f"The cluster {name} does not end: {connection.message}. Close it again to kill it at once"
             )
         connections.forget(name)
         self._presence.refresh()
@@ -138,13 +138,13 @@ class Stopping:
         except ClusterLost:
             if not member.has_given_up:
                 raise
-            why = f"The cluster {member.name} did not answer when its run was stopped, and was ended"
+            why = f"The cluster {member.name} did not answer when its run was stopped, and was killed"
             await self._end(member, why, keep=True)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _stop_starting(self, member: Member) -> None:
-        """Signal a cluster that does not accept requests yet; its file tells other viewers that this was requested."""
+        """Signal a cluster that does not accept requests yet; its file shows other viewers that it must stop."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.connection.state = member.info.state = ClusterState.STOPPING
@@ -153,7 +153,7 @@ class Stopping:
         self._roster.tell()
 
     def _stop_unasked(self, member: Member) -> None:
-        """Signal a cluster of an incompatible version: every version then shuts down cleanly, and its file says so."""
+        """Signal a cluster of an incompatible version: every version shuts down cleanly and records it in its file."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING

@@ -1,1 +1,1 @@
-"""Running many trials on a cluster in parallel (``trial_runs``), and searches driven by Optuna."""
+"""Many trials on a cluster in parallel (``trial_runs``), and searches driven by Optuna."""

@@ -1,4 +1,4 @@
-"""The models of a search's best trials: which are kept, and combining them into an ensemble."""
+"""Keeps the models of a search's best trials, and combines them into an ensemble."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_keep_models(keep_models: Any, objectives: int) -> None:
 
 
 def path_here(run_dir: str) -> str:
-    """The path of a just ended trial's model; empty if it has none, or its disk is not visible from here."""
+    """Return the path of the model of a trial that has just ended; empty if no model is visible from here."""
     found = find_model(Path(run_dir))
     return "" if found is None else str(found)
 
@@ -33,8 +33,8 @@ def path_here(run_dir: str) -> str:
 def keep_best(study: Study, most: int) -> None:
     """Remove the models of all but the best ``most`` complete trials.
 
-    Only models that were saved automatically are removed. What a program has saved belongs to it, and other trials may
-    continue from it.
+    Only models that were saved automatically are removed. A model that a program has saved belongs to the program, and
+    other trials may continue from it.
     """
     states = optuna().trial.TrialState
     sign = -1 if study.direction.name == "MAXIMIZE" else 1
@@ -45,10 +45,13 @@ def keep_best(study: Study, most: int) -> None:
 
 
 def ensemble_of(trials: Sequence[Trial], devices: Sequence[str] | None, combine: str | Callable[[Any], Any]) -> Any:
-    """The models of these trials as an ensemble. Raises NotFound if one was not kept; see also ``dtf.ensemble``."""
+    """Combine the models of these trials into an ensemble, as ``dtf.ensemble`` does.
+
+    Raises NotFound if a model was not kept.
+    """
     missing = [str(trial.number) for trial in trials if not trial.model_path or not Path(trial.model_path).is_file()]
     if missing:
-        raise NotFound(f"Trials without a model here, among the {len(trials)} best: {', '.join(missing)}; {HOW_KEPT}")
+        raise NotFound(f"Trials without a model among the {len(trials)} best: {', '.join(missing)}; {HOW_KEPT}")
     from ...backend.task.ensemble import ensemble
 
     return ensemble([partial(read_model, Path(trial.model_path)) for trial in trials], devices, combine)

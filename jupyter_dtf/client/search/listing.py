@@ -1,4 +1,4 @@
-"""The trials of a search as lines of text: the running ones and the best, as many as fit."""
+"""Lists the trials of a search as lines of text: the running trials and the best ones, as many as fit."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..wording import without_control
 from .trials import Trial
 
 _COLUMN = 14
-"""How many characters of a value are shown."""
+"""The number of characters of a value that are shown."""
 
 
 def table(
     trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str], best: Collection[int], most: int
 ) -> list[str]:
-    """A table of at most ``most`` of ``trials`` with a header: running trials first, then the others, best first.
+    """Return a table of at most ``most`` of ``trials``, with a header. The trials in ``best`` are marked.
 
-    Trials whose numbers are in ``best`` are marked.
+    Running trials come first, then the others, best first. ``best`` contains trial numbers.
     """
     running = [trial for trial in trials if trial.state == "running"]
     others = [trial for trial in trials if trial.state not in ("running", "waiting")]
@@ -40,7 +40,7 @@ def _row(trial: Trial, metrics: Sequence[str], params: Sequence[str], is_best: b
     if trial.state == "running" and trial.run is not None:
         try:
             info = trial.run.info
-        except DtfError:  # the run is not known any more
+        except DtfError:  # the run is no longer known
             info = None
         if info is not None:
             values = {metric: info.latest[metric] for metric in metrics if metric in info.latest}

@@ -62,21 +62,21 @@ class Searching:
 
         Args:
             train_fn: Called with the parameters, a dict, and the task's ``dtf.Context``. It returns the objective: a
-                number, a list of numbers, or a dict. If it returns none, the values that were last reported (with
-                ``ctx.report``, ``dtf.report``, or by the epochs of a model's ``fit``) are used.
+                number, a list of numbers, or a dict. If it does not return one, the values that were last reported
+                (with ``ctx.report``, ``dtf.report``, or by the epochs of a model's ``fit``) are used.
             space: For each parameter a list of choices, ``(low, high)`` or ``(low, high, "log")`` (bounds included;
                 integers if both bounds are), a ``range``, or one of ``optuna.distributions``.
-            trials: End after this many trials, including those that the study had before.
+            trials: End after this many trials, including those that the study already had.
             objective: The metric to optimize, or a list of metrics.
             direction: ``"minimize"`` or ``"maximize"``, or a list of one for each objective.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"``, ``"gp"`` or an Optuna sampler; or
                 ``"pbt"`` or a ``dtf.PopulationBased``, where each trial is an interval of training that continues from
                 a checkpoint (``ctx.restore``).
             pruner: ``"median"``, ``"asha"``, ``"hyperband"``, ``"patient"``, ``"wilcoxon"`` or an Optuna pruner, which
-                ends unpromising trials early. It is asked after each report of the first task. None: never.
+                ends unpromising trials early. It is queried after each report of the first task. None: no pruning.
             timeout: End after this many seconds.
-            devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial takes; a
-                fraction such as 0.5 shares one. By default one for each task.
+            devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial takes. With
+                a fraction such as 0.5, trials share a slot. By default one slot for each task.
             tasks_per_trial: The number of tasks of each trial.
             seed: The seed of the sampler. Its choices also depend on the order in which trials end.
             keep_models: Keep the trained models of this many best trials, for ``search.ensemble``.
@@ -85,7 +85,7 @@ class Searching:
             study_name: The name of the study in the storage.
             name: The name of the search.
             environment: Environment variables of the tasks.
-            restart: What happens when a task dies or freezes. By default the trial is started again.
+            restart: What happens when a task dies or freezes. By default the trial starts again.
             modules: Paths of your own modules and packages, or imported modules, to send along.
             wait: Wait until the search has ended, showing its progress. False returns it immediately.
 

@@ -11,7 +11,7 @@ from ...errors import Unavailable
 
 
 def optuna() -> Any:
-    """The ``optuna`` package. Raises Unavailable, saying how to install it, if it is missing."""
+    """Return the ``optuna`` package. Raises Unavailable, with the command that installs it, if it is missing."""
     try:
         import optuna as found
     except ImportError as error:
@@ -21,7 +21,7 @@ def optuna() -> Any:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress Optuna's warnings about experimental features that the user has asked for by name."""
+    """Suppress Optuna's warnings about experimental features that the user has requested by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna().exceptions.ExperimentalWarning)
         yield

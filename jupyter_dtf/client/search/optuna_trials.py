@@ -1,4 +1,4 @@
-"""The trials that an Optuna study asks for: the next one, the effect of its reports, and recording its outcome."""
+"""The trials of an Optuna study: requests the next one, passes on its reports, and records its outcome."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 
 class AskedTrials:
-    """Trials of ``study`` until ``most`` of them have ended by themselves; None: no limit.
+    """Trials of ``study`` until ``most`` of them have ended on their own; None: no limit.
 
     ``metrics`` are the objectives. ``keeps``: the study outlives this process, so trials that were running when the
-    search was stopped are enqueued again when it is continued. A trial that was stopped individually has ended, because
-    a user rejected it. The models of the best ``keep_models`` trials are kept. ``population``: chooses the next trial.
+    search was stopped are enqueued again when it is continued. A trial that was stopped individually counts as ended,
+    because a user rejected it. The models of the best ``keep_models`` trials are kept. ``population`` chooses the next
+    trial.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class AskedTrials:
     def _again_after_death(self) -> None:
         """Stop and re-enqueue the trials that were running when the process that drove the study died.
 
-        If their cluster lived on, they may still be running or have ended since; a success is recorded in the study.
+        If their cluster has survived, they may still be running or have ended since; a success is recorded in the
+        study.
         """
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.RUNNING,)):
@@ -84,7 +86,7 @@ class AskedTrials:
     # -- called by TrialRuns ------------------------------------------------------------------------------------
 
     def next(self) -> Next | None:
-        """Ask the study for one more."""
+        """Request one more trial from the study."""
         if self._left == 0:
             return None
         if self._population is not None and not self._population.enqueue():
@@ -99,19 +101,19 @@ class AskedTrials:
         return Next(trial.number, (run_trial, job), dict(trial.params), self._goes_on_from(trial))
 
     def _goes_on_from(self, trial: Asked) -> str:
-        """The directory of its parent's checkpoints; empty if it has no parent."""
+        """Return the directory of the parent's checkpoints; empty if the trial has no parent."""
         parent = trial.user_attrs.get(PARENT)
         if parent is None:
             return ""
         return str(self.study.get_trials(deepcopy=False)[parent].user_attrs[CHECKPOINTS])
 
     def started(self, number: int, run: Run) -> None:
-        """Record which run a trial is."""
+        """Record the run of a trial."""
         self._asked[number].set_user_attr(RUN, run.id)
         self._tell()
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """Record what a trial has reported and ask the pruner immediately, without waiting for other trials."""
+        """Record what a trial has reported and query the pruner immediately, without waiting for other trials."""
         if number in self._to_prune:
             return True
         trial, told = self._asked[number], self._steps[number]
@@ -144,7 +146,7 @@ class AskedTrials:
         self._tell()
 
     def cut_short(self, number: int) -> None:
-        """A trial was abandoned together with all others, so it was not rejected itself."""
+        """Record that a trial was abandoned together with all others, so it was not rejected itself."""
         if number in self._asked:
             asked = self._forget(number)
             self._stopped(asked, is_cut_short=True)
@@ -152,7 +154,7 @@ class AskedTrials:
             self._tell()
 
     def unwanted(self, number: int) -> None:
-        """A trial that is waiting in the study, as in a grid search, is stopped before it has started."""
+        """Stop a trial that is waiting in the study, as in a grid search, before it has started."""
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
             if trial.number == number and self._left != 0:
@@ -162,7 +164,7 @@ class AskedTrials:
                 self._tell()
 
     def more(self, count: int) -> None:
-        """``count`` more trials are requested; without a limit this changes nothing."""
+        """Allow ``count`` more trials. Without a limit, this changes nothing."""
         if self.most is not None and self._left is not None:
             self.most += count
             self._left += count
@@ -207,14 +209,14 @@ class AskedTrials:
             self._enqueue_again(asked.params, asked.user_attrs)
 
     def _values(self, trial: Ended) -> tuple[list[float], str]:
-        """The values of the objectives that it returned or reported last, or what is wrong with them."""
+        """Return the values of the objectives that the trial returned or last reported, or an error message."""
         returned = objective_values(trial.result, self._metrics)
         values = []
         for metric in self._metrics:
             value = returned.get(metric, trial.info.latest.get(metric))
             if value is None:
-                what = "" if trial.result is None else f" but {trial.result!r:.100}"
-                return [], f"It reported no {metric}, and returned none{what}"
+                what = "" if trial.result is None else f"; it returned {trial.result!r:.100}"
+                return [], f"It neither reported nor returned {metric}{what}"
             if not math.isfinite(as_value(value)):
                 return [], f"`{metric}` must be a finite number, got {value!r:.100}"
             values.append(as_value(value))
@@ -226,13 +228,16 @@ class AskedTrials:
 
 
 def has_ended(trial: FrozenTrial) -> bool:
-    """Whether a trial has ended for good, rather than being interrupted with a search that may be continued."""
+    """Return whether a trial has ended for good, rather than being interrupted with a search that may be continued."""
     return trial.state.is_finished() and not trial.user_attrs.get(AGAIN)
 
 
 def _success_or_stop(number: int, run: Run) -> Ended | None:
-    """The outcome of a trial that another process started, if it succeeded. A trial that is still running is ended."""
-    with contextlib.suppress(DtfError):  # it has just ended, is no longer known, or its cluster does not answer
+    """Return the outcome of a trial that another process started, if the trial succeeded.
+
+    A trial that is still running is ended.
+    """
+    with contextlib.suppress(DtfError):  # the run has just ended, is no longer known, or its cluster does not answer
         run.stop(now=True)
     try:
         info = run.info

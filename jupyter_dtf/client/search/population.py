@@ -1,8 +1,8 @@
 """Population based training: members train in intervals; poor ones continue from the checkpoint of a better one.
 
-Each interval is a trial, so everything is in Optuna's storage: its ``MEMBER``, its ``GENERATION``, and its ``PARENT``,
-the trial whose checkpoint it started from. Members do not wait for each other: what a member does next is decided when
-there is room for it, from what is known about the others at that time.
+Each interval is a trial, so everything is in Optuna's storage: the trial's ``MEMBER``, its ``GENERATION``, and its
+``PARENT``, the trial whose checkpoint it started from. Members do not wait for each other: the next interval of a
+member is chosen when there is room for it, based on what is known about the others at that time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class PopulationBased:
     Attributes:
         population: The number of members.
         quantile: The fraction of the population that is replaced, above 0 and up to 0.5.
-        resample: The probability, from 0 to 1, that a parameter of a replaced member is sampled anew.
-        factors: Otherwise, a number is multiplied by one of these.
+        resample: The probability, from 0 to 1, that a parameter of a replaced member is sampled again.
+        factors: A number that is not sampled again is multiplied by one of these factors.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -74,7 +74,7 @@ def _is_factor(value: Any) -> bool:
 
 
 def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:
-    """The settings of population based training if ``sampler`` asks for it; None if not. Raises InvalidInput."""
+    """Return the settings of population based training if ``sampler`` requests it, or None. Raises InvalidInput."""
     if isinstance(sampler, str) and sampler == PBT:
         sampler = PopulationBased()
     if not isinstance(sampler, PopulationBased):
@@ -105,7 +105,7 @@ class _Member:
 
 
 class Population:
-    """Decides what the members of ``study`` do next. With a ``seed``, equal results lead to equal decisions."""
+    """Chooses the next intervals of the members of ``study``. With a ``seed``, equal results lead to equal choices."""
 
     def __init__(
         self, plan: PopulationBased, study: Study, space: Mapping[str, BaseDistribution], seed: int | None
@@ -117,7 +117,10 @@ class Population:
         self._sign = -1 if study.direction.name == "MAXIMIZE" else 1
 
     def enqueue(self) -> bool:
-        """Put the next interval into the study's queue, unless one waits there. False if all members are running."""
+        """Add the next interval to the study's queue, unless one is already waiting there.
+
+        Return False if all members are running.
+        """
         states = optuna().trial.TrialState
         trials = self._study.get_trials(deepcopy=False)
         if any(trial.state is states.WAITING for trial in trials):
@@ -129,7 +132,7 @@ class Population:
         ready = [number for number, member in members.items() if member.newest.state.is_finished()]
         if not ready:
             return False
-        # The member that has got least far; among several, the one that has waited longest.
+        # The member that has made the least progress; among several, the one that has waited longest.
         number = min(ready, key=lambda one: (_generation(members[one].newest), members[one].newest.number))
         self._go_on(number, members)
         return True
@@ -187,7 +190,7 @@ def _generation(trial: FrozenTrial) -> int:
 def perturbed(
     params: Mapping[str, Any], space: Mapping[str, BaseDistribution], plan: PopulationBased, chance: random.Random
 ) -> dict[str, Any]:
-    """The parameters, perturbed within ``space``. Missing ones, and ones of another type, are sampled."""
+    """Return the parameters, perturbed within ``space``. Parameters that are missing or of another type are sampled."""
     return {name: _changed(params.get(name), distribution, plan, chance) for name, distribution in space.items()}
 
 
@@ -208,7 +211,7 @@ def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, 
     if step is None:
         return float(wanted)
     steps = round((wanted - low) / step)
-    if not anew and low + steps * step == value and wanted != value:  # scaling such a small number means one step
+    if not anew and low + steps * step == value and wanted != value:  # a number too small for scaling moves by one step
         steps += 1 if wanted > value else -1
     most = round((high - low) / step)
     found = low + min(max(steps, 0), most) * step

@@ -43,9 +43,9 @@ class Search:
         self.name = name
         self.cluster = cluster
         self.study = study
-        self.id = id_of(study)  # by which views identify the search
+        self.id = id_of(study)  # views identify the search by it
         self.began = time.time()
-        self.keeps_models = 0  # of so many best trials
+        self.keeps_models = 0  # the number of best trials whose models are kept
         self._metrics = metrics
         self._params = params
         self._done = threading.Event()
@@ -55,11 +55,11 @@ class Search:
         self._lock: StudyLock | None = None
 
     def take_study(self) -> None:
-        """From now on nobody else on this machine drives the study, until the search has ended. Raises Conflict."""
+        """Prevent others on this machine from driving the study until the search has ended. Raises Conflict."""
         self._lock = StudyLock(self.study, self.id)
 
     def let_study_go(self) -> None:
-        """Others may drive the study."""
+        """Allow others to drive the study."""
         if self._lock is not None:
             self._lock.end()
 
@@ -94,7 +94,7 @@ class Search:
 
     @property
     def most(self) -> int | None:
-        """The number of trials after which it ends; None if there is no such limit."""
+        """The number of trials after which the search ends; None if there is no such limit."""
         return self._asked.most
 
     @property
@@ -109,12 +109,12 @@ class Search:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no trial is running and none will start any more."""
+        """Whether no trial is running and no further trial will start."""
         return self._done.is_set()
 
     @property
     def message(self) -> str:
-        """Why the search ended before all trials had run; empty if it did not."""
+        """The reason why the search ended before all trials had run; empty if it did not."""
         return str(self._error) if self._error is not None else self._runs.message
 
     @property
@@ -160,14 +160,14 @@ class Search:
         return ranked[0]
 
     def _ranked(self, trials: list[Trial]) -> list[Trial]:
-        """The complete trials, best first."""
+        """Return the complete trials, best first."""
         complete = [trial for trial in trials if trial.state == "complete"]
         sign = -1 if self.study.direction.name == "MAXIMIZE" else 1
         return sorted(complete, key=lambda trial: sign * (trial.value or 0.0))
 
     @property
     def best_trials(self) -> list[Trial]:
-        """The Pareto front: the trials that no other one beats in all objectives."""
+        """The Pareto front: the trials that no other trial beats in all objectives."""
         return [Trial.of(trial, self._metrics) for trial in self.study.best_trials]
 
     def ensemble(
@@ -234,14 +234,14 @@ class Search:
             This search.
 
         Raises:
-            TimeoutError: If it has not ended after ``timeout_s`` seconds.
+            TimeoutError: If the search has not ended after ``timeout_s`` seconds.
         """
         if not self._done.wait(check_seconds(timeout_s, "timeout_s")):
             raise TimeoutError(f"The search {self.name} has not ended after {timeout_s} s")
         return self
 
     def wait_for_change(self, timeout_s: float) -> bool:
-        """Wait for a trial to start or end, at most ``timeout_s`` seconds. Returns whether the search has ended."""
+        """Wait for a trial to start or end, at most ``timeout_s`` seconds. Return whether the search has ended."""
         with self._asked.changed:
             if not self._done.is_set():
                 self._asked.changed.wait(timeout_s)
@@ -269,7 +269,7 @@ class Search:
     # -- showing ------------------------------------------------------------------------------------------------
 
     def line(self) -> str:
-        """A one-line summary of the search."""
+        """Return a one-line summary of the search."""
         trials = self._all()
         states = [trial.state for trial in trials]
         ended = sum(states.count(state) for state in ("complete", "pruned", "failed"))
@@ -287,20 +287,20 @@ class Search:
         display_hooks.here().show_search(self)
 
     def text(self, most: int = 10) -> str:
-        """The search as text.
+        """Return the search as text.
 
         Args:
             most: The largest number of trials to list.
 
         Returns:
-            A summary line, and a line for each running trial and each of the best ones.
+            A summary line, followed by a line for each running trial and each of the best trials.
         """
         best = {trial.number for trial in self.best_now()}
         table = listing.table(self.ranked(), self._metrics, self._params, best, most)
         return "\n".join([self.line(), *([self.message] if self.message else []), *table])
 
     def ranked(self) -> list[Trial]:
-        """All trials: first those with a value for the first objective, best first, then the others."""
+        """Return all trials: first those with a value for the first objective, best first, then the others."""
         sign = -1 if self.study.directions[0].name == "MAXIMIZE" else 1
         order = {"complete": 0, "pruned": 1}
 
@@ -310,7 +310,7 @@ class Search:
         return sorted(self._all(), key=rank)
 
     def best_now(self) -> list[Trial]:
-        """The best trials so far; empty until a trial is complete."""
+        """Return the best trials so far; empty until a trial is complete."""
         if len(self._metrics) > 1:
             return self.best_trials
         return [trial for trial in self.ranked()[:1] if trial.state == "complete"]
@@ -320,7 +320,7 @@ class Search:
 
 
 def id_of(study: Study) -> str:
-    """The id of the search that a study belongs to. If the study has none, a new one is stored in it."""
+    """Return the id of the search that a study belongs to. If the study has none, store a new one in it."""
     known = study.user_attrs.get(ID)
     if not isinstance(known, str):
         known = new_id()
@@ -329,5 +329,5 @@ def id_of(study: Study) -> str:
 
 
 def searches_of(cluster: str) -> list[Search]:
-    """The searches of this process on a cluster, newest first."""
+    """Return the searches of this process on a cluster, newest first."""
     return sorted((one for one in _held if one.cluster == cluster), key=lambda one: -one.began)

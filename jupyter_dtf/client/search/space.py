@@ -20,7 +20,7 @@ MAX_FLOAT = sys.float_info.max
 
 
 def as_space(space: Any) -> dict[str, BaseDistribution]:
-    """A distribution for each parameter of a user's ``space``. Raises InvalidInput."""
+    """Return a distribution for each parameter of a user's ``space``. Raises InvalidInput."""
     if not isinstance(space, Mapping) or not space:
         raise InvalidInput(f"`space` must map parameters to their values, got {space!r:.200}", field="space")
     for name in space:
@@ -30,7 +30,7 @@ def as_space(space: Any) -> dict[str, BaseDistribution]:
 
 
 def _distribution(name: str, given: Any) -> BaseDistribution:
-    """The distribution of one parameter.
+    """Return the distribution of one parameter.
 
     A list is a choice; ``(low, high)`` and ``(low, high, "log")`` are ranges with both bounds included, of integers if
     both bounds are integers; a ``range`` stands for its integers.
@@ -69,7 +69,7 @@ def _are_numbers(*values: Any) -> bool:
 
 
 def _check_bounds(low: Any, high: Any) -> None:
-    """Raise ValueError for bounds between which nothing can be drawn, or whose numbers no database keeps."""
+    """Raise ValueError for bounds between which nothing can be drawn, or which databases cannot store."""
     if isinstance(low, numbers.Integral) and isinstance(high, numbers.Integral):
         if not all(-MAX_INTEGER <= int(bound) < MAX_INTEGER for bound in (low, high)):
             raise ValueError("integers must be from -2**63 to 2**63 - 1")
@@ -88,7 +88,7 @@ def _range(low: Any, high: Any, *, log: bool) -> BaseDistribution:
 
 
 def combinations(space: Mapping[str, BaseDistribution]) -> list[dict[str, Any]]:
-    """All combinations of a space, for ``sampler="grid"``. Raises InvalidInput if it is continuous or too large."""
+    """Return all combinations of a space for a grid search. Raises InvalidInput if it is continuous or too large."""
     axes = {name: _values(name, distribution) for name, distribution in space.items()}
     count = 1
     for values in axes.values():

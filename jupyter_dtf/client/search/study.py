@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GRID = "grid"
 QMC = "qmc"
-"""A sequence, which the study itself keeps the place in."""
+"""Samples from a sequence. The study itself keeps the position in it."""
 DIRECTIONS = ("minimize", "maximize")
 SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),
@@ -42,7 +42,10 @@ INDEPENDENT = ("random", GRID, QMC)
 
 
 def as_sampler(given: Any, seed: int | None) -> BaseSampler:
-    """A sampler by name, or an Optuna sampler. Raises InvalidInput, also if a package that it needs is missing."""
+    """Return the sampler with this name, or the given Optuna sampler.
+
+    Raises InvalidInput, also if a package that the sampler needs is missing.
+    """
     samplers = optuna().samplers
     if isinstance(given, samplers.BaseSampler):
         if isinstance(given, samplers.GridSampler):
@@ -61,7 +64,10 @@ def as_sampler(given: Any, seed: int | None) -> BaseSampler:
 
 
 def seed_of_more(seed: int | None, study: Study) -> int | None:
-    """What a sampler is seeded with that goes on with a study: from ``seed`` itself it would say again what it said."""
+    """Return the seed of a sampler that continues a study.
+
+    With ``seed`` itself, the sampler would suggest the same parameters again.
+    """
     known = len(study.get_trials(deepcopy=False))
     if seed is None or not known:
         return seed
@@ -69,7 +75,10 @@ def seed_of_more(seed: int | None, study: Study) -> int | None:
 
 
 def as_pruner(given: Any) -> BasePruner:
-    """A pruner by name, an Optuna pruner, or for None one that never prunes. Raises InvalidInput."""
+    """Return the pruner with this name, the given Optuna pruner, or, for None, a pruner that never prunes.
+
+    Raises InvalidInput.
+    """
     pruners = optuna().pruners
     if given is None:
         return pruners.NopPruner()  # type: ignore[no-any-return]
@@ -85,7 +94,7 @@ def as_pruner(given: Any) -> BasePruner:
 
 
 def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]:
-    """The metrics and the direction of each. Raises InvalidInput."""
+    """Return the metrics and the direction of each. Raises InvalidInput."""
     metrics = [objective] if isinstance(objective, str) else _listed(objective)
     directions = [direction] * len(metrics) if isinstance(direction, str) else _listed(direction)
     if not metrics or not all(isinstance(metric, str) and metric for metric in metrics):
@@ -104,12 +113,12 @@ def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]
 
 
 def _listed(value: Any) -> list[Any]:
-    """The items of a list or tuple; none of anything else."""
+    """Return the items of a list or tuple; an empty list for anything else."""
     return list(value) if isinstance(value, (list, tuple)) else []
 
 
 def check_seed(seed: Any) -> int | None:
-    """A seed that every sampler takes. Raises InvalidInput."""
+    """Return a seed that every sampler accepts. Raises InvalidInput."""
     if seed is None:
         return None
     if not is_integer(seed) or not 0 <= seed < 2**32:
@@ -120,10 +129,10 @@ def check_seed(seed: Any) -> int | None:
 def open_study(
     name: str | None, storage: Any, sampler: BaseSampler, pruner: BasePruner, directions: Sequence[str]
 ) -> Study:
-    """A new study, or the one with this name in the storage. Raises InvalidInput if that has other directions."""
+    """Create a study, or load the one with this name from the storage. Raises InvalidInput if its directions differ."""
     package = optuna()
     if name is not None and not isinstance(name, str):
-        raise InvalidInput(f"`study_name` must be a text, got {name!r:.200}", field="study_name")
+        raise InvalidInput(f"`study_name` must be a string, got {name!r:.200}", field="study_name")
     if storage is not None and not isinstance(storage, (str, package.storages.BaseStorage)):
         raise InvalidInput(f"{_STORAGE}, got {storage!r:.200}", field="storage")
     if storage is not None and not name:
@@ -145,7 +154,7 @@ def open_study(
         if not isinstance(storage, str):
             raise
         why = f"{error}".partition("\n")[0]
-        raise InvalidInput(f"{_STORAGE}, that can be used, got {storage!r:.200}: {why}", field="storage") from error
+        raise InvalidInput(f"{_STORAGE}, and must be usable, got {storage!r:.200}: {why}", field="storage") from error
     finally:
         package.logging.set_verbosity(said)
     has = [direction.name.lower() for direction in study.directions]
@@ -156,7 +165,7 @@ def open_study(
 
 def enqueue_new(study: Study, combinations: Iterable[Mapping[str, Any]]) -> None:
     """Enqueue the combinations of parameters that no trial of the study has."""
-    # Optuna's `skip_if_exists` goes through all trials for each of them.
+    # Optuna's `skip_if_exists` reads all trials for each combination.
     known = {_key(trial.system_attrs.get("fixed_params", trial.params)) for trial in study.get_trials(deepcopy=False)}
     for params in combinations:
         if (key := _key(params)) not in known:
@@ -165,7 +174,7 @@ def enqueue_new(study: Study, combinations: Iterable[Mapping[str, Any]]) -> None
 
 
 def _key(params: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """A key that is equal for equal parameters, including those from a database, which have lost NumPy's types."""
+    """Return a key that is equal for equal parameters, even if they come from a database, which loses NumPy's types."""
     return tuple(
         (name, repr(float(value) if isinstance(value, float) else value)) for name, value in sorted(params.items())
     )

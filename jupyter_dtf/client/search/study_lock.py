@@ -1,4 +1,4 @@
-"""One process at a time drives a study: on this machine, a lock that ends with whoever holds it."""
+"""Ensures that only one process on this machine drives a study at a time, with a lock that ends with the process."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 class StudyLock:
     """The right to drive a study, until ``end`` or the end of this process.
 
-    Two drivers would each take the other's trials for those of a dead process. Raises Conflict where somebody else, or
-    this process, drives the study ``search_id`` on this machine.
+    Two drivers would each mistake the other's trials for those of a dead process. Raises Conflict if any process on
+    this machine, including this one, already drives the study ``search_id``.
     """
 
     def __init__(self, study: Study, search_id: str) -> None:
         directory = private_files.own_dir(paths.connections_dir() / "searches")
         self._path: Path = directory / f"{search_id}.lock"
         self._file = self._open(study.study_name)
-        while not os.fstat(self._file).st_nlink:  # whoever held it has removed it meanwhile
+        while not os.fstat(self._file).st_nlink:  # its previous holder has removed it in the meantime
             os.close(self._file)
             self._file = self._open(study.study_name)
         os.truncate(self._file, 0)
@@ -48,7 +48,7 @@ class StudyLock:
         return file
 
     def end(self) -> None:
-        """Let others drive it. Does nothing the second time."""
+        """Allow others to drive the study. Does nothing the second time."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 self._path.unlink()

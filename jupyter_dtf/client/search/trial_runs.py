@@ -1,4 +1,4 @@
-"""Trials as runs: as many at a time as the cluster has free slots for, each in its own processes."""
+"""Runs trials: as many at a time as the cluster has free slots for, each in its own processes."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..run import Run
 from ..submitting import request_of, submit
 
 ROOM_S = 1.0
-"""How often to check whether the cluster has more slots now, in seconds."""
+"""The interval at which to check whether the cluster has more slots, in seconds."""
 SAME_FAILURES = 10
-"""The number of consecutive failures with the same error that ends it."""
+"""The number of consecutive failures with the same error after which no more trials are started."""
 _FRAME = re.compile(r'\s+File ".*", line [0-9]+')
 _KIND = re.compile(r"([A-Za-z_][\w.]*)(?:: |$)")
 FIRST = "worker:0"
@@ -36,7 +36,10 @@ FIRST = "worker:0"
 
 @dataclass(frozen=True)
 class Places:
-    """What each trial takes of a cluster: its tasks and the slots of each, or a share of a slot, with ``each`` 1."""
+    """The part of a cluster that each trial takes: its tasks, and the slots of each.
+
+    With ``shares`` above 1, a task takes a share of a slot, and ``each`` is 1.
+    """
 
     tasks: int = 1
     each: int = 1
@@ -44,7 +47,7 @@ class Places:
 
     @classmethod
     def of(cls, devices: float | None, tasks: int) -> Places:
-        """``devices_per_trial`` slots for ``tasks_per_trial`` tasks. Raises InvalidInput."""
+        """Divide ``devices_per_trial`` slots among ``tasks_per_trial`` tasks. Raises InvalidInput."""
         if not is_integer(tasks) or tasks < 1:
             raise InvalidInput(
                 f"`tasks_per_trial` must be an integer >= 1, got {tasks!r:.100}", field="tasks_per_trial"
@@ -80,7 +83,7 @@ class Next:
 class Ended:
     """A trial whose run has ended. ``result`` is what its first task returned if it succeeded.
 
-    ``is_cut_short``: it was stopped together with all others, so it was not rejected itself.
+    ``is_cut_short``: the trial was stopped together with all others, so it was not rejected itself.
     """
 
     number: int
@@ -96,7 +99,7 @@ class Ended:
 
     @property
     def seconds(self) -> float:
-        """The time from when all its tasks had started to its end; 0 if it never ran."""
+        """The time from when all tasks of the trial had started to its end; 0 if it never ran."""
         return max(0.0, (self.info.ended or 0.0) - self.info.started) if self.info.started else 0.0
 
 
@@ -104,25 +107,28 @@ class Source(Protocol):
     """Supplies trials and receives their results. Called in one thread."""
 
     def next(self) -> Next | None:
-        """The next trial; None if there is none at the moment."""
+        """Return the next trial; None if there is none at the moment."""
 
     def started(self, number: int, run: Run) -> None:
-        """A trial was started as this run."""
+        """Record that a trial has been started as this run."""
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """A trial has reported ``(step, value)`` points of the metric. Returns whether to prune it."""
+        """Record ``(step, value)`` points of the metric that a trial has reported. Return whether to prune it."""
 
     def ended(self, trial: Ended) -> None:
-        """A trial has ended."""
+        """Record the outcome of a trial that has ended."""
 
     def cut_short(self, number: int) -> None:
-        """A trial from ``next`` was abandoned because driving the trials failed; nothing else is reported for it."""
+        """Record that a trial from ``next`` was abandoned because driving the trials failed.
+
+        Nothing else is reported for it.
+        """
 
     def unwanted(self, number: int) -> None:
-        """A trial that has not started should not be started."""
+        """Record that a trial that has not started should not be started."""
 
     def more(self, count: int) -> None:
-        """``count`` more trials are requested."""
+        """Allow ``count`` more trials."""
 
 
 @dataclass
@@ -137,8 +143,8 @@ class _Running:
 class TrialRuns:
     """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
 
-    ``options`` are those of every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: how
-    many more trials, for each that has room, are already sent to the cluster to wait there for a free slot.
+    ``options`` are those of every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: for
+    each trial that has room, how many more trials are already sent to the cluster, where they wait for a free slot.
     """
 
     cluster: Any
@@ -151,15 +157,15 @@ class TrialRuns:
     modules: Sequence[Any] = ()
     ahead: int = 0
     search: TrialInfo | None = None
-    """What each trial's run records about its search, without the number of the trial."""
+    """The information about the search that each trial's run records, without the number of the trial."""
     stop_at: float | None = None
-    """When to stop, on the monotonic clock."""
+    """The time at which to stop, on the monotonic clock."""
     message: str = ""
     """Why no more trials were started; empty if all were."""
     is_stopped: bool = False
     _running: dict[str, tuple[int, _Running]] = field(default_factory=dict)
     _begun: set[int] = field(default_factory=set)
-    """Trials whose end the source has not been told yet."""
+    """Trials whose end has not been reported to the source yet."""
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)
@@ -177,7 +183,7 @@ class TrialRuns:
             self._has_changed.notify()
 
     def stop_one(self, number: int) -> None:
-        """End one trial; the others go on."""
+        """End one trial. The others continue."""
         with self._has_changed:
             self._to_stop.add(number)
             self._has_changed.notify()
@@ -204,14 +210,14 @@ class TrialRuns:
             unsubscribe()
 
     def _on_change(self, run_id: str) -> None:
-        """Called by the hub in any thread, for any run."""
+        """Note the change of a run. Called by the hub in any thread, for any run."""
         with self._has_changed:
             self._changed.add(run_id)
             if run_id in self._running:
                 self._has_changed.notify()
 
     def _wait(self) -> list[str]:
-        """Wait for changes and return the runs that changed. Stops the trials that should be stopped."""
+        """Wait for changes and return the runs that changed. Also stop the trials that should be stopped."""
         with self._has_changed:
             left = ROOM_S if self.stop_at is None else min(ROOM_S, max(0.0, self.stop_at - time.monotonic()))
             if not (self.is_stopped or self._to_stop or self._changed & self._running.keys()):
@@ -222,7 +228,7 @@ class TrialRuns:
         for number in ending:
             self._stop_one(number)
         if self.stop_at is not None and time.monotonic() >= self.stop_at:
-            self.stop("Its time was up")
+            self.stop("Its time limit was reached")
         if self.is_stopped:
             self._end_all()
             with self._has_changed:
@@ -240,7 +246,7 @@ class TrialRuns:
             _stop(running.run)
 
     def _room(self) -> int:
-        """How many trials may be on the cluster at the same time."""
+        """Return how many trials may be on the cluster at the same time."""
         there = sum(place_jobs(self.cluster.jobs).values())
         most = there * self.places.shares // (self.places.tasks * self.places.each)
         return max(1, most) * (1 + self.ahead)
@@ -293,7 +299,7 @@ class TrialRuns:
             self._end(number, running.run, info)
 
     def _hear(self, running: _Running, trial: TrialInfo) -> None:
-        """Handle what a viewer of the search has asked for."""
+        """Handle the requests of a viewer of the search."""
         more, running.asked_more = trial.asked_more - running.asked_more, trial.asked_more
         if more and self.search is not None:
             self.search = msgspec.structs.replace(self.search, most=self.search.most + more)
@@ -302,7 +308,10 @@ class TrialRuns:
             self.stop("It was stopped by a viewer")
 
     def _points(self, running: _Running) -> list[tuple[float, float]]:
-        """The points of the metric that the first task has reported since the last call, or in a new attempt."""
+        """Return the points of the metric that the first task has reported since the last call.
+
+        In a new attempt, these are all points of that attempt.
+        """
         record = self.cluster._session.hub.record(running.run.id)
         series = record.series.get((self.metric, FIRST))
         if series is None:
@@ -350,9 +359,9 @@ class TrialRuns:
 
 
 def kind_of(error: str, traceback: str) -> tuple[str, ...]:
-    """What makes two errors the same: their type and the lines of code that led there, whatever they say of values.
+    """Return what identifies an error: its type and the lines of code that led to it, but not the values in its text.
 
-    ``error`` itself where there is no traceback.
+    Without a traceback, this is ``error`` itself.
     """
     lines = traceback.splitlines()
     where = [line.strip() for line in lines if _FRAME.match(line)]
@@ -363,25 +372,25 @@ def kind_of(error: str, traceback: str) -> tuple[str, ...]:
 
 
 def _stop(run: Run, pruned: str = "") -> None:
-    """End a trial unless it has just ended by itself. ``pruned``: why it was pruned, if it was."""
+    """End a trial unless it has just ended on its own. ``pruned``: why it was pruned, if it was."""
     with contextlib.suppress(Conflict):
         if not run.info.state.is_final:
             run._session.call(lambda fleet: fleet.stop_run(run.id, now=True, pruned=pruned))
 
 
 def shown_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as shown in a run: values that are not plain are shown by their ``repr``."""
+    """Return parameters as shown in a run: values that are not plain are replaced by their ``repr``."""
     words = in_words(parameters)
     return {name: f"{value!r:.200}" if name in words else value for name, value in parameters.items()}
 
 
 def in_words(parameters: dict[str, Any]) -> list[str]:
-    """The names of the parameters whose values are not plain."""
+    """Return the names of the parameters whose values are not plain."""
     return [name for name, value in parameters.items() if not isinstance(value, (str, int, float, bool, type(None)))]
 
 
 def new_id() -> str:
-    """The id for a new search."""
+    """Return an id for a new search."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
 
 

@@ -1,4 +1,4 @@
-"""The trials of a search as users see them, read from the study, which is the only place where they are stored."""
+"""The trials of a search as users see them. They are read from the study, the only place where they are stored."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
 """The user attributes that a trial has in the study."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
-    "cluster.search(..., keep_models=n) keeps, of the n best trials, the model that the last `fit` trained or that "
-    "the program saved as ctx.checkpoint_dir / 'model.keras'"
+    "cluster.search(..., keep_models=n) keeps, for each of the n best trials, the model that the last `fit` trained "
+    "or that the program saved as ctx.checkpoint_dir / 'model.keras'"
 )
 
 
@@ -39,13 +39,13 @@ class Trial:
         values: The values of the objectives by name; empty if there are none yet. For a pruned trial, those it
             reported last.
         seconds: How long the trial took. None if it has not ended.
-        run_id: The id of its run; empty before it has one.
-        error: Why it failed, in one line.
+        run_id: The id of the trial's run; empty before it has one.
+        error: Why the trial failed, in one line.
         traceback: The traceback of a failed trial.
-        model_path: The path of its trained model, if that is kept.
+        model_path: The path of the trained model, if it is kept.
         member: In population based training, the member that this trial is an interval of.
         generation: In population based training, the number of the interval, from 0.
-        parent: In population based training, the number of the trial whose checkpoint it started from.
+        parent: In population based training, the number of the trial whose checkpoint this trial started from.
     """
 
     number: int
@@ -79,12 +79,12 @@ class Trial:
             NotFound: If the model was not kept (``keep_models``).
         """
         if not self.model_path or not Path(self.model_path).is_file():
-            raise NotFound(f"No model of trial {self.number} was kept here; {HOW_KEPT}")
+            raise NotFound(f"There is no model of trial {self.number} here; {HOW_KEPT}")
         return read_model(Path(self.model_path))
 
     @classmethod
     def of(cls, trial: FrozenTrial, metrics: Sequence[str]) -> Trial:
-        """The trial as the study has it."""
+        """Return the trial as it is stored in the study."""
         states = optuna().trial.TrialState
         more = trial.user_attrs
         state = {states.FAIL: "stopped" if more.get(STOPPED) else "failed"}.get(trial.state, trial.state.name.lower())
@@ -105,14 +105,14 @@ class Trial:
 
 
 def all_trials(study: Study, metrics: Sequence[str]) -> list[Trial]:
-    """Every trial of a study, by number."""
+    """Return all trials of a study, by number."""
     return [Trial.of(trial, metrics) for trial in study.get_trials(deepcopy=False)]
 
 
 def table(trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str]) -> pd.DataFrame:
-    """A row for each trial: ``number``, ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``.
+    """Return a row for each trial: ``number``, ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``.
 
-    With population based training also ``member``, ``generation`` and ``parent``.
+    With population based training, also ``member``, ``generation`` and ``parent``.
     """
     import pandas as pd
 

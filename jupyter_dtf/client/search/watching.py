@@ -1,4 +1,4 @@
-"""Waiting for a search in the foreground: a table that is rewritten, or a line for each new best trial."""
+"""Waits for a search in the foreground, showing a table that is rewritten, or a line for each new best trial."""
 
 from __future__ import annotations
 
@@ -34,18 +34,21 @@ def watch(search: Search) -> None:
         search.wait(SECOND_INTERRUPT_S)
     except TimeoutError:
         raise Detached(
-            "detached; the search continues as long as this process. It is cluster.searches[0]; stop it with "
-            "cluster.searches[0].stop()"
+            "detached; the search continues as long as this process is running. Return to it with "
+            "cluster.searches[0], or stop it with cluster.searches[0].stop()"
         ) from None
     except KeyboardInterrupt:
         say("Stopping the search.")
         search.stop()
         search.wait()
-    raise Detached(f"the search {search.name} is {search.status}; it is cluster.searches[0]") from None
+    raise Detached(f"the search {search.name} is {search.status}; it is available as cluster.searches[0]") from None
 
 
 def in_terminal(search: Search) -> None:
-    """Follow a search to its end on standard error: a table of its trials where that is a terminal."""
+    """Show a search on standard error until it has ended.
+
+    In a terminal, this is a table of the trials; otherwise, a line for each new best trial.
+    """
     stream = sys.stderr
     rewrites = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
     best, above = None, 0
@@ -66,7 +69,7 @@ def in_terminal(search: Search) -> None:
 
 
 def _draw(search: Search, above: int) -> int:
-    """Write the table over the previous one, which had ``above`` lines. Returns its number of lines."""
+    """Write the table over the previous one, which had ``above`` lines. Return its number of lines."""
     columns, rows = os.get_terminal_size(sys.stderr.fileno())
     most = max(0, min(_MOST_ROWS, (rows or 24) - 5))
     text = [line[: (columns or 80) - 1] for line in search.text(most).splitlines()]

@@ -25,7 +25,7 @@ _LOOK_S = 0.02
 
 
 class DaskCollections(Partitions):
-    """Partitions that are not computed yet. Sent as ``Partitions``, which is all that a task needs."""
+    """Partitions that have not been computed yet. They are sent as ``Partitions``, which is all that a task needs."""
 
     def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
         """``parts``: what each partition is computed from. ``given``: the collections that they belong to."""
@@ -61,16 +61,16 @@ class Computed:
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is one whose state the scheduler has not reported yet."""
+        """Whether the scheduler has not yet reported the state of every partition."""
         return any(future.status == "pending" for future in self._futures)
 
     def release(self) -> None:
-        """Let the workers free the partitions that nobody else holds."""
+        """Let the workers free the partitions that are not held elsewhere."""
         self._futures = []
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections | None:
-    """The source for Dask collections; None for other data. Raises InvalidInput if they do not match."""
+    """Return the source for Dask collections; None for other data. Raises InvalidInput if they do not match."""
     feed = x if isinstance(x, Feed) else Feed(x, y, sample_weight)
     if isinstance(x, Feed) and (y is not None or sample_weight is not None):
         raise InvalidInput(f"y and sample_weight must be contained in the Feed passed as `{field}`", field=field)
@@ -116,7 +116,10 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
 
 
 def _is_one_of(value: Any, module: str, name: str) -> bool:
-    """Whether it is an instance of a class, which is not imported for this. Delayed objects have every attribute."""
+    """Return whether ``value`` is an instance of a class, without importing the class.
+
+    Attributes do not identify the class, because delayed objects have every attribute.
+    """
     found = sys.modules.get(module)
     return found is not None and isinstance(value, getattr(found, name))
 
@@ -129,12 +132,12 @@ def _is_lazy(value: Any) -> bool:
     if not hasattr(type(value), "__dask_graph__"):
         return _is_future(value)
     if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
-        return True  # computing a dataframe's graph takes long
-    return value.__dask_graph__() is not None  # others wrap any kind of array
+        return True  # computing a dataframe's graph is slow
+    return value.__dask_graph__() is not None  # other types wrap any kind of array
 
 
 def _are_partitions(value: Any) -> bool:
-    """Whether this is a list of delayed objects or futures, each of which is a partition."""
+    """Return whether ``value`` is a list of delayed objects or futures, each of which is a partition."""
     return isinstance(value, list) and bool(value) and all(_is_future(v) or _is_delayed(v) for v in value)
 
 
@@ -143,7 +146,7 @@ def _is_delayed(value: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """The kind of collection: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
+    """Return the kind of collection: ``array``, ``dataframe``, ``bag``, ``Delayed`` or ``Future``."""
     if _is_future(value):
         return "Future"
     if _is_delayed(value):
@@ -154,7 +157,7 @@ def _kind(value: Any) -> str:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """The collections in a structure of them; a list of delayed objects or futures counts as one."""
+    """Return the collections in a structure; a list of delayed objects or futures counts as one collection."""
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in _leaves(item)]
     if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
@@ -173,7 +176,7 @@ class _Parts:
 
 
 def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
-    """The structure of ``value`` with its collections replaced by ``leaves``."""
+    """Return the structure of ``value`` with its collections replaced by ``leaves``."""
     if isinstance(value, dict):
         return {key: _replaced(item, leaves) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and not _are_partitions(value) and not _is_lazy(value):
@@ -182,14 +185,14 @@ def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _chunks(value: Any) -> Any:
-    """The numbers of examples in an array's partitions, if known."""
+    """Return the numbers of examples in an array's partitions, if known."""
     if isinstance(value, _Parts) or _kind(value) != "array" or not value.ndim:
         return None
     return None if any(math.isnan(n) for n in value.chunks[0]) else value.chunks[0]
 
 
 def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | None]]:
-    """A collection's partitions as delayed objects or futures, and their lengths where known."""
+    """Return a collection's partitions as delayed objects or futures, and their lengths where known."""
     from dask import delayed
 
     if isinstance(value, _Parts):
@@ -219,7 +222,7 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
 
 
 def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]], field: str) -> list[int | None]:
-    """The lengths of the partitions. Raises InvalidInput if collections are partitioned differently."""
+    """Return the lengths of the partitions. Raises InvalidInput if collections are partitioned differently."""
     counts = {name: [len(parts) for parts, _ in found] for name, found in divided.items()}
     flat = [count for of_name in counts.values() for count in of_name]
     if len(set(flat)) != 1 or not flat[0]:

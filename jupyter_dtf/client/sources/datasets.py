@@ -16,15 +16,15 @@ from ...backend.task.fit.sources.passed_graph import OnlyWhereMade
 from ...errors import InvalidInput
 
 _LARGE = 1 << 16
-"""Constants of a graph from this size on, in bytes, are sent as arrays, which the tasks of a machine share."""
+"""Constants of a graph that have at least this size, in bytes, are sent as arrays, which a machine's tasks share."""
 _FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeFileReader")
 """Parts of the names of operations that read files."""
 
 
 def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """The source for a dataset; None for other data. Raises InvalidInput for a dataset that tasks cannot share.
+    """Return the source for a dataset; None for other data. Raises InvalidInput for a dataset that tasks cannot share.
 
-    A dataset that only this process can read is read here while a run trains on it.
+    A dataset that only this process can read is read in this process while a run trains on it.
     """
     tf = sys.modules.get("tensorflow")
     if tf is None or not isinstance(x, (tf.data.Dataset, tf.distribute.DistributedDataset)):
@@ -55,7 +55,7 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def _travelling(x: Any, view: Any, field: str) -> GraphDataset:
-    """A dataset in the form in which it is sent. Raises OnlyWhereMade."""
+    """Return a dataset in the form in which it is sent. Raises OnlyWhereMade."""
     from ...backend.task.fit.sources.graph_rules import check_graph
 
     for node in view.everything():
@@ -82,7 +82,7 @@ def _serialized(dataset: Any, field: str) -> bytes:
 
 
 def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
-    """The Python functions that a graph calls, by token, in a form that can be pickled."""
+    """Return the Python functions that a graph calls, by token, in a form that can be pickled."""
     # TensorFlow 2.21: the registry of functions of tf.py_function is not public.
     from tensorflow.python.ops import script_ops
 
@@ -118,7 +118,10 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
 
 
 class _WithoutWrapper:
-    """A function without the wrapper that TensorFlow has attached to it, which refers back to the function."""
+    """A context in which a function does not have the wrapper that TensorFlow has attached to it.
+
+    The wrapper refers back to the function.
+    """
 
     def __init__(self, function: Any) -> None:
         self._attributes = getattr(function, "__dict__", {})
@@ -132,7 +135,10 @@ class _WithoutWrapper:
 
 
 def _files(view: Any) -> list[str]:
-    """The files of this machine that a dataset names. Makes paths absolute, because tasks run in other directories."""
+    """Return the files of this machine that a dataset refers to.
+
+    The paths in the dataset are made absolute, because tasks run in other directories.
+    """
     if not any(name in node.op for node in view.everything() for name in _FILES):
         return []
     import tensorflow as tf

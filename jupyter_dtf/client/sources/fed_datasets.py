@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` that only this process can read, and which is read here while a run trains on it."""
+"""A ``tf.data.Dataset`` that only this process can read. It is read here while a run trains on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _WHAT = "the tf.data.Dataset"
 
 
 def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
-    """The source for a dataset that is read here. ``why``: the reason, as a clause. ``view``: of its graph, if any.
+    """Return the source for a dataset that is read in this process. Nothing is read yet.
 
-    Nothing is read yet. Raises InvalidInput for elements that are not batches or not dense.
+    ``why``: the reason, as a clause. ``view``: a view of the dataset's graph, if there is one. Raises InvalidInput for
+    elements that are not batches or not dense.
     """
     import tensorflow as tf
 
@@ -53,7 +54,7 @@ class _Here:
         self._draws = draws
 
     def anew(self) -> FedDataset:
-        """A source for one run."""
+        """Return a source for one run."""
         name, secret = secrets.token_hex(8), secrets.token_hex(32)
         length = int(self._dataset.cardinality())
         passes = DatasetPasses(self._dataset, self.read, length, draws=self._draws)
@@ -61,7 +62,7 @@ class _Here:
         return _OwnDataset(name, secret, self._structure, self._leaves, _WHAT, feed, length, self._why, self)
 
     def read(self, iterator: Iterator[Any]) -> Iterator[Batch]:
-        """The batches of an iterator over the dataset, in the form in which they are sent."""
+        """Return the batches of an iterator over the dataset, in the form in which they are sent."""
         return Reader(iterator, self._structure, self._leaves, self._field, _WHAT)
 
 
@@ -98,9 +99,10 @@ class DatasetPasses:
         self._lock = threading.Lock()
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Start pass ``number``, from 0. ``in_parts``: epochs are parts of it. ``count``: how many batches to read.
+        """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
 
-        Earlier passes that were not read are read here if the order of this pass depends on them.
+        ``in_parts``: whether epochs are parts of the pass. Skipped passes are read first if the order of this pass
+        depends on them.
         """
         import tensorflow as tf
 
@@ -118,7 +120,7 @@ class DatasetPasses:
 
 
 def _draws(view: Any) -> bool:
-    """Whether a dataset has random operations, so that passes may differ."""
+    """Return whether a dataset has random operations, so that passes may differ."""
     from ...backend.task.fit.sources.graph_view import SEEDS, changes_state, is_random
 
     nodes = (node for node in view.everything() if node is not view.end)

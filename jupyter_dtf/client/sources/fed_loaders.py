@@ -1,4 +1,4 @@
-"""A ``DataLoader`` whose batches have no numbers: read here, pass by pass, while a run trains on it."""
+"""A ``DataLoader`` whose batches have no numbers. It is read here, pass by pass, while a run trains on it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _UNKNOWN = -2
 
 
 def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
-    """The source of a loader that is read here; ``why``, a clause. Its first two batches are read at once, as in Keras.
+    """Return the source for a loader that is read in this process. ``why``: the reason, as a clause.
 
-    Raises InvalidInput for what is no batch, and what the loader raises.
+    The first two batches are read immediately, as in Keras. Raises InvalidInput for values that are not batches, and
+    what the loader raises.
     """
     values = [tuples(value) for value in itertools.islice(loader, PEEKED)]
     if not values:
@@ -34,7 +35,7 @@ def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
 
 
 class _Here:
-    """A loader of this process's, of which sources can be made."""
+    """A loader of this process, from which sources can be made."""
 
     def __init__(self, loader: Any, structure: Any, leaves: list[Leaf], field: str, why: str) -> None:
         self._loader = loader
@@ -44,7 +45,7 @@ class _Here:
         self._why = why
 
     def anew(self) -> FedDataset:
-        """A source, for one run."""
+        """Return a source for one run."""
         name, secret = secrets.token_hex(8), secrets.token_hex(32)
         passes = LoaderPasses(self._loader, self._read)
         feed = PassesFeed(name, secret, _WHAT, passes, trains=self._field == "x")
@@ -55,7 +56,7 @@ class _Here:
 
 
 class _OwnLoader(FedDataset):
-    """The source in the process that has the loader. It travels as ``FedDataset``."""
+    """The source in the process that has the loader. It is sent as ``FedDataset``."""
 
     def __init__(self, *fields: Any) -> None:
         *own, self._here = fields
@@ -70,7 +71,7 @@ class _OwnLoader(FedDataset):
 
 
 class LoaderPasses:
-    """The passes over a loader, an iterator for each. Nobody knows whether two passes would be the same."""
+    """The passes over a loader, each with its own iterator. It is unknown whether two passes are equal."""
 
     length = _UNKNOWN
     draws = True
@@ -82,7 +83,7 @@ class LoaderPasses:
         self._lock = threading.Lock()
 
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
-        """Pass ``number``, from 0. Those before it that nobody has read are read here."""
+        """Start pass ``number``, from 0, after reading any passes that were skipped."""
         with self._lock:
             while self._made < number:
                 for _ in self._loader:

@@ -1,4 +1,4 @@
-"""Arrays in files: recognizes them without importing the libraries that made them, so that tasks read the files."""
+"""Recognizes arrays in files, without importing the libraries that made them, so that tasks read the files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...errors import InvalidInput
 
 
 def stored_array(value: Any, name: str) -> StoredArray | None:
-    """The array in its file if ``value`` is a numeric array in a file; None for any other value.
+    """Return the array in its file if ``value`` is a numeric array in a file; None for any other value.
 
     A memory map whose file is gone, or whose changes are not in a file (mode ``c``), is treated as an ordinary array.
     Raises InvalidInput for a Zarr array or HDF5 dataset that is not in a file or is not numeric.
@@ -51,7 +51,7 @@ def _memory_map(array: np.ndarray[Any, Any]) -> MemoryMap | None:
     low = offset + sum(reach for reach in reaches if reach < 0)
     high = offset + sum(reach for reach in reaches if reach > 0) + array.itemsize
     if low < 0 or high > pages.nbytes:
-        return None  # a copy of a part, which has kept the type
+        return None  # a copy of a part that has kept the type
     base.flush()  # for hosts that see the file over a network
     if os.path.getsize(path) < first + high:
         return None

@@ -12,7 +12,7 @@ from ..pickling import pickled
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """The source for a PyDataset. Raises InvalidInput if it cannot be sent."""
+    """Return the source for a PyDataset. Raises InvalidInput if it cannot be sent."""
     keras = sys.modules.get("keras")  # without it, there can be no PyDataset
     if keras is None or not isinstance(x, keras.utils.PyDataset):
         return None
@@ -26,10 +26,10 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """The source of a PyTorch ``DataLoader``. Raises InvalidInput if it can neither be sent nor be read here.
+    """Return the source for a PyTorch ``DataLoader``. Raises InvalidInput if it can neither be sent nor be read here.
 
-    Its sampler is asked at once for the order of an epoch. A loader without such an order, because its dataset is an
-    ``IterableDataset`` or its sampler never ends, is read in this process.
+    The order of an epoch is requested from the loader's sampler immediately. A loader without such an order, because
+    its dataset is an ``IterableDataset`` or its sampler never ends, is read in this process.
     """
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
     if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:
@@ -61,13 +61,13 @@ def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource |
 
 
 def _not_by_number(loader: Any) -> str:
-    """Why the batches of a loader cannot be asked for by number; empty if they can."""
+    """Return why the batches of a loader cannot be requested by number; empty if they can."""
     if any(kind.__name__ == "IterableDataset" for kind in type(loader.dataset).__mro__):
         return "its dataset is an IterableDataset, whose examples have no numbers"
     try:
         len(loader)
     except TypeError:
-        return "its sampler does not say how many batches it has"
+        return "its sampler does not report its number of batches"
     return ""
 
 

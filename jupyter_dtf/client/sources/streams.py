@@ -15,11 +15,12 @@ from ..feed_window import Batch
 from ..feeding import Feed
 
 PEEKED = 2
-"""Batches that are read immediately. Keras, too, takes this many to find out which dimensions are fixed."""
+"""The number of batches that are read immediately. Keras reads the same number to determine which dimensions are fixed.
+"""
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | None:
-    """The source for a generator or another iterator (including a ``tf.data`` iterator); None for anything else.
+    """Return the source for a generator or another iterator, including those of ``tf.data``; None for anything else.
 
     Raises InvalidInput, and what the iterator raises.
     """
@@ -33,17 +34,17 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | 
 
 
 def is_stream(x: Any) -> bool:
-    """Whether ``x`` is a generator or another iterator."""
+    """Return whether ``x`` is a generator or another iterator."""
     return hasattr(x, "__next__") and not hasattr(x, "__array__")
 
 
 def name_of(stream: Any) -> str:
-    """What messages call the stream."""
+    """Return the name of the stream in messages."""
     return "the generator" if hasattr(stream, "gi_frame") else "the iterator"
 
 
 def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
-    """The source for an iterator that yields ``(x,)``, ``(x, y)``, ``(x, y, sample_weight)`` or ``x``.
+    """Return the source for an iterator that yields ``(x,)``, ``(x, y)``, ``(x, y, sample_weight)`` or ``x``.
 
     The first two batches are read immediately, the others while a run trains on them. ``what`` is its name in messages.
     Raises InvalidInput for values that are not batches, and what the iterator raises.
@@ -85,7 +86,10 @@ class Reader:
         return self.batch(next(self._iterator))
 
     def batch(self, value: Any) -> Batch:
-        """One value, copied because a generator may reuse its arrays. Raises InvalidInput if its structure differs."""
+        """Convert a value to a batch. Raises InvalidInput if its structure differs.
+
+        The arrays are copied, because a generator may reuse them.
+        """
         found: list[Any] = []
         structure = numbered(parts_of(value, self._field, self._what), found)
         if structure != self._structure:
@@ -105,7 +109,7 @@ class Reader:
 
 
 def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
-    """A yielded value as a tuple, as Keras packs it."""
+    """Return a yielded value as a tuple, as Keras packs it."""
     parts = value if isinstance(value, tuple) else (value,)
     if isinstance(value, list) or not 1 <= len(parts) <= 3:
         received = f"{type(value).__name__} of {len(value)}"
@@ -119,7 +123,7 @@ def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
 
 
 def numbered(value: Any, leaves: list[Any]) -> Any:
-    """The structure with numbers in place of its leaves, which are appended to ``leaves``.
+    """Return the structure with numbers in place of its leaves, which are appended to ``leaves``.
 
     Lists become tuples, and None remains.
     """
@@ -134,7 +138,7 @@ def numbered(value: Any, leaves: list[Any]) -> Any:
 
 
 def _array(leaf: Any, field: str) -> Any:
-    """A copy of a leaf as a contiguous array. Raises InvalidInput if it is not an array."""
+    """Return a copy of a leaf as a contiguous array. Raises InvalidInput if it is not an array."""
     sparse = hasattr(leaf, "tocsr") or hasattr(leaf, "row_splits") or hasattr(leaf, "dense_shape")
     if sparse:
         raise InvalidInput(f"Batches must consist of dense arrays, got {leaf!r:.200}", field=field)
@@ -163,9 +167,9 @@ def _size(array: Any) -> int:
 
 
 def leaves_of(batches: list[Batch], field: str, what: str) -> list[Leaf]:
-    """The dtypes and shapes of the leaves, with None for the first dimension and those that differ among the batches.
+    """Return the dtypes and shapes of the leaves. Raises InvalidInput if dtypes or ranks differ.
 
-    Raises InvalidInput if dtypes or ranks differ.
+    The first dimension, and those that differ among the batches, are None.
     """
     leaves = []
     for arrays in zip(*(batch.leaves for batch in batches), strict=True):

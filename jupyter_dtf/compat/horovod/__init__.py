@@ -1,8 +1,8 @@
 """Horovod's API for the tasks of a run: ``import jupyter_dtf.compat.horovod as hvd``.
 
-It contains the names of ``horovod.tensorflow`` (which are also in the submodule ``tensorflow``), and the callbacks and
-``load_model`` of ``horovod.tensorflow.keras``. Everything is loaded on first use, so importing this does not import
-TensorFlow. See the table in docs/horovod.md.
+This module contains the names of ``horovod.tensorflow`` (which are also in the submodule ``tensorflow``), and the
+callbacks and ``load_model`` of ``horovod.tensorflow.keras``. Everything is loaded on first use, so importing this
+module does not import TensorFlow. See the table in docs/horovod.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "tensorflow",
 ]
 __version__ = "0.28.1"
-"""The Horovod version whose API this is."""
+"""The version of Horovod whose API this package provides."""
 
 _OF_KERAS = ("PartialDistributedOptimizer", "load_model")
 
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec(f"{__name__}.{name}") is not None:
-        # `from . import name` also gets here first, and must not load the API, which imports these modules.
+        # `from . import name` also calls this function first. It must not load the API, which imports these modules.
         return import_module(f".{name}", __name__)
     surface = import_module(".tensorflow.keras" if name in _OF_KERAS else ".tensorflow", __name__)
     try:

@@ -1,4 +1,4 @@
-"""This task's position among the others, and Horovod's functions about its own build."""
+"""This task's position among the tasks of its run, and Horovod's functions about its own build."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _initialized = False
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
     """Connect to the other tasks of the run. Must be called before TensorFlow has run anything.
 
-    Outside of a run, there is one task. Afterwards, Keras also has the names of Keras 2 that Horovod's programs use
+    Outside of a run, there is only one task. This also restores names of Keras 2 that Horovod's programs use
     (``keras2``).
 
     Args:
         comm: None. MPI communicators are not supported.
-        process_sets: Process sets to add, in all tasks, or ``"dynamic"``. Others can always be added later.
+        process_sets: Process sets to add in all tasks, or ``"dynamic"``. Others can always be added later.
 
     Raises:
         InvalidInput: If ``comm`` is not None.
@@ -56,7 +56,7 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
 
 
 def shutdown() -> None:
-    """Disconnect from the other tasks. They get an error if they wait for this task afterwards."""
+    """Disconnect from the other tasks. Tasks that wait for this task afterwards get an error."""
     global _initialized
     _initialized = False
     sets.forget_all()
@@ -85,7 +85,7 @@ def local_size() -> int:
 
 
 def cross_rank() -> int:
-    """Return this machine's index among those that have a task with this ``local_rank``."""
+    """Return this machine's index among the machines that have a task with this ``local_rank``."""
     return _peers(_ctx()).index(rank())
 
 
@@ -102,7 +102,7 @@ def is_homogeneous() -> bool:
 
 def _ctx() -> context.Context:
     if not _initialized:
-        raise InvalidInput("Call hvd.init() first: this task has not met the others yet")
+        raise InvalidInput("hvd.init() must be called first: this task is not connected to the others yet")
     return context.current()
 
 
@@ -140,7 +140,7 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> bool:
-    """Return whether TensorFlow was built for CUDA, and so with NCCL."""
+    """Return whether TensorFlow was built for CUDA, which includes NCCL."""
     return cuda_built()
 
 
@@ -164,43 +164,43 @@ def rocm_built() -> bool:
 
 
 def join(device: int = -1) -> int:
-    """Contribute zeros to the others' sums and averages until all tasks have called this.
+    """Contribute zeros to the sums and averages of the other tasks until all tasks have called this function.
 
-    For tasks that run out of data before the others. An average is still divided by the number of all tasks.
+    This is for tasks that run out of data before others. An average is still divided by the number of all tasks.
 
     Args:
         device: Accepted but not needed.
 
     Returns:
-        The rank of the last task to call this.
+        The rank of the last task that called this function.
 
     Raises:
-        Unavailable: Unless all tasks are on one machine, or each on its own machine.
+        Unavailable: Unless all tasks are on one machine, or each task is on its own machine.
     """
     _ctx()
     return communicator.communicator().reducer.join()
 
 
 def run(*args: Any, **kwargs: Any) -> Any:
-    """Not supported: tasks are started by ``cluster.run`` or ``jupyter dtf run``. Raises Unavailable."""
+    """Raise Unavailable: tasks are started by ``cluster.run`` or ``jupyter dtf run`` instead."""
     raise Unavailable(
-        "horovod.run is not offered: start the program's tasks by `jupyter dtf run -n 2 program.py`, or by "
+        "horovod.run is not supported: start the program's tasks with `jupyter dtf run -n 2 program.py`, or with "
         "dtf.Cluster(jobs={'worker': 2}).run(function)"
     )
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Not supported. Raises Unavailable."""
-    raise Unavailable("Horovod's timeline is not offered: use tf.profiler.experimental.start(logdir)")
+    """Raise Unavailable: Horovod's timeline is not supported."""
+    raise Unavailable("Horovod's timeline is not supported: use tf.profiler.experimental.start(logdir)")
 
 
 def stop_timeline() -> None:
-    """Not supported. Raises Unavailable."""
-    raise Unavailable("Horovod's timeline is not offered: use tf.profiler.experimental.stop()")
+    """Raise Unavailable: Horovod's timeline is not supported."""
+    raise Unavailable("Horovod's timeline is not supported: use tf.profiler.experimental.stop()")
 
 
 def _alone() -> context.Context:
-    """Return the context of a program started without a cluster, whose reports are discarded."""
+    """Return a context for a program started without a cluster. Its reports are discarded."""
     directory = os.path.join(tempfile.gettempdir(), f"jupyter_dtf-alone-{os.getpid()}")  # created on demand
     spec = TaskSpec(
         run_id="",

@@ -19,9 +19,9 @@ from .synced_gradients import held
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Sends the root's weights and optimizer state to all tasks when training starts.
 
-    This happens before the first batch if the model has been built in all tasks by then, else after it. Also reports
-    every batch's logs and the progress. ``device`` is accepted but not needed. Each task keeps its own
-    ``local_variables``.
+    This happens before the first batch if the model has been built in all tasks by then, otherwise after it. The
+    callback also reports the logs of every batch and the progress. ``device`` is accepted but not needed. Each task
+    keeps its own values of ``local_variables``.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
@@ -68,7 +68,7 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
 class MetricAverageCallback(keras.callbacks.Callback):
     """Averages an epoch's logs over the tasks, in place. Must come before callbacks that read them.
 
-    The averages are also the epoch's logs in the panel. ``device`` is accepted but not needed.
+    The averages are also shown as the epoch's logs in the panel. ``device`` is accepted but not needed.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -93,12 +93,12 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):
-    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` until before ``end_epoch``.
+    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` to before ``end_epoch``.
 
     A number m as ``multiplier`` means ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes at the first
-    batch of an epoch, else at every batch, with a fractional epoch. ``momentum_correction`` scales the velocities of an
-    optimizer with momentum by the change of the rate (Goyal et al. 2017, section 2.3). ``steps_per_epoch`` is optional
-    if Keras knows it.
+    batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction`` scales the
+    velocities of an optimizer with momentum by the change of the rate (Goyal et al. 2017, section 2.3).
+    ``steps_per_epoch`` is optional if Keras knows it.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
             self.steps_per_epoch = self.params.get("steps")
             if not self.steps_per_epoch:
                 raise InvalidInput(
-                    f"The number of steps of an epoch is not known here: pass steps_per_epoch to {type(self).__name__}",
+                    f"The number of steps per epoch is unknown: pass steps_per_epoch to {type(self).__name__}",
                     field="steps_per_epoch",
                 )
 
@@ -161,10 +161,10 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """Increases the rate with every batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
+    """Increases the learning rate with every batch from ``initial_lr / size`` to ``initial_lr`` over ``warmup_epochs``.
 
-    ``initial_lr`` is the rate for all tasks together: one task's rate times ``hvd.size()`` (Goyal et al. 2017, section
-    2.2).
+    ``initial_lr`` is the rate for all tasks together: the rate of one task times ``hvd.size()`` (Goyal et al. 2017,
+    section 2.2).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Horovod's collectives, with Horovod's signatures and gradients.
 
-They work eagerly, in a ``tf.function`` and in a TensorFlow 1 graph. Every task must call the same ones in the same
-order. Arguments for the device, session and name scope are accepted but not needed.
+They work eagerly, in a ``tf.function`` and in a TensorFlow 1 graph. All tasks must call the same collectives in the
+same order. Arguments for the device, session and name scope are accepted but not needed.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def allreduce(
         average: The older form of ``op``: True for an average, False for a sum.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average`` (default), ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
-        prescale_factor: Multiplied with the tensor before the reduction.
-        postscale_factor: Multiplied with the result.
+        prescale_factor: The factor by which the tensor is multiplied before the reduction.
+        postscale_factor: The factor by which the result is multiplied.
         name: Must be the same on all tasks.
         process_set: The tasks that take part; None for all.
         ignore_name_scope: Accepted but not needed.
@@ -120,7 +120,7 @@ def grouped_allgather(
 def broadcast(
     tensor: Any, root_rank: int, name: str | None = None, ignore_name_scope: bool = False, process_set: Any = None
 ) -> tf.Tensor:
-    """Send the tensor of one task to all.
+    """Send the tensor of one task to all tasks.
 
     Args:
         tensor: A tensor with the same shape and dtype on all tasks.
@@ -140,9 +140,10 @@ def broadcast(
 
 @as_horovods
 def broadcast_(variables: Iterable[Any], root_rank: int, name: str | None = None, process_set: Any = None) -> list[Any]:
-    """Assign the root's values to the variables, in one exchange. In a graph, fetching any returned value does it.
+    """Assign the root's values to the variables in one exchange, and return the values.
 
-    Returns the values. Unlike ``broadcast_variables``, this includes all variables that are passed.
+    In a graph, fetching any returned value performs the assignment. Unlike ``broadcast_variables``, this includes all
+    variables that are passed.
     """
     check_place()
     comm = _among(process_set)
@@ -164,7 +165,8 @@ def broadcast_variables(
 ) -> Any:
     """Assign the root's values to every task's variables.
 
-    Each task keeps its own seeds of Keras's random layers; with the root's, dropout would be the same everywhere.
+    Each task keeps its own seeds of Keras's random layers. With the root's seeds, dropout would be the same in all
+    tasks.
 
     Args:
         variables: Variables of TensorFlow or Keras, the same on all tasks.
@@ -198,19 +200,19 @@ def reducescatter(
     """Reduce a tensor over the tasks, and return this task's part of the result.
 
     Args:
-        tensor: A tensor of shape (rows, ...), the same on all tasks.
+        tensor: A tensor of shape (rows, ...), with the same shape and dtype on all tasks.
         device_dense: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average``, ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
         name: Must be the same on all tasks.
         process_set: The tasks that take part; None for all.
         ignore_name_scope: Accepted but not needed.
-        prescale_factor: Multiplied with the tensor before the reduction.
-        postscale_factor: Multiplied with the result.
+        prescale_factor: The factor by which the tensor is multiplied before the reduction.
+        postscale_factor: The factor by which the result is multiplied.
 
     Returns:
-        The part of the result for this task's rank, split along the first dimension. The first tasks get the
-        remainder of an uneven split.
+        The part of the result for this task's rank, split along the first dimension. The first tasks get the remainder
+        of an uneven split.
     """
     how = Reduction(_op(op, None, [tensor]), prescale_factor, postscale_factor, "reducescatter", name)
     return _scattered([tensor], how, compression, process_set)[0]
@@ -245,7 +247,7 @@ def alltoall(
 
     Args:
         tensor: A tensor of shape (rows, ...).
-        splits: The numbers of consecutive rows to send to each rank, shape (size,). By default, equal parts.
+        splits: The number of consecutive rows to send to each rank, of shape (size,). By default, the parts are equal.
         name: Must be the same on all tasks.
         ignore_name_scope: Accepted but not needed.
         process_set: The tasks that take part; None for all.
@@ -261,14 +263,14 @@ def alltoall(
 
 @as_horovods
 def barrier(process_set: Any = None) -> None:
-    """Wait until all tasks have called this."""
+    """Wait until all tasks have called this function."""
     _among(process_set)
     ops.barrier(process_set=ours(process_set))
 
 
 @as_horovods
 def join(device: int = -1) -> Any:
-    """Call ``basics.join``, in a TensorFlow 1 graph as an op."""
+    """Call ``basics.join``. In a TensorFlow 1 graph, return an op that calls it."""
     if tf.executing_eagerly():
         return tf.constant(basics.join(device))
     last = tf.numpy_function(lambda: basics.join(device), [], tf.int64)
@@ -347,7 +349,7 @@ def _among(process_set: Any) -> Communicator:
     chosen = ours(process_set)
     if chosen is not None and not chosen.included():
         raise InvalidArgument(
-            f"`process_set` must have this task in it, rank {basics.rank()}, got {chosen}", field="process_set"
+            f"`process_set` must include this task, rank {basics.rank()}, got {chosen}", field="process_set"
         )
     return communicator(chosen)
 

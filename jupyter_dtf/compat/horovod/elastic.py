@@ -1,7 +1,8 @@
 """Training that returns to its last commit when a collective fails.
 
-The gang keeps its size. A task that raises HorovodInternalError participates again when all have gone back. A task
-whose process dies ends the run, unless the run should restart all tasks (``restart=dtf.Restart()``).
+The number of tasks does not change. A task that raises HorovodInternalError takes part again when all tasks have
+returned to their last commit. A task whose process dies ends the run, unless the run should restart all tasks
+(``restart=dtf.Restart()``).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class State(ABC):
         self._reset_callbacks: list[Callable[[], Any]] = []
 
     def register_reset_callbacks(self, callbacks: Sequence[Callable[[], Any]]) -> None:
-        """Add functions that are called after tasks have gone back, before they continue training."""
+        """Add functions that are called after tasks have returned to a commit, before they continue training."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -54,12 +55,12 @@ class State(ABC):
             callback()
 
     def commit(self) -> None:
-        """Save the state to return to after a failure. Copies everything, so avoid calling it in every batch."""
+        """Save the state that is restored after a failure. Copies everything, so avoid calling this in every batch."""
         self.save()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:  # noqa: B027
-        """Do nothing: Horovod checks here for added or removed hosts, which a gang does not have."""
+        """Do nothing. Horovod checks here for added or removed hosts, which do not occur here."""
 
     @abstractmethod
     def save(self) -> None:
@@ -71,14 +72,14 @@ class State(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Give all tasks rank 0's state. A collective."""
+        """Send the state of rank 0 to all tasks. A collective."""
 
     def reset(self) -> None:  # noqa: B027
-        """Recreate what a failure has made invalid; for subclasses."""
+        """Recreate objects that a failure has made invalid. For subclasses."""
 
 
 class ObjectState(State):
-    """Picklable objects, passed by name and stored as attributes with those names."""
+    """A state of picklable objects, passed by name and stored as attributes with these names."""
 
     def __init__(self, **objects: Any) -> None:
         super().__init__()
@@ -102,11 +103,13 @@ class ObjectState(State):
 
 
 class TensorFlowState(ObjectState):
-    """Variables, and objects by name."""
+    """A state of variables, and of objects by name."""
 
     def __init__(self, variables: Sequence[Any], session: Any = None, **objects: Any) -> None:
         if session is not None:
-            raise InvalidInput("`session` must be None: states are kept in eager mode, got one", field="session")
+            raise InvalidInput(
+                "`session` must be None, because states are kept in eager mode, got one", field="session"
+            )
         super().__init__(**objects)
         self.variables = list(variables)
         self._values = self._read()
@@ -133,11 +136,11 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A Keras model that has been built, its optimizer (compiled in, or passed), and objects by name."""
+    """A state of a built Keras model, its optimizer (compiled in, or passed), and objects by name."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
-            raise InvalidInput("`model` must be built, got one that is not: call model.build(input_shape) first")
+            raise InvalidInput("`model` must be built, got one that is not. Call model.build(input_shape) first")
         self.model = model
         self.optimizer = optimizer or model.optimizer
         if self.optimizer is None:
@@ -154,10 +157,10 @@ KerasState = TensorFlowKerasState
 
 
 def run(func: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate ``func(state, ...)`` to give all tasks rank 0's state, call it, and start over if needed.
+    """Decorate ``func(state, ...)`` so that it starts with rank 0's state in all tasks, and starts over if needed.
 
-    If ``func`` raises HorovodInternalError in one task, the others' collectives fail. All return to their last commit,
-    run the reset callbacks, get rank 0's state, and call ``func`` again.
+    If ``func`` raises HorovodInternalError in one task, the collectives of the other tasks fail. All tasks then return
+    to their last commit, call the reset callbacks, receive rank 0's state, and call ``func`` again.
 
     Args:
         func: The training function, whose first argument is a ``State``.
@@ -174,7 +177,7 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
                 if sync:
                     state.sync()
                 result = func(state, *args, **kwargs)
-                ops.barrier()  # no task leaves while another one may need to go back
+                ops.barrier()  # no task leaves while another one may need to return to a commit
                 return result
             except HostsUpdatedInterrupt as interrupt:
                 sync = not interrupt.skip_sync

@@ -30,9 +30,9 @@ class CommitStateCallback(keras.callbacks.Callback):
 
 
 class UpdateBatchStateCallback(keras.callbacks.Callback):
-    """Updates ``state.batch``: the last batch that ended in this epoch, 0 when the epoch has ended.
+    """Updates ``state.batch``: the last batch that ended in this epoch, or 0 when the epoch has ended.
 
-    Keras starts an interrupted epoch from its first batch again.
+    Keras restarts an interrupted epoch from its first batch.
     """
 
     def __init__(self, state: Any) -> None:

@@ -1,4 +1,4 @@
-"""Hooks in Keras for distributed optimizers: two methods, replaced when the first one is created."""
+"""Hooks in Keras for distributed optimizers: two methods, which are replaced when the first optimizer is created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _asking = False
 
 
 def register(optimizer: Any, reducer: GradientReducer) -> None:
-    """Make Keras treat this optimizer as a distributed one from now on."""
+    """Make Keras treat an optimizer as a distributed one from now on."""
     global _asking
     if not _asking:
         _asking = True
@@ -33,10 +33,10 @@ def register(optimizer: Any, reducer: GradientReducer) -> None:
 
 
 def _agreeing(check_finite: Any) -> Any:
-    """Make all tasks skip a step if the gradients of one are not finite.
+    """Make all tasks skip a step if the gradients of one task are not finite.
 
     With ``mixed_float16``, ``compile`` wraps the optimizer in a LossScaleOptimizer. If each task decided on its own,
-    one would skip the collective in which the others wait.
+    one task would skip the collective in which the others wait.
     """
 
     @functools.wraps(check_finite)
@@ -55,7 +55,7 @@ def _agreeing(check_finite: Any) -> Any:
 def _without_xla(jit_compile: Any) -> property:
     """Disable XLA, which Keras uses by default on GPUs, for steps with collectives.
 
-    This is evaluated when ``fit`` starts; ``compile`` is not replaced.
+    The property is evaluated when ``fit`` starts; ``compile`` is not replaced.
     """
 
     def is_compiled(self: Any) -> Any:

@@ -15,11 +15,11 @@ _SessionRunHook: Any = tf.compat.v1.train.SessionRunHook
 
 
 def broadcast_global_variables(root_rank: int) -> Any:
-    """Return an op that assigns the root's values to all the graph's variables. Raises RuntimeError in eager mode."""
+    """Return an op that assigns the root's values to all variables of the graph. Raises RuntimeError in eager mode."""
     if tf.executing_eagerly():
         raise RuntimeError(
-            "hvd.broadcast_global_variables needs a graph of TensorFlow 1: TensorFlow 2 keeps no list of global "
-            "variables. Instead: hvd.broadcast_variables(model.variables, root_rank), and the same with "
+            "hvd.broadcast_global_variables requires a TensorFlow 1 graph, because TensorFlow 2 has no list of global "
+            "variables. Use hvd.broadcast_variables(model.variables, root_rank) instead, and the same with "
             "optimizer.variables"
         )
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)
@@ -44,8 +44,9 @@ class BroadcastGlobalVariablesHook(_SessionRunHook):
 class GraphOptimizer(_Optimizer):
     """An optimizer of ``tf.compat.v1.train`` that wraps another one and passes it the gradients of all tasks.
 
-    With ``passes`` k above 1, gradients are added up over k runs of the op returned by ``apply_gradients``, and reduced
-    and applied in the k-th; their sum is divided by k if ``averages``. ``global_step`` counts every run.
+    If ``passes``, k, is greater than 1, gradients are added up over k runs of the op that ``apply_gradients`` returns,
+    and reduced and applied in the k-th run. Their sum is divided by k if ``averages`` is true. ``global_step`` counts
+    every run.
     """
 
     def __init__(self, optimizer: Any, reducer: GradientReducer, passes: int, averages: bool, name: str | None) -> None:
@@ -63,7 +64,7 @@ class GraphOptimizer(_Optimizer):
         self.register_local_var = reducer.register_local
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, Any]]:
-        """Return the gradients, reduced over all tasks unless they are to be added up first."""
+        """Return the gradients, reduced over all tasks unless they must be added up first."""
         pairs = self._optimizer.compute_gradients(*args, **kwargs)
         if self._passes > 1:
             return list(pairs)

@@ -1,4 +1,4 @@
-"""Horovod's own module names, for programs that should run unchanged."""
+"""Makes Horovod's own module names importable, for programs that should run unchanged."""
 
 from __future__ import annotations
 
@@ -44,26 +44,27 @@ class _Finder(MetaPathFinder):
             return None
         if fullname not in _HOMES:
             raise ModuleNotFoundError(
-                f"jupyter_dtf stands in for Horovod's TensorFlow and Keras modules. It has no {fullname}", name=fullname
+                f"jupyter_dtf replaces only Horovod's TensorFlow and Keras modules. It has no {fullname}", name=fullname
             )
         return ModuleSpec(fullname, _Loader(), is_package=True)
 
 
 class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
-        # The import returns what is now in sys.modules: one module under two names, with one state.
+        # The import returns the module that is now in sys.modules: a single module under two names.
         sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
 
 
 def install_as_horovod() -> bool:
     """Make imports such as ``import horovod.tensorflow`` find this package if Horovod is not installed.
 
-    Nothing is imported before the program does so. Returns whether the names are ours. May be called repeatedly.
+    No module is imported before the program imports it. Returns whether the names refer to this package. May be called
+    repeatedly.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return True
     installed = importlib.util.find_spec("horovod")
-    if installed is not None and installed.origin is not None:  # a mere directory with that name has none
+    if installed is not None and installed.origin is not None:  # a plain directory with that name has no origin
         return False
     sys.meta_path.insert(0, _Finder())  # before the file finder, which would load this package a second time
     return True

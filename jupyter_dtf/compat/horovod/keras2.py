@@ -1,4 +1,4 @@
-"""Names of Keras 2 used by Horovod's programs, restored in Keras 3 while a program uses this API."""
+"""Names of Keras 2 that Horovod's programs use. They are restored in Keras 3 while a program uses this API."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CallableList(list[Any]):
 
 
 def restore() -> None:
-    """Restore ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
-    ``tf.keras.backend.set_value`` and ``ref()`` of a Keras variable, ``compile(experimental_run_tf_function=...)`` and
-    ``BatchNormalization(fused=...)``.
+    """Restore names of Keras 2 in Keras 3. Further calls have no effect.
 
-    Nothing that exists in Keras 3 changes its meaning. Further calls have no effect.
+    These are ``optimizer.variables()``, ``optimizer.lr`` and ``lr=``, ``tf.keras.losses.mean_squared_error``,
+    ``tf.keras.backend.set_value``, ``ref()`` of a Keras variable, ``compile(experimental_run_tf_function=...)`` and
+    ``BatchNormalization(fused=...)``. The meaning of existing names of Keras 3 does not change.
     """
     base = keras.optimizers.Optimizer
     if hasattr(base, "lr"):
@@ -30,7 +30,7 @@ def restore() -> None:
     base.lr = property(lambda self: self.learning_rate, lambda self, value: setattr(self, "learning_rate", value))
     for owner in (_owner(base, "variables"), keras.optimizers.LossScaleOptimizer):
         owner.variables = _callable(owner.__dict__["variables"])
-    tf.keras.backend.set_value = lambda variable, value: variable.assign(value)  # Keras 3's is for tf.Variable alone
+    tf.keras.backend.set_value = lambda variable, value: variable.assign(value)  # Keras 3's works only with tf.Variable
     trainer = _owner(keras.Model, "compile")
     trainer.compile = _forgiving(trainer.compile, "experimental_run_tf_function")
     normalization: Any = keras.layers.BatchNormalization
@@ -59,10 +59,10 @@ def _forgiving(function: Any, argument: str) -> Any:
     def without(self: Any, *args: Any, **kwargs: Any) -> Any:
         if argument in kwargs:
             del kwargs[argument]
-            warnings.warn(f"Keras 3 has no {argument} and does not need it: ignored", stacklevel=2)
+            warnings.warn(f"Keras 3 has no {argument} and does not need it. The argument is ignored", stacklevel=2)
         return function(self, *args, **kwargs)
 
-    del without.__wrapped__  # Keras inspects the signatures of what it calls
+    del without.__wrapped__  # Keras inspects the signatures of functions that it calls
     return without
 
 
@@ -73,7 +73,7 @@ def _with_lr(initialize: Any) -> Any:
     def with_lr(self: Any, *args: Any, **kwargs: Any) -> None:
         rate = kwargs.pop("lr", None)
         if rate is not None:
-            kwargs["learning_rate"] = rate  # instead of a subclass's default
+            kwargs["learning_rate"] = rate  # replaces the default of a subclass
         initialize(self, *args, **kwargs)
 
     return with_lr

@@ -35,8 +35,9 @@ def DistributedOptimizer(
 ) -> Any:
     """Make an optimizer apply the gradients of all tasks.
 
-    A Keras 3 optimizer's ``apply`` then first reduces the gradients over the tasks. Its class, configuration and state
-    do not change, so a model saved with it can be loaded anywhere. As in Horovod, ``iterations`` counts every call.
+    With a Keras 3 optimizer, ``apply`` then first reduces the gradients over the tasks. The optimizer's class,
+    configuration and state do not change, so a model saved with it can be loaded anywhere. As in Horovod,
+    ``iterations`` counts every call.
 
     Args:
         optimizer: A Keras 3 optimizer, or one of ``tf.compat.v1.train``.
@@ -44,7 +45,7 @@ def DistributedOptimizer(
         use_locking: Accepted but not needed.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         backward_passes_per_step: The number of calls whose gradients are added up before they are reduced and applied.
         op: ``hvd.Average`` or ``hvd.Sum``.
@@ -52,8 +53,8 @@ def DistributedOptimizer(
             sum, and by the number of tasks divided by it afterwards.
         average_aggregated_gradients: Whether to divide the sum over several calls by their number.
         num_groups: The older form of ``groups``.
-        groups: The number of groups in which gradients are fused, or lists of the variables of each group. By default,
-            all are fused.
+        groups: The number of groups in which gradients are fused, or a list of variables for each group. By default,
+            all gradients are fused.
         process_set: The tasks that take part; None for all.
         scale_local_gradients: Whether to divide the gradients of local variables by the number of tasks.
 
@@ -90,7 +91,9 @@ def DistributedOptimizer(
             field="optimizer",
         )
     accumulator = _Accumulator(passes, average_aggregated_gradients) if passes > 1 else None
-    apply = MethodType(type(optimizer).apply, optimizer)  # the class's, so that wrapping it twice has no effect
+    apply = MethodType(
+        type(optimizer).apply, optimizer
+    )  # the method of the class, so that wrapping an optimizer twice has no effect
 
     computed: list[Any] = []
 
@@ -105,7 +108,7 @@ def DistributedOptimizer(
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
     def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
-        """Return pairs like Horovod for Keras 2: reduced gradients (unless passes are added up) and variables."""
+        """Return pairs of gradients (reduced, unless passes are added up) and variables, like Horovod for Keras 2."""
         variables = list(var_list)
         if callable(loss):
             with tf.GradientTape() as own:
@@ -118,7 +121,7 @@ def DistributedOptimizer(
 
     optimizer.apply = distributed_apply
     optimizer._compute_gradients = compute_gradients
-    optimizer._agg_helper = accumulator  # where Horovod's has it
+    optimizer._agg_helper = accumulator  # same attribute as in Horovod
     optimizer.register_local_var = reducer.register_local
     gradient_hooks.register(optimizer, reducer)
     return optimizer
@@ -143,7 +146,7 @@ class _Accumulator:
 
     @property
     def counter(self) -> Any:
-        """The number of calls added up since gradients were last applied."""
+        """The number of calls whose gradients have been added up since gradients were last applied."""
         return self._count
 
     def add(self, optimizer: Any, grads: list[Any], variables: list[Any], reducer: GradientReducer, apply: Any) -> None:

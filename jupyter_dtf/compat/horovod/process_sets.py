@@ -1,4 +1,4 @@
-"""Sets of tasks with Horovod's API. A set has a number from when all tasks have added it until they remove it."""
+"""Sets of tasks with Horovod's API. A set has a number between its addition by all tasks and its removal."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _registered: dict[int, ProcessSet] = {}
 
 
 class ProcessSet(communicator.ProcessSet):
-    """Some of the tasks of the run, by rank, to which collectives are limited by ``process_set=``.
+    """A subset of the run's tasks, by rank, to which collectives can be limited with ``process_set=``.
 
-    ``process_set_id`` is its number, None before ``add_process_set`` and after ``remove_process_set``. Raises
-    InvalidInput if there are no ranks, or duplicate ones.
+    ``process_set_id`` is the number of the set; None before ``add_process_set`` and after ``remove_process_set``.
+    Raises InvalidInput if there are no ranks, or duplicate ranks.
     """
 
     mpi_comm = None
@@ -25,7 +25,7 @@ class ProcessSet(communicator.ProcessSet):
     def __init__(self, ranks: Iterable[int]) -> None:
         if not isinstance(ranks, Iterable):
             raise InvalidInput(
-                f"`ranks` must be a list of ranks, as there is no MPI here, got {ranks!r}", field="ranks"
+                f"`ranks` must be a list of ranks, because there is no MPI, got {ranks!r}", field="ranks"
             )
         super().__init__(list(ranks))
         self.ranks: Any = list(self.ranks)
@@ -61,7 +61,7 @@ def ids_and_ranks() -> dict[int, list[int]]:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Add a process set that collectives can be limited to. All tasks must call this, even those that are not in it.
+    """Add a process set to which collectives can be limited. All tasks must call this, even those not in the set.
 
     Args:
         process_set: A process set, or its ranks.
@@ -70,13 +70,14 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
         The process set, with its number.
 
     Raises:
-        InvalidInput: If there is already one with these ranks.
+        InvalidInput: If a set with these ranks already exists.
     """
     added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
     for number, ranks in ids_and_ranks().items():
         if ranks == added.ranks:
             raise InvalidInput(
-                f"`process_set` must be new: number {number} is the same, got {added}", field="process_set"
+                f"`process_set` must differ from existing ones, but number {number} is the same, got {added}",
+                field="process_set",
             )
     communicator.add_process_set(added)
     added.process_set_id = next(number for number in range(1, len(_registered) + 2) if number not in _registered)
@@ -85,7 +86,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def add_at_start(process_sets: Sequence[ProcessSet]) -> None:
-    """Add the sets passed to ``init``. As in Horovod, a set with the ranks of an existing one is not added."""
+    """Add the sets passed to ``init``. As in Horovod, a set with the same ranks as an existing one is not added."""
     for process_set in process_sets:
         same = next((number for number, ranks in ids_and_ranks().items() if ranks == list(process_set.ranks)), None)
         if same is None:
@@ -95,7 +96,7 @@ def add_at_start(process_sets: Sequence[ProcessSet]) -> None:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Remove a set; all tasks must call this. Returns False for the set of all tasks and one that was not added."""
+    """Remove a set. All tasks must call this. Returns False for the set of all tasks, and for sets never added."""
     number = process_set.process_set_id
     if number is None or number == 0:
         return False
@@ -125,7 +126,7 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """Convert a process set for ``ops``: None for all tasks. Raises InvalidInput if its number belongs to another."""
+    """Convert a process set for ``ops``: None for all tasks. Raises InvalidInput if another set has its number."""
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

@@ -17,21 +17,21 @@ Adasum = "adasum"
 
 
 class Compressor:
-    """Determines what is sent for a tensor. Programs may define their own, with these two functions."""
+    """Determines the form in which a tensor is sent. Programs may define their own compressors with these functions."""
 
     @staticmethod
     def compress(tensor: Any) -> tuple[Any, Any]:
-        """Return what is sent, and what ``decompress`` needs to know."""
+        """Return the tensor to send, and a context for ``decompress``."""
         return tensor, None
 
     @staticmethod
     def decompress(tensor: Any, ctx: Any) -> Any:
-        """Return the tensor for what has been received."""
+        """Return the original form of a received tensor."""
         return tensor
 
 
 class NoneCompressor(Compressor):
-    """Sends the numbers unchanged."""
+    """Sends numbers unchanged."""
 
 
 class _Cast(Compressor):
@@ -65,7 +65,7 @@ class Compression:
 
 
 def checked_op(op: str | None, average: bool | None = None) -> str:
-    """Return the reduction for Horovod's two arguments, of which ``average`` is the older form of ``op``.
+    """Return the reduction given by Horovod's two arguments, of which ``average`` is the older form of ``op``.
 
     Raises InvalidInput if both are given or the reduction is not supported.
     """
@@ -76,7 +76,7 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
     op = Average if op is None else op
     if op == Adasum:
         raise InvalidInput(
-            "`op` must be hvd.Average or hvd.Sum instead of Adasum, whose pairwise projections are not offered, got "
+            "`op` must be hvd.Average or hvd.Sum instead of Adasum, whose pairwise projections are not supported, got "
             f"{op!r}",
             field="op",
         )
@@ -88,7 +88,7 @@ def checked_op(op: str | None, average: bool | None = None) -> str:
 
 
 def checked_compression(compression: Any) -> Any:
-    """Return the compressor, also for a name that ``dtf.allreduce`` accepts. Raises InvalidInput for anything else."""
+    """Return a compressor, given as such or by a name that ``dtf.allreduce`` accepts. Raises InvalidInput otherwise."""
     found = getattr(Compression, compression, None) if isinstance(compression, str) else compression
     if not (callable(getattr(found, "compress", None)) and callable(getattr(found, "decompress", None))):
         raise InvalidInput(

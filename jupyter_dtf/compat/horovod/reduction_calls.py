@@ -1,7 +1,7 @@
 """Reductions with Horovod's behavior: integers may be averaged and scaled, and gradients are reduced like values.
 
-The gradients are defined as in Horovod. Those of ``dtf`` are of the sum of all tasks' losses; docs/horovod.md compares
-them.
+The gradients are defined as in Horovod. By contrast, the gradients of ``dtf`` are those of the sum of all tasks'
+losses; docs/horovod.md compares the two.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .translated_errors import NotOffered
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is done to tensors. ``call`` is the function called by the program."""
+    """The reduction to apply to tensors. ``call`` is the function called by the program."""
 
     op: str
     before: float = 1.0
@@ -64,7 +64,8 @@ def reduced(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) ->
 def scattered(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) -> list[tf.Tensor]:
     """Return this task's rows of each reduction.
 
-    The gradient consists of all tasks' upstream gradients; for a sum, multiplied by the number of tasks.
+    The gradient is the concatenation of all tasks' upstream gradients; for a sum, it is multiplied by the number of
+    tasks.
     """
     if not tensors:
         primitives.meet(comm, f"{how.words} of no tensors")
@@ -92,10 +93,10 @@ def scattered(comm: Communicator, tensors: Sequence[tf.Tensor], how: Reduction) 
 
 
 def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction) -> tf.IndexedSlices:
-    """Gather the slices of all tasks, divided by their number for an average. Raises NotOffered for factors."""
+    """Gather the slices of all tasks. For an average, divide by the number of tasks. Raises NotOffered for factors."""
     if how.before != 1 or how.after != 1:
         raise NotOffered(
-            f"tf.IndexedSlices take no factors, got prescale_factor={how.before}, postscale_factor={how.after}",
+            f"tf.IndexedSlices do not support factors, got prescale_factor={how.before}, postscale_factor={how.after}",
             field="prescale_factor",
         )
     check_place()
@@ -107,7 +108,7 @@ def gathered_slices(comm: Communicator, slices: tf.IndexedSlices, how: Reduction
 
 
 def scaled(tensor: tf.Tensor, factor: float) -> tf.Tensor:
-    """Multiply in the tensor's dtype. Integers are computed in float64 and truncated, 16-bit floats in float32."""
+    """Multiply a tensor, keeping its dtype. Integers use float64 and are truncated; 16-bit floats use float32."""
     if factor == 1:
         return tensor
     if tensor.dtype.is_floating and tensor.dtype.size > 2:

@@ -1,4 +1,4 @@
-"""Reports to viewers about Keras trainings other than those of ``cluster.fit``."""
+"""Reports to viewers from Keras trainings other than those of ``cluster.fit``."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
 
 
 def step_of(model: Any) -> int:
-    """Return the number of batches the optimizer has processed, including restored ones."""
+    """Return the number of batches that the optimizer has processed, including restored ones."""
     return int(model.optimizer.iterations)
 
 
 class Progress:
-    """Reports the progress of ``fit`` a few times per second, from the batch counts in a callback's ``params``."""
+    """Reports the progress of ``fit`` a few times per second, based on the batch counts in a callback's ``params``."""
 
     def __init__(self) -> None:
         self._next_s = 0.0

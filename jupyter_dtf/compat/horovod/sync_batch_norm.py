@@ -13,7 +13,7 @@ from .reduce_ops import Average
 
 
 class SyncBatchNormalization(keras.layers.BatchNormalization):
-    """``keras.layers.BatchNormalization`` with the mean and variance of all tasks' batches, of equal sizes.
+    """``keras.layers.BatchNormalization`` with the mean and variance over all tasks' batches, which have equal sizes.
 
     It runs a collective in every training step, and another in its backward pass. Masks are not supported.
     """
@@ -25,7 +25,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
-            raise InvalidInput("`mask` must be None for SyncBatchNormalization, unlike BatchNormalization, got one")
+            raise InvalidInput("`mask` must be None, because SyncBatchNormalization does not support masks, got one")
         mean, variance = super()._moments(inputs, mask)
         mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
         return mean, square - tf.square(mean)

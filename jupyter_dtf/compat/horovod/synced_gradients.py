@@ -1,4 +1,4 @@
-"""Reduction of gradients over the tasks, shared by optimizers and tapes."""
+"""Reduces gradients over the tasks, for optimizers and tapes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from .reduce_ops import Average, Compression, Sum, checked_compression, checked_
 class GradientReducer:
     """Reduces gradients over the tasks of a process set, with dense ones fused in groups.
 
-    ``groups`` None fuses all, and a number distributes them evenly over that many groups. A list of lists of variables
-    defines the groups; each variable in none of them forms its own. Raises InvalidInput for what is not supported.
+    With ``groups=None``, all gradients are fused; a number distributes them evenly over that many groups. A list of
+    lists of variables defines the groups, and each variable that is in none of them forms its own group. Raises
+    InvalidInput for unsupported values.
     """
 
     op: str = Average
@@ -58,7 +59,7 @@ class GradientReducer:
     def reduce(self, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
         """Reduce the gradients, keeping their order and None. IndexedSlices stay sparse unless ``sparse_as_dense``.
 
-        A collective of the process set. In a task outside of it, the gradients are returned unchanged.
+        This is a collective of the process set. In a task outside of the set, the gradients are returned unchanged.
         """
         gradients, variables = list(gradients), list(variables)
         size = process_sets.set_size(self.process_set)
@@ -113,7 +114,7 @@ class GradientReducer:
 
 
 def held(variable: Any) -> Any:
-    """Return the TensorFlow variable, also for a Keras variable."""
+    """Return the TensorFlow variable of a TensorFlow or Keras variable."""
     return variable._value if isinstance(variable, keras.Variable) else variable
 
 
@@ -124,7 +125,7 @@ def _scaled(gradient: Any, factor: float) -> Any:
 
 
 def checked_groups(groups: Any, num_groups: int) -> Any:
-    """Return the groups for Horovod's two arguments, of which ``num_groups`` is the older form of ``groups``."""
+    """Return the groups given by Horovod's two arguments, of which ``num_groups`` is the older form of ``groups``."""
     if num_groups:
         warnings.warn("num_groups is now called groups", DeprecationWarning, stacklevel=3)
         return num_groups if groups is None else groups
@@ -132,7 +133,7 @@ def checked_groups(groups: Any, num_groups: int) -> Any:
 
 
 def layers_variables(layers: Any) -> list[Any]:
-    """Return the trainable variables of one layer or several. Raises InvalidInput for what is not a layer."""
+    """Return the trainable variables of one or more layers. Raises InvalidInput for anything that is not a layer."""
     layers = [] if layers is None else [layers] if isinstance(layers, keras.layers.Layer) else list(layers)
     for layer in layers:
         if not isinstance(layer, keras.layers.Layer):

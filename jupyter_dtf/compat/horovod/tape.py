@@ -1,4 +1,4 @@
-"""Tapes whose gradients are reduced over all tasks."""
+"""Gradient tapes whose gradients are reduced over all tasks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:
-    """Wraps a tape: ``gradient`` returns the average (or sum) over the tasks; everything else is passed to that tape.
+    """Wraps a tape so that ``gradient``, a collective, returns the average or sum over the tasks.
 
-    ``gradient`` is a collective.
+    All other attributes are those of the wrapped tape.
 
     Args:
         gradtape: The tape to wrap.
         device_dense: Accepted but not needed.
         device_sparse: Accepted but not needed.
-        compression: One of ``hvd.Compression``, for what is sent.
+        compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         op: ``hvd.Average`` or ``hvd.Sum``.
         gradient_predivide_factor: As in ``DistributedOptimizer``.
@@ -77,7 +77,7 @@ class DistributedGradientTape:
         use_generic_names: bool = False,
         unconnected_gradients: Any = tf.UnconnectedGradients.NONE,
     ) -> Any:
-        """Return ``tf.GradientTape.gradient``, reduced over the tasks, in the structure of ``sources``."""
+        """Return the gradients of the wrapped tape, reduced over the tasks, in the structure of ``sources``."""
         gradients = self._tape.gradient(target, sources, output_gradients, unconnected_gradients)
         if not isinstance(sources, (list, tuple, dict)):
             return self._reducer.reduce([gradients], [sources])[0]
@@ -87,7 +87,7 @@ class DistributedGradientTape:
     def get_local_and_global_gradients(
         self, target: Any, sources: Any, output_gradients: Any = None, use_generic_names: bool = False
     ) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """Return ``(variable, gradient)`` pairs of the local variables, and of the others."""
+        """Return the ``(variable, gradient)`` pairs of the local variables, and those of all other variables."""
         pairs = list(zip(sources, self.gradient(target, sources, output_gradients), strict=True))
         local = [pair for pair in pairs if self._reducer.is_local(pair[0])]
         return local, [pair for pair in pairs if not self._reducer.is_local(pair[0])]

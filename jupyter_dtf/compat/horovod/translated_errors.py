@@ -1,4 +1,4 @@
-"""The error classes that Horovod's programs catch: those of ``tf.errors``, in addition to this package's own."""
+"""Error classes for programs that catch Horovod's errors: they derive from ``tf.errors`` and this package's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
-    """A value is invalid; also an instance of what Horovod's operations raise in that case."""
+    """A value is invalid. Also an instance of the class that Horovod's operations raise in this case."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         tf.errors.InvalidArgumentError.__init__(self, None, None, message)
@@ -24,13 +24,13 @@ class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
 
 
 class NotOffered(InvalidInput, NotImplementedError):
-    """Something that Horovod does not support either, for which it raises NotImplementedError."""
+    """A feature is not supported. Horovod does not support it either, and raises NotImplementedError."""
 
 
 class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
-    """The error of a graph's operation when tasks have made different calls.
+    """The error of an operation in a graph if tasks have made different calls.
 
-    TensorFlow turns Python errors in a graph into UnknownError.
+    TensorFlow converts Python errors in a graph to UnknownError.
     """
 
     def __init__(self, node_def: Any, op: Any, message: Any, *args: Any) -> None:
@@ -38,7 +38,7 @@ class _FailedInGraph(tf.errors.FailedPreconditionError, tf.errors.UnknownError):
 
 
 def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that for invalid values, it raises the same as Horovod's."""
+    """Wrap a function so that it raises the same errors as Horovod's for invalid values."""
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,9 +53,9 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restore_classes() -> None:
-    """Make a graph's error for different calls of tasks also a FailedPreconditionError, as in Horovod.
+    """Make the error of a graph for different calls by tasks a FailedPreconditionError as well, as in Horovod.
 
-    Further calls have no effect.
+    Further calls of this function have no effect.
     """
     unknown: Any = tf.errors.UnknownError
     if "__new__" in vars(unknown):

@@ -45,7 +45,7 @@ def ccl_built(verbose: bool = False) -> bool:
 
 
 def split_list(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """Split the items into that many parts, whose lengths differ by at most one."""
+    """Split the items into ``parts`` parts whose lengths differ by at most one."""
     share, more = divmod(len(items), parts)
     starts = [i * share + min(i, more) for i in range(parts + 1)]
     return [items[a:b] for a, b in pairwise(starts)]
@@ -60,7 +60,7 @@ def num_rank_is_power_2(num_rank: int) -> bool:
 
 
 def is_version_greater_equal_than(ver: str, target: str) -> bool:
-    """Return whether ``ver`` is at least ``target``, as ``2.21.0`` is at least ``2.6.0``."""
+    """Return whether version ``ver`` is at least ``target``, comparing numbers: ``2.21.0`` is at least ``2.6.0``."""
     return _numbers(ver) >= _numbers(target)
 
 

@@ -1,7 +1,7 @@
 """TensorFlowOnSpark's modules on Dask: ``from jupyter_dtf.compat import TFCluster, TFNode, dfutil, pipeline``.
 
-Dask bags replace RDDs, Dask dataframes replace Spark's, and ``SparkContext`` creates both. Each module is loaded on
-first use, so importing this imports neither TensorFlow nor Dask. See the table in docs/data.md.
+Dask bags replace RDDs, Dask dataframes replace Spark's dataframes, and ``SparkContext`` creates both. Each module is
+loaded on first use, so importing this package imports neither TensorFlow nor Dask. See the table in docs/data.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "pipeline",
 ]
 __version__ = "2.2.5"
-"""The TensorFlowOnSpark version whose API this is."""
+"""The version of TensorFlowOnSpark whose API this package provides."""
 
 _HOMES = {
     "TFCluster": "tf_cluster",

@@ -1,4 +1,4 @@
-"""Dask bags instead of RDDs."""
+"""Conversion of data to Dask bags, which replace RDDs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def as_bag(data: Any) -> Any:
 
         return row_tuples(bag)
     raise InvalidInput(
-        f"Data is fed from a Dask bag, a Dask dataframe or an RDD of a SparkContext, got {type(data).__module__}."
+        f"The data must be a Dask bag, a Dask dataframe or an RDD of a SparkContext, got {type(data).__module__}."
         f"{type(data).__qualname__}"
     )
 
 
 def like(data: Any, bag: Any, sc: Any) -> Any:
-    """Return the bag, as an RDD if ``data`` is one."""
+    """Return the bag, converted to an RDD if ``data`` is an RDD."""
     from .rdd import RDD
 
     return RDD(bag, data.context) if isinstance(data, RDD) else bag

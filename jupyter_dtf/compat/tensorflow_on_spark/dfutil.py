@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``dfutil``: Dask and pandas dataframes to and from files of ``tf.train.Example`` (TFRecord)."""
+"""TensorFlowOnSpark's ``dfutil``: converts dataframes of Dask and pandas to and from TFRecords of Examples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...errors import Conflict, InvalidInput
 from . import part_files, row_frames, rows
 from .rows import Row
 
-loadedDF: dict[str, str] = {}  # noqa: N816 - the programs' name
-"""The directories that dataframes were loaded from, by Dask's names of the dataframes."""
+loadedDF: dict[str, str] = {}  # noqa: N816 - the name that programs use
+"""The directories from which dataframes were loaded, by Dask's names of the dataframes."""
 
 _INTEGERS, _FLOATS, _TEXTS = ("bigint", "boolean"), ("double",), ("string", "binary")
 _ARRAY = "array<{}>"
@@ -33,13 +33,13 @@ def isLoadedDF(df: Any) -> bool:
         df: A Dask dataframe.
 
     Returns:
-        Whether it is exactly what was loaded.
+        Whether it is exactly the loaded dataframe.
     """
     return getattr(df, "_name", None) in loadedDF
 
 
 def saveAsTFRecords(df: Any, output_dir: str) -> None:
-    """Write a dataframe to a new directory, as a file ``part-r-00000``... for each partition.
+    """Write a dataframe to a new directory, with a file ``part-r-00000``... for each partition.
 
     Args:
         df: A Dask or pandas dataframe, with columns of the types in ``Dtypes``.
@@ -47,7 +47,7 @@ def saveAsTFRecords(df: Any, output_dir: str) -> None:
 
     Raises:
         Conflict: If ``output_dir`` exists.
-        InvalidInput: For values that an Example cannot hold, with the column.
+        InvalidInput: If an Example cannot hold a value. The error names the column.
     """
     from dask import compute, delayed
 
@@ -67,7 +67,7 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     Args:
         sc: Accepted as in TensorFlowOnSpark, but not needed.
         input_dir: A directory, a pattern or a file.
-        binary_features: The features of bytes that are not text.
+        binary_features: The names of features whose bytes are not text.
 
     Returns:
         A dataframe with a partition for each file, and the column types of the first record.
@@ -84,7 +84,9 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     found = part_files.parts(input_dir)
     first = next((record for part in found for record in _records(part)), None)
     if first is None:
-        raise InvalidInput(f"The types of columns are those of the first record, and {input_dir!r} has none")
+        raise InvalidInput(
+            f"`input_dir` must have at least one record, for the types of the columns, got {input_dir!r}"
+        )
     schema = infer_schema(_parsed(first), binary_features)
     columns = [field.name for field in schema]
     example = next(iter(fromTFExample([(first, None)], binary_features)))
@@ -97,7 +99,7 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
 
 
 def dtypes_of(frame: Any) -> list[tuple[str, str]]:
-    """Return the columns of a pandas dataframe with their types; for a column of objects, the type of its values.
+    """Return the columns of a pandas dataframe with their types. The type of an object column is that of its values.
 
     Args:
         frame: A pandas dataframe.
@@ -106,7 +108,7 @@ def dtypes_of(frame: Any) -> list[tuple[str, str]]:
         Pairs of a column's name and its type, as in ``Dtypes``.
 
     Raises:
-        InvalidInput: For values of several types, and for values that an Example cannot hold.
+        InvalidInput: If a column has values of several types, or a value that an Example cannot hold.
     """
     return [(str(name), _dtype_of(str(name), frame[name])) for name in frame.columns]
 
@@ -114,8 +116,8 @@ def dtypes_of(frame: Any) -> list[tuple[str, str]]:
 def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[tuple[bytes, None]]]:
     """Return a function that converts a partition's rows to Examples.
 
-    Integers and booleans become an ``int64_list``, floats a ``float_list`` of float32, which has half their digits,
-    text and bytes a ``bytes_list``. None becomes a feature without a value.
+    Integers and booleans become an ``int64_list``, floats become a ``float_list`` of float32, which has half as many
+    digits, and text and bytes become a ``bytes_list``. None becomes a feature without a value.
 
     Args:
         dtypes: The columns and their types.
@@ -124,7 +126,7 @@ def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[
         A function from rows (mappings) to a list of ``(serialized Example, None)``.
 
     Raises:
-        InvalidInput: For another type.
+        InvalidInput: If a type is not supported.
     """
     for name, dtype in dtypes:
         _base(name, dtype)
@@ -147,11 +149,11 @@ def fromTFExample(records: Iterable[Any], binary_features: Sequence[str] = ()) -
 
     Args:
         records: The records of a partition, ``(serialized Example, None)``.
-        binary_features: The features of bytes that are not text.
+        binary_features: The names of features whose bytes are not text.
 
     Returns:
-        Rows with columns in alphabetical order. A feature with one value becomes that value, one with several a list,
-        and one without a value None.
+        Rows with columns in alphabetical order. A feature with one value becomes that value, a feature with several
+        values becomes a list, and a feature without a value becomes None.
     """
     return [
         Row({name: _value(name, feature, binary_features) for name, feature in _features(_parsed(record[0]))})
@@ -160,11 +162,11 @@ def fromTFExample(records: Iterable[Any], binary_features: Sequence[str] = ()) -
 
 
 def infer_schema(example: Any, binary_features: Sequence[str] = ()) -> list[Field]:
-    """Return the columns of an Example, in alphabetical order. A feature without a value is a ``string``.
+    """Return the columns of an Example, in alphabetical order. The type of a feature without a value is ``string``.
 
     Args:
         example: A ``tf.train.Example``.
-        binary_features: The features of bytes that are not text.
+        binary_features: The names of features whose bytes are not text.
 
     Returns:
         A field for each feature.
@@ -230,7 +232,7 @@ def _dtype_of(name: str, column: Any) -> str:
     found = {_type_of(name, value) for value in column if not _is_missing(value)}
     numbers = {"bigint", "double"}
     for one, form in ((numbers, "{}"), ({_ARRAY.format(base) for base in numbers}, _ARRAY)):
-        if found == one:  # an integer among floats is a float
+        if found == one:  # integers among floats are floats
             return form.format("double")
     if len(found) > 1:
         raise InvalidInput(f"A column must have values of one type, got {name!r} with {', '.join(sorted(found))}")
@@ -238,7 +240,7 @@ def _dtype_of(name: str, column: Any) -> str:
 
 
 def _is_missing(value: Any) -> bool:
-    """Return whether a value stands for a missing one in a column of objects; NaN is a float."""
+    """Return whether a value represents a missing value in a column of objects. NaN does not; it is a float."""
     import pandas as pd
 
     return value is None or value is pd.NA or value is pd.NaT
@@ -263,7 +265,7 @@ def _type_of(name: str, value: Any) -> str:
         if len(inner) == 1 and not next(iter(inner)).startswith("array<"):
             return _ARRAY.format(inner.pop())
     raise InvalidInput(
-        f"An Example must have numbers, booleans, text, bytes or flat lists of one of these, got {value!r:.100} in "
+        f"An Example must contain numbers, booleans, text, bytes or flat lists of one of these, got {value!r:.100} in "
         f"the column {name!r}"
     )
 
@@ -272,7 +274,7 @@ def _type_of(name: str, value: Any) -> str:
 
 
 def _write(part: Any, output_dir: str, number: int) -> None:
-    """Write a partition's file. TensorFlow's writer starts no runtime, and so allocates no GPU."""
+    """Write the file of a partition. TensorFlow's writer does not start a runtime, and so does not allocate GPUs."""
     import tensorflow as tf
 
     system, root = part_files.opened(output_dir)
@@ -290,7 +292,7 @@ def _read(part: str, columns: list[str], types: Mapping[str, Any], binary_featur
 
 
 def _records(part: str) -> Iterator[bytes]:
-    # TensorFlow 2.21: tf.compat.v1.python_io is the same but warns that it is deprecated.
+    # TensorFlow 2.21: tf.compat.v1.python_io has the same function, but warns that it is deprecated.
     from tensorflow.python.lib.io import tf_record
 
     system, root = part_files.opened(part)
@@ -300,7 +302,7 @@ def _records(part: str) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _local(system: Any, path: str, *, writes: bool) -> Iterator[str]:
-    """Return a local path for a file of any file system, inside this context."""
+    """Provide a local path for a file of any file system within the context."""
     import tempfile
 
     if "file" in (system.protocol if isinstance(system.protocol, tuple) else (system.protocol,)):

@@ -1,4 +1,4 @@
-"""Definitions shared by a node and the processes that feed it: its queues, pieces of partitions, its state."""
+"""Definitions shared by a node and the processes that feed it: queues, pieces of partitions, and the node's state."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ INPUT = "input"
 OUTPUT = "output"
 ERROR = "error"
 CONTROL = "control"
-"""The queue whose end ends a node that serves (``ps``, ``evaluator``)."""
+"""The queue whose end makes a serving node (``ps``, ``evaluator``) end."""
 _CONSUMED = "consumed"
 QUEUES = (INPUT, OUTPUT, ERROR)
 """The default queues of a cluster."""
 
 
 class Piece(NamedTuple):
-    """Consecutive items of a partition to send; at least one."""
+    """One or more consecutive items of a partition to send."""
 
     partition: int
     items: list[Any]
@@ -29,26 +29,26 @@ class Piece(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Why a node accepts no more data."""
+    """The state of a node that accepts no more data."""
 
     state: str
-    """``terminating`` or ``ended``: it needs none; ``failed``; ``behind``: did not finish a partition in time."""
+    """``terminating`` or ``ended`` (no more data is needed), ``failed``, or ``behind`` (a partition took too long)."""
     text: str = ""
     """The traceback, or another message."""
 
 
 def consumed(queue: str) -> str:
-    """Return the name of the results that are the numbers of a queue's partitions that a node has consumed."""
+    """Return the name of the results that contain the numbers of a queue's partitions consumed by a node."""
     return f"{_CONSUMED} {queue}"
 
 
 def leave(inlet: Path, standing: Standing, queue: str = "") -> None:
-    """Write the state of the node, or of one queue, next to the inlet, before that starts to refuse data."""
+    """Write the state of a node, or of one queue, next to the inlet, before the inlet starts to reject data."""
     private_files.write_file(_path(inlet, queue), json.dumps(standing._asdict()).encode())
 
 
 def left(inlet: Path, queue: str = "") -> Standing | None:
-    """Return the state that was written: that of the node, else that of the queue, else None."""
+    """Return the state that was written for the node, or else for the queue; None if there is none."""
     for path in [_path(inlet), *([_path(inlet, queue)] if queue else [])]:
         with suppress(OSError):
             return Standing(**json.loads(private_files.read_file(path)))

@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's own module names, for programs that should run unchanged."""
+"""Makes TensorFlowOnSpark's own module names importable, for programs that should run unchanged."""
 
 from __future__ import annotations
 
@@ -33,27 +33,28 @@ class _Finder(MetaPathFinder):
             return None
         if fullname not in _HOMES:
             raise ModuleNotFoundError(
-                f"jupyter_dtf stands in for what programs use of TensorFlowOnSpark. It has no {fullname}", name=fullname
+                f"jupyter_dtf replaces the modules of TensorFlowOnSpark that programs use. It has no {fullname}",
+                name=fullname,
             )
         return ModuleSpec(fullname, _Loader(), is_package=fullname == "tensorflowonspark")
 
 
 class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
-        # The import returns what is now in sys.modules: one module under two names, with one state.
+        # The import returns the module that is now in sys.modules: a single module under two names.
         sys.modules[module.__name__] = importlib.import_module(_HERE + _HOMES[module.__name__])
 
 
 def install_as_tensorflowonspark() -> bool:
-    """Make imports such as ``from tensorflowonspark import TFNode`` find this package if TensorFlowOnSpark is not
-    installed.
+    """Make imports such as ``import tensorflowonspark`` find this package if TensorFlowOnSpark is not installed.
 
-    Nothing is imported before the program does so. Returns whether the names are ours. May be called repeatedly.
+    No module is imported before the program imports it. Returns whether the names refer to this package. May be called
+    repeatedly.
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return True
     installed = importlib.util.find_spec("tensorflowonspark")
-    if installed is not None and installed.origin is not None:  # a mere directory with that name has none
+    if installed is not None and installed.origin is not None:  # a plain directory with that name has no origin
         return False
     sys.meta_path.insert(0, _Finder())  # before the file finder, which would load this package a second time
     return True

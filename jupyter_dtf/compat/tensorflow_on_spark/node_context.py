@@ -11,10 +11,11 @@ from .tf_manager import TFManager
 
 
 class TFNodeContext:
-    """A node's position in its cluster, and ``TFNode``'s functions for it.
+    """The position of a node in its cluster, and the functions of ``TFNode`` for the node.
 
-    ``executor_id``, also called ``worker_num``, is the number of the node among all: ``ps`` first, then the master, the
-    evaluator, the workers. ``num_workers`` includes the master. ``cluster_spec`` is a dict of lists of endpoints.
+    ``executor_id``, also called ``worker_num``, is the number of the node among all nodes: ``ps`` first, then the
+    master, the evaluator and the workers. ``num_workers`` includes the master. ``cluster_spec`` is a dict of lists of
+    endpoints.
     """
 
     def __init__(
@@ -38,9 +39,9 @@ class TFNodeContext:
         self.working_dir = working_dir
         self.mgr = mgr
         self.tmp_socket = None
-        """Always None, as after ``release_port()``: see there."""
+        """Always None, as after ``release_port()``."""
         self.dtf = dtf
-        """The context of this project, for example to report figures for plots with ``report``."""
+        """This project's own context, for example to report values for plots with ``report``."""
 
     def absolute_path(self, path: str) -> str:
         """Call ``TFNode.hdfs_path``."""
@@ -64,7 +65,7 @@ class TFNodeContext:
         input_mapping: Mapping[str, str] | None = None,
     ) -> tf_node.DataFeed:
         """Create a ``TFNode.DataFeed``."""
-        assert self.mgr is not None, "nobody feeds the programs of TFParallel"
+        assert self.mgr is not None, "programs of TFParallel are not fed"
         return tf_node.DataFeed(self.mgr, train_mode, qname_in, qname_out, input_mapping)
 
     def release_port(self) -> None:

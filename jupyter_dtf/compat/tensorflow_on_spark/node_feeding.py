@@ -1,9 +1,9 @@
-"""Feeding of partitions to the nodes of the same machine, in Dask's workers.
+"""Feeds partitions to the nodes of the same machine, in Dask's workers.
 
-A node is fed by one process at a time: the one that holds the lock next to its inlet. A node accepts only what it has
-room for, so a partition may take as long as the training. Meanwhile, the thread is given back to Dask (``secede``): if
-all threads were feeding, none would be left for partitions that are still to be computed, and nodes that wait for each
-other must be fed at the same time.
+A node is fed by one process at a time, which holds the lock next to the node's inlet. A node accepts only as much data
+as it has room for, so feeding a partition may take as long as the training. Meanwhile, the thread is returned to Dask
+(``secede``): if all threads were feeding, none would be left for partitions that have not been computed yet, and nodes
+that wait for each other must be fed at the same time.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PIECE_BYTES = 1 << 20
 _MOST_ITEMS = 4096
 _LOOK_S = 0.01
 FED, DROPPED, ENDED = "fed", "dropped", "ended"
-"""What became of a partition: consumed; no longer wanted; not wanted because the node's program has ended."""
+"""The outcomes of a partition: consumed; no longer needed; not needed because the node's program has ended."""
 
 
 class FeedError(Conflict):
-    """A partition could not be fed completely. The message contains the partition, the node and the reason."""
+    """A partition could not be fed completely. The message states the partition, the node and the reason."""
 
 
 class Gone(FeedError):
@@ -38,7 +38,7 @@ class Gone(FeedError):
 
 
 class Place:
-    """The location of a run's nodes on any of its machines. It is picklable."""
+    """The location of a run's nodes on the machine on which it is used. Picklable."""
 
     def __init__(self, token: str, run_id: str) -> None:
         self.token = token
@@ -55,20 +55,20 @@ class Place:
 
 
 def listening(place: Place, tasks: Sequence[str], timeout_s: float) -> None:
-    """Wait until these nodes of this machine listen, or have ended. Raises FeedError after ``timeout_s`` seconds."""
+    """Wait until these nodes of this machine listen or have ended. Raises FeedError after ``timeout_s`` seconds."""
     ends = time.monotonic() + timeout_s
     for task in tasks:
         while not _is_or_was_here(place.inlet(task)) and place.shared.is_dir():
             if time.monotonic() > ends:
-                raise FeedError(f"{task} does not listen {timeout_s:g} s after it was started")
+                raise FeedError(f"{task} did not start to listen within {timeout_s:g} s")
             time.sleep(_LOOK_S)  # there is no notification when a socket appears
 
 
 def train(items: Any, number: int, place: Place, task: str, queue: str, timeout_s: float) -> str:
-    """Feed a partition to a node of this machine, and wait until it has consumed it. Returns what became of it.
+    """Feed a partition to a node of this machine, and wait until the node has consumed it. Returns the outcome.
 
-    Raises RunFailed with the node's traceback, FeedError if the node does not consume it in time or is lost, and Gone
-    if the run has ended.
+    Raises RunFailed with the node's traceback, FeedError if the node is lost or does not consume the partition in time,
+    and Gone if the run has ended.
     """
     _give_thread_back()
     with _turn(place.inlet(task)):
@@ -80,7 +80,8 @@ def infer(
 ) -> list[Any]:
     """Feed a partition to any free node of this machine. Returns one result for each item, in order.
 
-    On a machine without a node, it is passed on to the Dask workers at ``addresses``. Raises RunFailed or FeedError.
+    On a machine without a node, the partition is passed on to the Dask workers at ``addresses``. Raises RunFailed or
+    FeedError.
     """
     rows = _listed(items)
     if not rows:
@@ -92,12 +93,12 @@ def infer(
         _give_thread_back()
         outcome, results = _feed(rows, number, place.inlet(task), task, queue, timeout_s, wants_results=True)
     if outcome is not FED:
-        raise FeedError(f"The partition {number} got no results: the program of {task} wants no more data")
+        raise FeedError(f"The partition {number} has no results, because the program of {task} accepts no more data")
     return results
 
 
 def end(place: Place, task: str, queues: Iterable[str]) -> None:
-    """Tell a node of this machine that its feed has ended. A node that has ended need not be told."""
+    """Notify a node of this machine that its feed has ended, unless the node itself has ended."""
     with suppress(ConnectionError), Outlet(place.inlet(task)) as outlet:
         for queue in queues:
             outlet.end(queue)
@@ -130,19 +131,19 @@ def _feed(
             f"feed_timeout: {task} has not consumed the partition {number} ({len(rows)} items) within {timeout_s:g} s"
             f"{why}"
         )
-        # Later results would be taken for those of the next partition.
+        # Later results would be mistaken for those of the next partition.
         words.leave(inlet, words.Standing("behind", text))
         raise FeedError(text) from None
     except ConnectionError as error:
         if words.left(inlet, queue) is not None:
             return _ended(inlet, number, task, queue), []
-        raise _lost(inlet)(f"The partition {number} could not be fed: {task} has gone ({error})") from None
+        raise _lost(inlet)(f"The partition {number} could not be fed, because {task} is gone ({error})") from None
 
 
 def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
     standing = words.left(inlet, queue)
     if standing is None:
-        raise _lost(inlet)(f"The partition {number} could not be fed: {task} takes no more data")
+        raise _lost(inlet)(f"The partition {number} could not be fed, because {task} accepts no more data")
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
     if standing.state == "behind":
@@ -151,7 +152,10 @@ def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
 
 
 def _lost(inlet: Path) -> type[FeedError]:
-    """Return the error for a node that has gone without a message: a run's directory is removed when it has ended."""
+    """Return the class of the error for a node that is gone without a message.
+
+    The directory of a run is removed when the run has ended.
+    """
     return FeedError if inlet.parent.parent.is_dir() else Gone
 
 
@@ -163,7 +167,7 @@ def _too_few(results: int, items: int, number: int, task: str) -> str:
 
 
 def _connected(inlet: Path, timeout_s: float) -> Outlet:
-    """Connect to a node, which may be about to listen. Raises ConnectionError or TimeoutError."""
+    """Connect to a node, which may not listen yet. Raises ConnectionError or TimeoutError."""
     ends = time.monotonic() + timeout_s
     while True:
         try:
@@ -186,7 +190,7 @@ def _pieces(rows: list[Any], number: int) -> Iterator[words.Piece]:
 def _listed(items: Any) -> list[Any]:
     rows = list(items)
     if any(row is None for row in rows):
-        raise FeedError("An item of a feed must not be None, which is the end of the feed")
+        raise FeedError("An item of a feed must not be None, which marks the end of the feed")
     return rows
 
 
@@ -202,8 +206,8 @@ def _elsewhere(
     from distributed import get_worker, worker_client
 
     if get_worker().address in addresses:
-        raise FeedError(f"The partition {number} could not be fed: the run has ended")
-    with worker_client() as client:  # it secedes
+        raise FeedError(f"The partition {number} could not be fed, because the run has ended")
+    with worker_client() as client:  # this calls secede
         future = client.submit(
             infer, rows, number, place, tasks, addresses, queue, timeout_s, workers=list(addresses), pure=False
         )
@@ -217,7 +221,7 @@ def _is_or_was_here(inlet: Path) -> bool:
 
 @contextmanager
 def _turn(inlet: Path) -> Iterator[None]:
-    """Hold the right to feed a node: a lock that is released if the process that holds it dies."""
+    """Hold the lock for feeding a node. It is released if the process that holds it dies."""
     with _lock_of(inlet) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -225,7 +229,7 @@ def _turn(inlet: Path) -> Iterator[None]:
 
 @contextmanager
 def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
-    """Hold the right to feed one of several nodes, the first that is free."""
+    """Hold the lock for feeding one of several nodes, the first that is free."""
     with ExitStack() as stack:
         locks = {task: stack.enter_context(_lock_of(inlet)) for task, inlet in nodes.items()}
         while True:
@@ -242,7 +246,7 @@ def _lock_of(inlet: Path) -> Any:
     try:
         return inlet.with_suffix(".turn").open("w")
     except FileNotFoundError:
-        raise Gone("Nobody takes the data: the run has ended") from None
+        raise Gone("The data cannot be fed, because the run has ended") from None
 
 
 def _give_thread_back() -> None:
@@ -252,7 +256,7 @@ def _give_thread_back() -> None:
         get_worker()
     except ValueError:
         raise Unavailable(
-            "The nodes are fed by the Dask workers of their cluster: compute with its client, as in "
+            "Nodes are fed by the Dask workers of their cluster. Compute with the cluster's client, as in "
             "bag.compute(scheduler=tf_cluster.client)"
         ) from None
     secede()

@@ -1,4 +1,4 @@
-"""The environment of a node's program in a task of the run: its context, its inlet, and its end."""
+"""Runs a node's program in a task of the run, with its context and its inlet, until its end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .node_context import TFNodeContext
 from .tf_manager import TFManager
 
 SERVING = ("ps", "evaluator")
-"""Jobs that continue until they are told to end."""
+"""Jobs that continue until they are requested to end."""
 MASTERS = ("chief", "master")
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """Data for all nodes of a cluster. ``executors`` are the nodes' ids, by TensorFlowOnSpark's name of the job."""
+    """Data for all nodes of a cluster. ``executors`` has the nodes' ids, by TensorFlowOnSpark's names of the jobs."""
 
     executors: dict[str, list[int]]
     master_node: str = ""
@@ -34,13 +34,13 @@ class NodePlan:
     is_alone: bool = False
     """Whether each node is its own cluster (``TFParallel``)."""
     num_workers: int = 0
-    """The number of instances, if each is alone."""
+    """The number of instances, if each node is its own cluster."""
     first: int = 0
     """The number of this run's first instance."""
 
 
 def run(map_fun: Callable[[Any, TFNodeContext], Any], given: tuple[Any, NodePlan], dtf: Any) -> Any:
-    """Run the program of a task: ``map_fun(tf_args, ctx)``, with a context for TensorFlowOnSpark's programs.
+    """Run the program of a task, ``map_fun(tf_args, ctx)``, with a context as in TensorFlowOnSpark.
 
     ``given`` consists of ``tf_args`` and the plan.
     """
@@ -69,7 +69,7 @@ def run(map_fun: Callable[[Any, TFNodeContext], Any], given: tuple[Any, NodePlan
 
 
 def _serve(map_fun: Callable[..., Any], tf_args: Any, ctx: TFNodeContext, manager: TFManager) -> Any:
-    """Run the program of a node that may never end by itself, until it does or its cluster is shut down."""
+    """Run the program of a node that may never end on its own, until it ends or its cluster is shut down."""
     outcome: list[Any] = []
     failure: list[BaseException] = []
     over = threading.Event()
@@ -106,7 +106,7 @@ def _as_called(job: str, plan: NodePlan) -> str:
 
 
 def _set_tf_config(job: str, index: int, spec: dict[str, list[str]]) -> None:
-    """As in TensorFlowOnSpark, set it only with a master. Without one, each node is TensorFlow's only process."""
+    """Set TF_CONFIG, as in TensorFlowOnSpark only with a master. Without it, each node is TensorFlow's only process."""
     if not any(master in spec for master in MASTERS):
         os.environ.pop("TF_CONFIG", None)
         return

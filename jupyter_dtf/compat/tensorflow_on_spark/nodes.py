@@ -1,4 +1,4 @@
-"""A program's cluster, the jobs of its nodes, and Dask clients for it."""
+"""The cluster of a program, the jobs of its nodes, and Dask clients for the cluster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cluster_of(sc: Any) -> Cluster:
 
 
 def client_of(sc: Any, cluster: Cluster) -> Client:
-    """Return the Dask client: the given one, that of a context, or the cluster's own."""
+    """Return a Dask client: ``sc`` itself, the client of a context, or the cluster's own client."""
     from distributed import Client
 
     if isinstance(sc, Client):
@@ -64,7 +64,7 @@ def new_client(cluster: Cluster) -> Client:
 
 
 def token_of(cluster: Cluster) -> str:
-    """Return the token that the cluster's directories on its machines are named after."""
+    """Return the token after which the cluster's directories on its machines are named."""
     return _connection(cluster).token
 
 
@@ -75,11 +75,11 @@ def _connection(cluster: Cluster) -> Connection:
 def executors(num_executors: int, num_ps: int, master_node: str | None, eval_node: bool) -> dict[str, list[int]]:
     """Return the ids of the nodes of each job, in the order of TensorFlowOnSpark: ``ps``, master, evaluator, workers.
 
-    Raises InvalidInput if the numbers leave no node for training, or ``master_node`` is neither chief nor master.
+    Raises InvalidInput if no node is left for training, or if ``master_node`` is neither chief nor master.
     """
     for name, value, least in (("num_executors", num_executors, 1), ("num_ps", num_ps, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InvalidInput(f"`{name}` must be a whole number from {least}, got {value!r:.100}", field=name)
+            raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.100}", field=name)
     if master_node and master_node not in MASTERS:
         raise InvalidInput(
             f"`master_node` must be {' or '.join(MASTERS)}, got {master_node!r:.100}", field="master_node"
@@ -89,7 +89,7 @@ def executors(num_executors: int, num_ps: int, master_node: str | None, eval_nod
     if workers < 0 or (workers == 0 and not master_node):
         others = ", ".join(f"{count} {job}" for job, count in counts.items() if count)
         raise InvalidInput(
-            "`num_executors` must count all nodes, with at least a worker or a master besides other nodes, got "
+            "`num_executors` must count all nodes, including at least one worker or master, got "
             f"{num_executors} with {others or 'no others'}",
             field="num_executors",
         )
@@ -104,6 +104,6 @@ def executors(num_executors: int, num_ps: int, master_node: str | None, eval_nod
 
 
 def jobs_of(plan: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the jobs of the run, with training jobs first. A master is called chief in this project."""
+    """Return the jobs of the run, training jobs first. In this project, a master is called chief."""
     counts = {"chief" if job in MASTERS else job: len(ids) for job, ids in plan.items()}
     return {job: counts[job] for job in ("chief", "worker", "ps", "evaluator") if job in counts}

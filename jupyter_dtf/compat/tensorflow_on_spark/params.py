@@ -1,4 +1,4 @@
-"""Parameters like those of Spark ML, and the program arguments that they are merged with."""
+"""Parameters like those of Spark ML, and the program arguments with which they are merged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Self = TypeVar("Self", bound="Params")
 
 
 class Param:
-    """One parameter of a class: its name, and a function that converts a value or raises InvalidInput."""
+    """A parameter of a class: its name, and a function that converts a value or raises InvalidInput."""
 
     def __init__(self, name: str, convert: Callable[[str, Any], Any]) -> None:
         self.name = name
@@ -42,14 +42,14 @@ class Params:
         for values in (self._values, self._defaults):
             if name in values:
                 return values[name]
-        raise InvalidInput(f"The parameter {name!r} has no value: it has to be set", field=name)
+        raise InvalidInput(f"The parameter {name!r} must be set, because it has no default value", field=name)
 
     def isSet(self, param: Param | str) -> bool:
         """Return whether a value was set."""
         return (param.name if isinstance(param, Param) else param) in self._values
 
     def copy(self: Self, extra: Mapping[Param, Any] | None = None) -> Self:
-        """Return a copy, with other values for some parameters."""
+        """Return a copy, with the values in ``extra`` for some parameters."""
         made = copy.copy(self)
         made._values = dict(self._values)
         return made._set(**{param.name: value for param, value in (extra or {}).items()})
@@ -66,41 +66,41 @@ class Params:
         self._defaults.update(values)
 
     def _copy_values(self: Self, to: Any) -> Any:
-        """Copy the values of all parameters that ``to`` has as well."""
+        """Copy the values of all parameters that ``to`` also has."""
         names = {param.name for param in to.params}
         return to._set(**{name: value for name, value in self._values.items() if name in names})
 
 
 def as_int(name: str, value: Any) -> int:
-    """Return a non-negative integer."""
+    """Validate an integer >= 0."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 0:
-        raise InvalidInput(f"`{name}` must be a whole number from 0, got {value!r:.100}", field=name)
+        raise InvalidInput(f"`{name}` must be an integer >= 0, got {value!r:.100}", field=name)
     return int(value)
 
 
 def as_text(name: str, value: Any) -> str | None:
-    """Return a string, or None."""
+    """Validate a string, or None."""
     if value is not None and not isinstance(value, str):
-        raise InvalidInput(f"`{name}` must be a text, got {value!r:.100}", field=name)
+        raise InvalidInput(f"`{name}` must be a string, got {value!r:.100}", field=name)
     return value
 
 
 def as_bool(name: str, value: Any) -> bool:
-    """Return a boolean."""
+    """Validate a boolean."""
     if not isinstance(value, bool):
         raise InvalidInput(f"`{name}` must be True or False, got {value!r:.100}", field=name)
     return value
 
 
 def as_dict(name: str, value: Any) -> dict[str, str]:
-    """Return a dict of strings."""
+    """Validate a dict of strings."""
     if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
-        raise InvalidInput(f"`{name}` must be a dict of texts, got {value!r:.100}", field=name)
+        raise InvalidInput(f"`{name}` must be a dict of strings, got {value!r:.100}", field=name)
     return dict(value)
 
 
 def as_input_mode(name: str, value: Any) -> int:
-    """Return ``InputMode.SPARK``."""
+    """Validate an input mode, which must be ``InputMode.SPARK``."""
     if value != 1:
         raise InvalidInput(
             f"`{name}` must be InputMode.SPARK, because a dataframe is fed, got {value!r:.100}", field=name
@@ -109,16 +109,16 @@ def as_input_mode(name: str, value: Any) -> int:
 
 
 def as_protocol(name: str, value: Any) -> str:
-    """Return ``grpc``."""
+    """Validate a protocol, which must be ``grpc``."""
     if value != "grpc":
         raise Unavailable(f"`{name}` must be 'grpc', because TensorFlow's servers use gRPC, got {value!r:.100}")
     return "grpc"
 
 
 class Namespace:
-    """Names and values from a dict, an ``argparse.Namespace`` or another one, or a list of arguments (``argv``).
+    """Names and values from a dict, an ``argparse.Namespace``, another ``Namespace`` or a list of arguments (``argv``).
 
-    ``"name" in namespace`` tests for a name. Raises InvalidInput for anything else.
+    ``"name" in namespace`` tests whether a name exists. Raises InvalidInput for an argument of any other type.
     """
 
     argv: list[str] | None = None
@@ -131,10 +131,10 @@ class Namespace:
         elif isinstance(d, (argparse.Namespace, Namespace)):
             vars(self).update(vars(d))
         else:
-            raise InvalidInput(f"A Namespace is made of a dict, of arguments or a namespace, got {type(d).__name__}")
+            raise InvalidInput(f"`d` must be a dict, a list of arguments or a namespace, got {type(d).__name__}")
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"There is no {name!r} among {', '.join(self)}")
+        raise AttributeError(f"{name!r} is not one of {', '.join(self)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.argv if self.argv else vars(self))
@@ -159,7 +159,7 @@ class TFParams(Params):
     args: Any = None
 
     def merge_args_params(self) -> Any:
-        """Return a copy of the arguments, with the values of all parameters that have one."""
+        """Return a copy of the arguments, plus the values of all parameters that have a value."""
         merged = copy.copy(self.args)
         for param in self.params:
             if param.name in self._values or param.name in self._defaults:

@@ -1,4 +1,4 @@
-"""Paths and URLs as in programs for Spark: directories of part files, opened with fsspec."""
+"""Paths and URLs as used by programs for Spark: directories of part files, which are opened with fsspec."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import NotFound, Unavailable
 
 _ALSO = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "adl": "abfs"}
-"""Hadoop's schemes, and their names in fsspec."""
+"""Hadoop's names of schemes, and the names in fsspec."""
 
 
 def opened(path: str) -> tuple[Any, str]:
@@ -29,16 +29,16 @@ def opened(path: str) -> tuple[Any, str]:
 
 
 def absolute(path: str) -> str:
-    """Return the URL of a path, which is valid in any working directory. Raises Unavailable."""
+    """Return the URL of a path. It is valid in any working directory. Raises Unavailable."""
     system, root = opened(path)
     url: str = system.unstrip_protocol(root)
     return url
 
 
 def parts(path: str) -> list[str]:
-    """Return the sorted URLs of the files of a directory, a pattern or one file.
+    """Return the sorted URLs of the files in a directory or matching a pattern, or of a single file.
 
-    Metadata files, whose names start with ``_`` or ``.``, are left out. Raises NotFound or Unavailable.
+    Metadata files, whose names start with ``_`` or ``.``, are omitted. Raises NotFound or Unavailable.
     """
     system, root = opened(path)
     if system.isdir(root):
@@ -47,5 +47,5 @@ def parts(path: str) -> list[str]:
         found = system.glob(root)
     names = sorted(name for name in found if not posixpath.basename(name).startswith(("_", ".")))
     if not names:
-        raise NotFound(f"`path` must have files to read, got {path!r}")
+        raise NotFound(f"`path` must contain files to read, got {path!r}")
     return [system.unstrip_protocol(name) for name in names]

@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``pipeline``: an estimator that is fed a Dask dataframe, and the model that it returns."""
+"""TensorFlowOnSpark's ``pipeline``: an estimator that is fed a Dask dataframe, and the model that ``fit`` returns."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class TFEstimator(
     HasSteps,
     TFParams,
 ):
-    """Trains with ``train_fn(args, ctx)`` on the nodes of a cluster, which are fed the rows of a dataframe.
+    """Trains with ``train_fn(args, ctx)`` on the nodes of a cluster, to which the rows of a dataframe are fed.
 
     Args:
-        train_fn: The program of each node. Its ``args`` contain the parameters too, by their names.
-        tf_args: A dict, a namespace, or a list of arguments, which the program gets unchanged.
-        export_fn: None: a program exports its model by itself.
+        train_fn: The program of each node. Its ``args`` also contain the parameters, by their names.
+        tf_args: A dict, a namespace, or a list of arguments, which is passed to the program unchanged.
+        export_fn: Must be None, because programs export their models themselves.
 
     Raises:
         Unavailable: If ``export_fn`` is given.
@@ -68,7 +68,8 @@ class TFEstimator(
         super().__init__()
         if export_fn is not None:
             raise Unavailable(
-                "`export_fn` is of TensorFlow 1: export the model in train_fn, by compat.export_saved_model"
+                "`export_fn` must be None, because it requires TensorFlow 1. Export the model in train_fn with "
+                "compat.export_saved_model"
             )
         self.train_fn = train_fn
         self.args = Namespace(tf_args)
@@ -92,11 +93,11 @@ class TFEstimator(
         )
 
     def fit(self, dataset: Any, params: Mapping[Param, Any] | None = None, *, sc: Any = None) -> TFModel:
-        """Train on a dataframe, whose columns of the input mapping, in alphabetical order, are fed as rows.
+        """Train on a dataframe. Its columns in the input mapping, in alphabetical order, are fed as rows.
 
         Args:
             dataset: A Dask or pandas dataframe.
-            params: Values of parameters that replace those of the estimator.
+            params: Parameter values that replace those of the estimator.
             sc: As in ``TFCluster.run``. By default the existing ``SparkContext``, or a new one.
 
         Returns:
@@ -142,7 +143,7 @@ class TFModel(
     HasTagSet,
     TFParams,
 ):
-    """A SavedModel that predicts for the rows of a dataframe, in Dask's workers, each of which loads it once."""
+    """A SavedModel that predicts for the rows of a dataframe in Dask's workers, each of which loads the model once."""
 
     def __init__(self, tf_args: Any) -> None:
         super().__init__()
@@ -158,11 +159,11 @@ class TFModel(
         )
 
     def transform(self, dataset: Any, params: Mapping[Param, Any] | None = None) -> Any:
-        """Return the predictions for the rows of a dataframe. They are computed when they are requested.
+        """Return the predictions for the rows of a dataframe. They are computed on request.
 
         Args:
             dataset: A Dask or pandas dataframe with the columns of the input mapping.
-            params: Values of parameters that replace those of the model.
+            params: Parameter values that replace those of the model.
 
         Returns:
             A Dask dataframe with the same partitions. Its columns are those of the output mapping, in the alphabetical
@@ -196,7 +197,7 @@ class TFModel(
 
 
 def _columns(mapping: Mapping[str, str], dataset: Any, field: str) -> list[str]:
-    """Return the columns of a mapping. Raises InvalidInput if a dataframe does not have them."""
+    """Return the columns of a mapping. Raises InvalidInput if the dataframe does not have all of them."""
     there = [str(column) for column in row_frames.as_dask(dataset).columns]
     missing = [column for column in mapping if column not in there]
     if not mapping or missing:

@@ -1,4 +1,4 @@
-"""The parameters of ``TFEstimator`` and ``TFModel``, each with ``set...`` and ``get...``."""
+"""The parameters of ``TFEstimator`` and ``TFModel``, each with methods ``set...`` and ``get...``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HasClusterSize(Params):
 
 
 class HasEpochs(Params):
-    """The number of times the data is fed."""
+    """The number of times that the data is fed."""
 
     epochs = Param("epochs", as_int)
 
@@ -49,7 +49,7 @@ class HasEpochs(Params):
 
 
 class HasGraceSecs(Params):
-    """The argument of ``TFCluster.shutdown``, which waits for the nodes anyway."""
+    """An argument of ``TFCluster.shutdown``, which waits for the nodes in any case."""
 
     grace_secs = Param("grace_secs", as_int)
 
@@ -62,7 +62,7 @@ class HasGraceSecs(Params):
 
 
 class HasInputMapping(Params):
-    """Columns, and the names of their tensors."""
+    """A mapping from columns to the names of their tensors."""
 
     input_mapping = Param("input_mapping", as_dict)
 
@@ -75,7 +75,7 @@ class HasInputMapping(Params):
 
 
 class HasInputMode(Params):
-    """The input mode, which is ``InputMode.SPARK``: a dataframe is fed."""
+    """The input mode, which must be ``InputMode.SPARK``, because a dataframe is fed."""
 
     input_mode = Param("input_mode", as_input_mode)
 
@@ -136,7 +136,7 @@ class HasNumPS(Params):
 
 
 class HasOutputMapping(Params):
-    """The names of output tensors, and the columns for their values."""
+    """A mapping from the names of output tensors to the columns for their values."""
 
     output_mapping = Param("output_mapping", as_dict)
 
@@ -149,7 +149,7 @@ class HasOutputMapping(Params):
 
 
 class HasProtocol(Params):
-    """The protocol, which is ``grpc``."""
+    """The protocol, which must be ``grpc``."""
 
     protocol = Param("protocol", as_protocol)
 
@@ -162,7 +162,7 @@ class HasProtocol(Params):
 
 
 class HasReaders(Params):
-    """Accepted for programs that read it, otherwise unused."""
+    """A parameter that is accepted for programs that read it, but otherwise unused."""
 
     readers = Param("readers", as_int)
 
@@ -175,7 +175,7 @@ class HasReaders(Params):
 
 
 class HasSteps(Params):
-    """Accepted for programs that read it, otherwise unused."""
+    """A parameter that is accepted for programs that read it, but otherwise unused."""
 
     steps = Param("steps", as_int)
 
@@ -188,7 +188,7 @@ class HasSteps(Params):
 
 
 class HasTensorboard(Params):
-    """The argument of ``TFCluster.run``."""
+    """An argument of ``TFCluster.run``."""
 
     tensorboard = Param("tensorboard", as_bool)
 
@@ -201,7 +201,7 @@ class HasTensorboard(Params):
 
 
 class HasTFRecordDir(Params):
-    """Accepted for programs that read it, otherwise unused."""
+    """A parameter that is accepted for programs that read it, but otherwise unused."""
 
     tfrecord_dir = Param("tfrecord_dir", as_text)
 
@@ -227,7 +227,7 @@ class HasExportDir(Params):
 
 
 class HasSignatureDefKey(Params):
-    """The signature of the SavedModel that is called."""
+    """The signature of the SavedModel to call."""
 
     signature_def_key = Param("signature_def_key", as_text)
 

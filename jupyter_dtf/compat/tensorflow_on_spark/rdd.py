@@ -24,7 +24,7 @@ class Context(Protocol):
 
 
 class RDD:
-    """A partitioned collection of a ``SparkContext``, recomputed for every result that is requested.
+    """A partitioned collection of a ``SparkContext``, which is recomputed for every requested result.
 
     ``bag`` is the Dask bag, with all of Dask's methods.
     """
@@ -52,28 +52,29 @@ class RDD:
         return RDD(self.bag.map_partitions(_of_partition, f), self.context)
 
     def zip(self, other: RDD) -> RDD:
-        """Pair the items with those of another one, with equal partition sizes.
+        """Pair the items with those of another RDD with the same number of partitions, of the same sizes.
 
-        Raises InvalidInput if the number of partitions differs, and during computation if their sizes differ.
+        Raises InvalidInput if the numbers of partitions differ, and during computation if their sizes differ.
         """
         import dask.bag as db
 
         if self.getNumPartitions() != other.getNumPartitions():
             raise InvalidInput(
-                f"zip() is with as many partitions, got {other.getNumPartitions()} for {self.getNumPartitions()}"
+                "zip() requires the same number of partitions, got "
+                f"{other.getNumPartitions()} for {self.getNumPartitions()}"
             )
         return RDD(db.map_partitions(_pairs, self.bag, other.bag), self.context)
 
     def union(self, other: RDD) -> RDD:
-        """Return the partitions of this one, then those of the other."""
+        """Return an RDD with the partitions of this RDD, followed by those of the other."""
         return self.context.union([self, other])
 
     def repartition(self, numPartitions: int) -> RDD:
-        """Divide the same items into that many partitions."""
+        """Divide the items into ``numPartitions`` partitions."""
         return RDD(self.bag.repartition(npartitions=numPartitions), self.context)
 
     def cache(self) -> RDD:
-        """Compute the partitions now, only once, and keep them in the workers' memory."""
+        """Compute the partitions once, now, and keep them in the workers' memory."""
         self.bag = self.context.client.persist(self.bag)
         return self
 
@@ -103,10 +104,10 @@ class RDD:
         return sum(self.mapPartitions(_sum).collect())
 
     def reduce(self, f: Callable[[Any, Any], Any]) -> Any:
-        """Combine items with ``f`` two at a time until one is left. Raises InvalidInput if there are none."""
+        """Combine items with ``f``, two at a time, until one is left. Raises InvalidInput if there are no items."""
         parts = self.mapPartitions(functools.partial(_reduced, f)).collect()
         if not parts:
-            raise InvalidInput("reduce() needs at least one item, and there is none")
+            raise InvalidInput("reduce() requires at least one item, got none")
         return functools.reduce(f, parts)
 
     def take(self, num: int) -> list[Any]:
@@ -119,10 +120,10 @@ class RDD:
         return found[:num]
 
     def first(self) -> Any:
-        """Return the first item. Raises InvalidInput if there is none."""
+        """Return the first item. Raises InvalidInput if there are no items."""
         found = self.take(1)
         if not found:
-            raise InvalidInput("first() needs at least one item, and there is none")
+            raise InvalidInput("first() requires at least one item, got none")
         return found[0]
 
     def foreach(self, f: Callable[[Any], Any]) -> None:
@@ -134,9 +135,9 @@ class RDD:
         self.mapPartitions(functools.partial(_called, f)).count()
 
     def saveAsTextFile(self, path: str) -> None:
-        """Write files ``part-00000``... to a new directory: one per partition, with a line for each item.
+        """Write a file ``part-00000``... for each partition to a new directory, with a line for each item.
 
-        Raises Conflict if the path exists, and Unavailable for a place that cannot be accessed from here.
+        Raises Conflict if the path exists, and Unavailable if it cannot be accessed from here.
         """
         system, root = part_files.opened(path)
         if system.exists(root):
@@ -163,7 +164,7 @@ def _of_partition(items: Iterable[Any], f: Callable[[Iterator[Any]], Iterable[An
 def _pairs(first: Iterable[Any], second: Iterable[Any]) -> list[tuple[Any, Any]]:
     one, other = list(first), list(second)
     if len(one) != len(other):
-        raise InvalidInput(f"zip() is with as many items in each partition, got {len(other)} for {len(one)}")
+        raise InvalidInput(f"zip() requires partitions with the same number of items, got {len(other)} for {len(one)}")
     return list(zip(one, other, strict=True))
 
 

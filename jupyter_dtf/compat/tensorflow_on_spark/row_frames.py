@@ -22,7 +22,7 @@ def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
             first = found[0]
             break
     if first is None:
-        raise InvalidInput("A dataframe takes its types from its first row, and there is none")
+        raise InvalidInput("A dataframe must have at least one row, from which its types are taken, got none")
     if len(first) != len(columns):
         raise InvalidInput(f"A row must have a value for each column, got {len(first)} values, columns {columns}")
     meta = rows.as_frame([first], columns).iloc[:0]
@@ -35,13 +35,16 @@ def of_parts(parts: list[Any], meta: Any) -> Any:
     import dask
     import dask.dataframe as dd
 
-    # While this is on, Dask converts all objects in new dataframes to strings, including lists and bytes.
+    # Otherwise, Dask converts all objects in new dataframes to strings, including lists and bytes.
     with dask.config.set({"dataframe.convert-string": False}):
         return dd.from_delayed(parts, meta=meta, verify_meta=True)
 
 
 def as_dask(frame: Any) -> Any:
-    """Convert a pandas dataframe to a Dask one with one partition, or return a Dask one. Raises InvalidInput."""
+    """Convert a pandas dataframe to a Dask dataframe with one partition. A Dask dataframe is returned unchanged.
+
+    Raises InvalidInput for anything else.
+    """
     import dask
     import dask.dataframe as dd
     import pandas as pd
@@ -52,12 +55,15 @@ def as_dask(frame: Any) -> Any:
     if isinstance(frame, dd.DataFrame):
         return frame
     raise InvalidInput(
-        f"A dataframe must be one of Dask or pandas, got {type(frame).__module__}.{type(frame).__name__}"
+        f"A dataframe must be a Dask or pandas dataframe, got {type(frame).__module__}.{type(frame).__name__}"
     )
 
 
 def typed_frame(values: Any, columns: list[str], dtypes: Mapping[str, Any]) -> Any:
-    """Convert rows to a pandas dataframe with these types. Raises InvalidInput, with the column, if a value differs."""
+    """Convert rows to a pandas dataframe with the given types.
+
+    Raises InvalidInput, which names the column, if a value has another type.
+    """
     frame = rows.as_frame(values, columns)
     for column, dtype in dtypes.items():
         if frame[column].dtype != dtype:

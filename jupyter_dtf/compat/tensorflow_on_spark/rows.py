@@ -1,4 +1,4 @@
-"""Rows of dataframes: as tuples for a feed, and with column names."""
+"""Rows of dataframes, as tuples for a feed and with column names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Row(dict[str, Any]):
-    """A row, with access by ``row["column"]`` and ``row.column``."""
+    """A row whose values can be accessed as ``row["column"]`` and ``row.column``."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -43,9 +43,9 @@ def as_frame(rows: Iterable[Any], columns: list[str]) -> Any:
 
 
 def column_of(values: list[Any]) -> Any:
-    """Return a series of numbers or booleans if all values have the same such type, else of objects.
+    """Return a series of booleans, integers or floats if all values have that type, otherwise one of objects.
 
-    pandas would convert texts to its own string type, and integers to floats if some are missing.
+    pandas would convert strings to its own string type, and integers to floats if some are missing.
     """
     import numpy as np
     import pandas as pd

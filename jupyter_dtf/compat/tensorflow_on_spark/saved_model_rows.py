@@ -1,4 +1,4 @@
-"""Predictions of a SavedModel for the rows of partitions, in Dask's workers."""
+"""Predicts with a SavedModel for the rows of partitions, in Dask's workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES = ("saved_model.pb", "variables/variables.index")
 
 
 def _version(export_dir: str) -> list[Any]:
-    """Return a value that changes with every export to the same place."""
+    """Return a value that changes with every export to the same directory."""
     import tensorflow as tf
 
     found: list[Any] = []
@@ -39,7 +39,7 @@ def _version(export_dir: str) -> list[Any]:
         try:
             of_file = os.stat(path)
             found.append((of_file.st_mtime_ns, of_file.st_size, of_file.st_ino))
-        except OSError:  # in a place that only TensorFlow can access, or a model without variables
+        except OSError:  # only TensorFlow can access the directory, or the model has no variables
             with suppress(tf.errors.OpError):
                 of_place = tf.io.gfile.stat(path)
                 found.append((of_place.mtime_nsec, of_place.length))
@@ -50,16 +50,16 @@ def _version(export_dir: str) -> list[Any]:
 def _loaded(export_dir: str, tags: str | None, signature: str, version: tuple[Any, ...]) -> tuple[Any, Any]:
     import tensorflow as tf
 
-    # GPUs belong to the tasks: TensorFlow would hold the memory it allocates as long as this Dask worker lives.
+    # GPUs are for the tasks. TensorFlow would hold the memory that it allocates until the end of this Dask worker.
     tf.config.set_visible_devices([], "GPU")
     model = tf.saved_model.load(export_dir, tags=tags.split(",") if tags else None)
     if signature not in model.signatures:
         raise InvalidInput(f"`signature_def_key` must be one of {list(model.signatures)}, got {signature!r}")
-    return model, model.signatures[signature]  # the function holds its model's variables by weak references
+    return model, model.signatures[signature]  # the function has only weak references to the model's variables
 
 
 def predict_part(part: Any, asked: Asked) -> Any:
-    """Return the outputs for a pandas dataframe of inputs. Raises InvalidInput for what the model does not have."""
+    """Return the outputs for a pandas dataframe of inputs. Raises InvalidInput for tensors that the model lacks."""
     import tensorflow as tf
 
     with _loading:

@@ -1,4 +1,4 @@
-"""``SparkContext``: the part of Spark's that TensorFlowOnSpark programs use, on a cluster of this project."""
+"""``SparkContext`` on a cluster of this project, with the methods that TensorFlowOnSpark programs use."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class SparkConf:
 class SparkContext:
     """Creates collections on a cluster with Spark's methods: ``parallelize``, ``textFile``, ``union``.
 
-    ``cluster`` is a ``dtf.Cluster`` or its name. Without one, a cluster is started with the number of workers in
-    ``conf`` (``spark.executor.instances``, else 2) and ``options`` like those of ``dtf.Cluster``. It ends with
-    ``stop()`` or a ``with`` block. ``defaultFS`` is the file system of paths without a scheme. Raises Conflict if
-    there is already a context.
+    ``cluster`` is a ``dtf.Cluster`` or its name. If it is omitted, a cluster is started with the number of workers in
+    ``conf`` (``spark.executor.instances``, otherwise 2) and with ``options`` as for ``dtf.Cluster``. That cluster ends
+    with ``stop()`` or the ``with`` block. ``defaultFS`` is the file system of paths without a scheme. Raises Conflict
+    if a context already exists.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class SparkContext:
         global _active
         with _lock:
             if _active is not None:
-                raise Conflict("There is a SparkContext already: SparkContext.getOrCreate() gives it, stop() ends it")
+                raise Conflict(
+                    "A SparkContext already exists: SparkContext.getOrCreate() returns it, and stop() ends it"
+                )
             self.defaultFS = defaultFS
             self._conf = conf or SparkConf()
             self._owns_cluster = cluster is None
@@ -73,7 +75,7 @@ class SparkContext:
                 executors = int(self._conf.get(_EXECUTORS) or 2)
                 cluster = Cluster(jobs={"worker": executors}, **options)
             elif options:
-                raise InvalidInput(f"`options` must be left out for an existing cluster, got {sorted(options)}")
+                raise InvalidInput(f"`options` must be omitted for an existing cluster, got {sorted(options)}")
             self.cluster: Cluster = Cluster.connect(cluster) if isinstance(cluster, str) else cluster
             self._conf.set(_EXECUTORS, sum(self.cluster.jobs.values()))
             try:
@@ -83,7 +85,9 @@ class SparkContext:
                 if self._owns_cluster:
                     self.cluster.close()
                 raise
-            atexit.register(self.client.close)  # before the cluster, else it would search for its scheduler
+            atexit.register(
+                self.client.close
+            )  # before the cluster is closed, otherwise the client would search for its scheduler
             _active = self
 
     @classmethod
@@ -107,15 +111,15 @@ class SparkContext:
         items = list(c)
         count = self.defaultParallelism if numSlices is None else numSlices
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InvalidInput(f"`numSlices` must be a whole number from 1, got {numSlices!r:.100}")
+            raise InvalidInput(f"`numSlices` must be an integer >= 1, got {numSlices!r:.100}")
         bounds = [len(items) * number // count for number in range(count + 1)]
-        # Otherwise, Dask searches every value of every item for its own objects, which takes minutes.
+        # With traverse=True, Dask would search every value of every item for its own objects, which takes minutes.
         return self._rdd([delayed(items[begin:end], traverse=False) for begin, end in itertools.pairwise(bounds)])
 
     def textFile(self, name: str, minPartitions: int | None = None) -> RDD:
-        """Read the lines of a file, a directory of part files, or a pattern, with a partition for each file.
+        """Read the lines of a file, a directory of part files, or files matching a pattern. Each file is a partition.
 
-        They are divided further if there are fewer than ``minPartitions``. Raises NotFound, Unavailable.
+        The lines are divided further if there are fewer than ``minPartitions`` files. Raises NotFound, Unavailable.
         """
         from dask import delayed
 
@@ -146,7 +150,7 @@ class SparkContext:
         return self.client.compute(what).result()
 
     def stop(self) -> None:
-        """End the context, and the cluster if it has started one."""
+        """End the context, and the cluster if the context has started it."""
         global _active
         with _lock:
             if _active is self:

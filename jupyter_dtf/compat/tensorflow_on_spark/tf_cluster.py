@@ -27,23 +27,23 @@ from .train_feed import TrainFeed
 logger = logging.getLogger(__name__)
 
 EPOCHS = 10
-"""The number of times the data is fed if ``num_epochs`` is 0."""
+"""The number of times that the data is fed if ``num_epochs`` is 0."""
 _END_S = 60.0
-"""The longest time until the run of a failed node must report it."""
+"""The time, in seconds, within which the run must report the failure of a node."""
 _OVER = (TaskState.FINISHED, TaskState.SUCCEEDED)
 
 
 class InputMode:
-    """Where the data is read."""
+    """The place where the data is read."""
 
     TENSORFLOW = 0
-    """In the program itself."""
+    """The program itself reads the data."""
     SPARK = 1
-    """In Dask, which feeds the nodes from a collection."""
+    """Dask reads the data, and feeds the nodes from a collection."""
 
 
 class TFCluster:
-    """A running cluster of nodes, created by ``run``. Its attribute ``run`` is as returned by ``dtf.Cluster.run``."""
+    """A running cluster of nodes, created by ``run``. Its attribute ``run`` is the run, as from ``dtf.Cluster.run``."""
 
     def __init__(self, sc: Any, run: Run, plan: NodePlan, input_mode: int, board: TensorBoard | None) -> None:
         self.sc = sc
@@ -59,7 +59,7 @@ class TFCluster:
 
     @property
     def client(self) -> Any:
-        """The Dask client that feeds the nodes, and with which results of ``inference`` must be computed."""
+        """The Dask client that feeds the nodes. Results of ``inference`` must be computed with it."""
         return nodes.client_of(self.sc, self._cluster)
 
     @property
@@ -83,27 +83,27 @@ class TFCluster:
         feed_timeout: float = 600,
         qname: str = words.INPUT,
     ) -> None:
-        """Feed data to the nodes that train. Returns when all of it is consumed, or no node accepts more.
+        """Feed data to the nodes that train, until all of it is consumed or no node accepts more.
 
-        A partition is sent to any node that has consumed its previous one. Nodes accept no more data after
+        A partition is sent to any node that has consumed its previous partition. Nodes accept no more data after
         ``terminate``, or when their programs end.
 
         Args:
             dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
-            num_epochs: How many times the data is fed; 0: 10 times.
-            feed_timeout: The longest time in seconds for consuming a partition.
+            num_epochs: The number of times that the data is fed; 0: 10 times.
+            feed_timeout: The longest time for consuming a partition, in seconds.
             qname: The name of the queue.
 
         Raises:
             RunFailed: If a node fails, with its traceback.
-            Conflict: If a partition, which is named, is not consumed in time. The run is then stopped.
+            Conflict: If a partition is not consumed in time. The error names it, and the run is stopped.
             InvalidInput: For invalid arguments.
         """
         self._check_feed(dataRDD, qname, feed_timeout)
         if isinstance(num_epochs, bool) or not isinstance(num_epochs, int) or num_epochs < 0:
-            raise InvalidInput(f"`num_epochs` must be a whole number from 0, got {num_epochs!r:.100}")
+            raise InvalidInput(f"`num_epochs` must be an integer >= 0, got {num_epochs!r:.100}")
         if self._has_ended():
-            logger.info("The run has ended, and wanted no more data: all of it is dropped")
+            logger.info("The run has ended and accepts no more data. All data is dropped")
             return
         partitions = as_bag(dataRDD).to_delayed()
 
@@ -117,23 +117,23 @@ class TFCluster:
         except BaseException as error:
             self._fail(error)
             if isinstance(error, node_feeding.Gone) and self.run.info.state is RunState.SUCCEEDED:
-                is_complete = False  # there are no nodes any more, because none accepts more data
+                is_complete = False  # the nodes have ended because none of them accepts more data
             else:
                 raise
         if not is_complete:
             self._raise_if_failed()
-            logger.info("The nodes want no more data: the rest of it is dropped")
+            logger.info("The nodes accept no more data. The remaining data is dropped")
 
     def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = words.INPUT) -> Any:
         """Return the results of feeding data to the nodes: one for each item, in order, in the same partitions.
 
-        They are computed, with ``client``, when they are requested. Computing them raises RunFailed with a node's
-        traceback, Conflict, naming the partition, if its results do not arrive in time, and AssertionError if there are
-        too few.
+        The results are computed on request, and must be computed with ``client``. This raises RunFailed with a node's
+        traceback; Conflict, which names the partition, if results do not arrive in time; and AssertionError if there
+        are too few results.
 
         Args:
             dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
-            feed_timeout: The longest time in seconds for a partition.
+            feed_timeout: The longest time for a partition, in seconds.
             qname: The name of the queue.
 
         Returns:
@@ -160,12 +160,13 @@ class TFCluster:
         return like(dataRDD, db.from_delayed(parts), self.sc)
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259200) -> None:
-        """End the feed, wait until the programs of all nodes have ended, then end those that serve (``ps``,
-        ``evaluator``).
+        """End the feed, wait until the programs of all training nodes have ended, then end the serving nodes.
+
+        The serving nodes are those of the jobs ``ps`` and ``evaluator``.
 
         Args:
-            ssc: None. There are no streaming contexts.
-            grace_secs: Accepted but not needed, because programs are waited for until they end by themselves.
+            ssc: Must be None, because there are no streaming contexts.
+            grace_secs: Accepted but not needed, because this waits until programs end on their own.
             timeout: Seconds after which the run is stopped; -1: never.
 
         Raises:
@@ -175,7 +176,7 @@ class TFCluster:
             Unavailable: If ``ssc`` is given.
         """
         if ssc is not None:
-            raise Unavailable("`ssc` must be None, got a streaming context: feed batches one by one with train()")
+            raise Unavailable("`ssc` must be None, got a streaming context. Feed batches one by one with train()")
         ends = None if timeout < 0 else time.monotonic() + timeout
         try:
             if self.input_mode == InputMode.SPARK:
@@ -196,13 +197,13 @@ class TFCluster:
 
     def _check_feed(self, data: Any, qname: str, feed_timeout: float) -> None:
         if self.input_mode != InputMode.SPARK:
-            raise AssertionError("Data is fed to a cluster that was started with input_mode=InputMode.SPARK")
+            raise AssertionError("Data can only be fed to a cluster that was started with input_mode=InputMode.SPARK")
         if qname not in self.queues:
             raise AssertionError(f"`qname` must be one of {', '.join(self.queues)}, got {qname!r}")
         if not feed_timeout > 0:
-            raise InvalidInput(f"`feed_timeout` must be more than 0 seconds, got {feed_timeout!r:.100}")
+            raise InvalidInput(f"`feed_timeout` must be a number of seconds > 0, got {feed_timeout!r:.100}")
         if hasattr(data, "foreachRDD"):
-            raise Unavailable("`dataRDD` must not be a stream, got one: feed batches one by one with train()")
+            raise Unavailable("`dataRDD` must not be a stream, got one. Feed batches one by one with train()")
         self._raise_if_failed()
 
     def _tasks(self, serving: bool) -> list[str]:
@@ -215,10 +216,10 @@ class TFCluster:
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
     def _fed_hosts(self) -> dict[str, str]:
-        """Return those of the nodes that train. Raises Conflict if one has none, because it would not get its part."""
+        """Return the addresses of the workers of nodes that train. Raises Conflict if a node has none to feed it."""
         hosts = self._hosts()
         if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
-            raise Conflict(f"{', '.join(lost)} cannot be fed: their hosts are not in the cluster any more")
+            raise Conflict(f"{', '.join(lost)} cannot be fed, because their hosts have left the cluster")
         return hosts
 
     def _has_ended(self) -> bool:
@@ -228,7 +229,7 @@ class TFCluster:
         hub = session().hub
 
         def changed(run_id: str) -> None:
-            # This runs on the session's own thread, which must not wait for itself, as `run.info` would.
+            # This runs in the session's own thread, which must not wait for itself, as `run.info` would.
             if run_id == self.run.id and hub.info(run_id).state.is_final:
                 callback()
 
@@ -260,7 +261,7 @@ class TFCluster:
     def _wait_told(self, futures: list[Any], ends: float | None, timeout_s: float, what: str = "timeout: ") -> None:
         """Wait until Dask workers have executed requests for their nodes, or the run has ended.
 
-        If a worker is lost, so are its requests and nodes. Raises TimeoutError.
+        If a worker is lost, its requests and nodes are lost as well. Raises TimeoutError.
         """
         events: queues.SimpleQueue[Any] = queues.SimpleQueue()
         leave = self._on_end(lambda: events.put(None))
@@ -288,7 +289,7 @@ class TFCluster:
         self.run.stop(now=True)
         self.run.wait()
         return TimeoutError(
-            f"{what}the nodes of {self.run.info.name} have not got so far within {timeout_s:g} s, and were stopped"
+            f"{what}the nodes of {self.run.info.name} did not reach this point within {timeout_s:g} s, and were stopped"
         )
 
     def _raise_if_failed(self) -> None:
@@ -297,12 +298,12 @@ class TFCluster:
             self.run.raise_for_state()
 
     def _fail(self, error: BaseException) -> None:
-        """Handle a failure in feeding: the run's own error has priority, and nothing is left running."""
+        """Handle an error in feeding: the run's own error takes precedence, and the run is stopped if needed."""
         if isinstance(error, (RunFailed, Conflict)) and "feed_timeout" not in str(error):
             try:
                 self.run.wait(_END_S)
             except TimeoutError:
-                logger.warning("%s has failed, and its run goes on: it is stopped", self.run.info.name)
+                logger.warning("Feeding %s failed, but its run has not ended. The run is stopped", self.run.info.name)
         if not self.run.info.state.is_final:
             self.run.stop(now=True)
             self.run.wait()
@@ -333,7 +334,7 @@ def run(
     eval_node: bool = False,
     release_port: bool = True,
 ) -> TFCluster:
-    """Start ``map_fun(tf_args, ctx)`` on a number of nodes, each a task of one run. Returns when all have started.
+    """Start ``map_fun(tf_args, ctx)`` on several nodes, each a task of one run, and wait until all have started.
 
     Args:
         sc: A ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
@@ -349,7 +350,7 @@ def run(
         reservation_timeout: Seconds within which all nodes must start.
         queues: The names of the nodes' queues.
         eval_node: Whether one node is an evaluator.
-        release_port: Accepted but not needed: a port stays reserved until TensorFlow listens there.
+        release_port: Accepted but not needed, because a port stays reserved until TensorFlow listens there.
 
     Returns:
         The running cluster.
@@ -371,7 +372,9 @@ def run(
         raise InvalidInput(f"`input_mode` must be one of InputMode, got {input_mode!r:.100}", field="input_mode")
     for option, given in (("driver_ps_nodes", driver_ps_nodes), ("eval_node", eval_node)):
         if given and input_mode != InputMode.TENSORFLOW:
-            raise InvalidInput(f"`{option}` goes with input_mode=InputMode.TENSORFLOW", field=option)
+            raise InvalidInput(
+                f"`{option}` must be False unless input_mode=InputMode.TENSORFLOW, got {given!r:.100}", field=option
+            )
     if driver_ps_nodes:
         warnings.warn("driver_ps_nodes: parameter servers run on the cluster's hosts", stacklevel=2)
     plan = NodePlan(

@@ -1,7 +1,7 @@
-"""``ctx.mgr``: the named queues of a node, and its state, like those of TensorFlowOnSpark's manager.
+"""``ctx.mgr``: the named queues and the state of a node, as in TensorFlowOnSpark's manager.
 
 Other processes of the machine feed pieces of partitions through the task's inlet (``backend/task/feed/inlet.py``), and
-a queue returns them item by item. Without an inlet, a queue only contains what is put into it in this process.
+a queue returns them item by item. Without an inlet, a queue only contains items that are put into it in this process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...errors import InvalidInput
 from . import feed_words as words
 
 _LOOK_S = 0.2
-"""The interval of checks whether the run should stop, while no items arrive, because a stop is not an item."""
+"""The interval, in seconds, at which a queue without arriving items checks whether the run should stop."""
 
 
 class EndPartition:
@@ -32,7 +32,7 @@ class Fed(NamedTuple):
 
 
 class FeedQueue:
-    """One named queue, with ``get``, ``task_done``, ``join``, ``put``, ``empty``, ``qsize`` like ``queue.Queue``."""
+    """A named queue with ``get``, ``task_done``, ``join``, ``put``, ``empty`` and ``qsize``, like ``queue.Queue``."""
 
     def __init__(self, name: str, manager: TFManager) -> None:
         self._name = name
@@ -44,7 +44,7 @@ class FeedQueue:
         self._fetching = threading.Lock()
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
-        """Add an item, to get in this process, or for ``output``, to send to the process that has fed this node."""
+        """Add an item. Items of ``output`` are sent to the process that feeds this node; others stay in this one."""
         if self._manager.inlet is not None and self._name == words.OUTPUT:
             self._manager.inlet.give(self._name, item)
         else:
@@ -55,9 +55,9 @@ class FeedQueue:
         return self.take(block, timeout).item
 
     def take(self, block: bool = True, timeout: float | None = None) -> Fed:
-        """Like ``get``, and also return whether a partition ends with the item.
+        """Return the next item like ``get``, together with whether a partition ends with it.
 
-        Raises ``queue.Empty``, and ConnectionError if the process that fed this node has died.
+        Raises ``queue.Empty``, and ConnectionError if the process that feeds this node has died.
         """
         inlet = self._manager.inlet
         while True:
@@ -106,10 +106,10 @@ class FeedQueue:
             self._changed.notify_all()
 
     def task_done(self) -> None:
-        """Mark an item as processed. With a partition's last item, the process that has fed it is notified."""
+        """Mark an item as processed. After the last item of a partition, the process that has fed it is notified."""
         with self._changed:
             if self._unfinished <= 0:
-                raise ValueError("task_done() was called more often than there were items")
+                raise ValueError("task_done() must not be called more often than there were items")
             self._unfinished -= 1
             ended = self._ends.popleft() if self._ends else -1
             self._changed.notify_all()
@@ -131,7 +131,7 @@ class FeedQueue:
             return len(self._items)
 
     def drop(self) -> int:
-        """Drop queued items, and refuse further ones. Returns the number of dropped items."""
+        """Drop queued items, and reject further ones. Returns the number of dropped items."""
         if self._manager.inlet is not None:
             self._manager.inlet.refuse(self._name)
         with self._changed:
@@ -151,7 +151,7 @@ def _items_of(piece: words.Piece) -> list[Fed]:
 
 
 class TFManager:
-    """Queues by name, and values by key. ``stop`` is set when the run should stop."""
+    """Queues by name, and values by key. The event ``stop`` is set when the run should stop."""
 
     def __init__(self, names: Sequence[str], inlet: Inlet | None = None, stop: threading.Event | None = None) -> None:
         self.inlet = inlet
@@ -164,7 +164,7 @@ class TFManager:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody has requested the run to stop."""
+        """Whether the run has been requested to stop."""
         return self._stop is not None and self._stop.is_set()
 
     def get_queue(self, qname: str) -> FeedQueue:
@@ -183,7 +183,7 @@ class TFManager:
         self._values[key] = value
 
     def terminate(self, name: str) -> None:
-        """Accept no more data in a queue: notify the feeding processes and drop queued items. Other queues continue."""
+        """Accept no more data in a queue: notify feeding processes, and drop queued items. Other queues continue."""
         self.set("state", "terminating")
         if self.inlet is not None:
             words.leave(self.inlet.path, words.Standing("terminating"), name)
@@ -191,10 +191,10 @@ class TFManager:
         self._queues[name].drop()
 
     def refuse_all(self, standing: words.Standing) -> None:
-        """Tell processes that feed or wait for results that the program has ended, and how."""
+        """Notify processes that feed this node, or wait for results, that the program has ended, and how."""
         assert self.inlet is not None
         before = words.left(self.inlet.path)
-        if before is None or before.state != "behind":  # else, this may be the reason why it failed
+        if before is None or before.state != "behind":  # otherwise, this may be the reason why it failed
             words.leave(self.inlet.path, standing)
         self.inlet.end_results(words.OUTPUT)
         for name, queue in self._queues.items():

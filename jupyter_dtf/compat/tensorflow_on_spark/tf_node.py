@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``TFNode``: a node program's functions for its context, and ``DataFeed``, its input."""
+"""TensorFlowOnSpark's ``TFNode``: functions for a node's context, and ``DataFeed``, the input of its program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tf_manager import EndPartition, TFManager
 logger = logging.getLogger(__name__)
 
 HADOOP_SCHEMES = ("adl", "file", "hdfs", "oss", "s3", "s3a", "s3n", "swift", "viewfs", "wasb")
-"""The schemes with which a path is already complete."""
+"""The schemes of paths that are already complete."""
 _HOMES = ("hdfs", "viewfs")
 """The file systems on which relative paths start in the user's home directory."""
 
@@ -30,10 +30,10 @@ class Node(Protocol):
 
 
 def hdfs_path(ctx: Node, path: str) -> str:
-    """Return the absolute path, with the scheme of its file system, or else of ``ctx.defaultFS``.
+    """Return the absolute path, with the scheme of its file system or, if it has none, of ``ctx.defaultFS``.
 
     A relative path starts in the user's home directory on ``hdfs`` and ``viewfs``, in ``ctx.working_dir`` on ``file``,
-    and elsewhere at the root, with a warning.
+    and at the root on other file systems, with a warning.
     """
     system = ctx.defaultFS
     scheme, separator, _ = path.partition("://")
@@ -46,14 +46,14 @@ def hdfs_path(ctx: Node, path: str) -> str:
         return f"{system}/user/{getpass.getuser()}/{path}"
     if here == "file":
         return system + posixpath.join(ctx.working_dir, path)
-    logger.warning("`path` must be absolute on %s, got a relative one, which is taken from the root: %r", system, path)
+    logger.warning("`path` should be absolute on %s, got %r, which is interpreted relative to the root", system, path)
     return f"{system}/{path}"
 
 
 def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tuple[Any, Any]:
-    """Return this node's ``(tf.train.ClusterSpec, tf.distribute.Server)``. Its GPUs are those assigned by the run.
+    """Return this node's ``(tf.train.ClusterSpec, tf.distribute.Server)``. The run determines its GPUs.
 
-    ``server.join()`` returns when no node of the run is working any more. Raises Unavailable for ``rdma=True``.
+    ``server.join()`` returns when no node of the run is working any longer. Raises Unavailable for ``rdma=True``.
     """
     if rdma:
         raise Unavailable("`rdma` must be False, because TensorFlow's servers use only gRPC, got True")
@@ -64,7 +64,7 @@ def start_cluster_server(ctx: Node, num_gpus: int = 1, rdma: bool = False) -> tu
 def export_saved_model(
     model: Any, export_dir: str, tag_set: str = "serve", signatures: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a SavedModel to ``export_dir``, from a Keras model with its ``export``, or from a ``tf.compat.v1.Session``.
+    """Write a Keras model, with its ``export``, or a ``tf.compat.v1.Session`` as a SavedModel to ``export_dir``.
 
     ``tag_set`` (separated by commas) and ``signatures`` (``{key: {"inputs": {alias: tensor}, "outputs": {alias:
     tensor}, "method_name": name}}``) are only for a session. Raises InvalidInput for anything else.
@@ -93,15 +93,15 @@ def export_saved_model(
 
 def release_port(ctx: Node) -> None:
     """Do nothing: a bound socket reserves a node's port until TensorFlow listens there."""
-    logger.debug("%s: TensorFlow takes its port over when it listens", ctx.job_name)
+    logger.debug("%s: TensorFlow takes over its port when it starts to listen", ctx.job_name)
 
 
 class DataFeed:
     """The input of a node with ``InputMode.SPARK``: partitions of the collection, item by item.
 
-    ``input_mapping`` maps columns to tensor names. Then, items are rows with the columns in alphabetical order, and a
-    batch is a dict by tensor name. With ``train_mode=False``, a batch ends with its partition, and every item must get
-    a result (``batch_results``).
+    ``input_mapping`` maps columns to tensor names. If it is given, items are rows with the columns in alphabetical
+    order, and a batch is a dict by tensor name. With ``train_mode=False``, a batch ends at the end of a partition, and
+    every item must get a result (``batch_results``).
     """
 
     def __init__(
@@ -124,7 +124,8 @@ class DataFeed:
     def next_batch(self, batch_size: int) -> Any:
         """Return the next items: a list, or with ``input_mapping`` a dict of lists by tensor name.
 
-        There are fewer than ``batch_size`` at the end of the feed, and, with ``train_mode=False``, of a partition.
+        There are fewer than ``batch_size`` items at the end of the feed and, with ``train_mode=False``, at the end of a
+        partition.
         """
         items: list[Any] = []
         while len(items) < batch_size:
@@ -147,9 +148,9 @@ class DataFeed:
         return self.done_feeding
 
     def batch_results(self, results: Sequence[Any]) -> None:
-        """Return results to the client: one for each item that was read, in order.
+        """Send results to the client: one for each item that was read, in order.
 
-        Raises AssertionError for more results than items.
+        Raises AssertionError if there are more results than items.
         """
         unanswered = self.mgr.items_read - self.mgr.results_given
         if len(results) > unanswered:
@@ -162,5 +163,5 @@ class DataFeed:
             self.queue_out.put(result)
 
     def terminate(self) -> None:
-        """Request no more data: what is queued is dropped, and further partitions are not sent."""
+        """Request no more data: queued items are dropped, and further partitions are not sent."""
         self.mgr.terminate(self.qname_in)

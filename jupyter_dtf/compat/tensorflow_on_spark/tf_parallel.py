@@ -1,4 +1,4 @@
-"""TensorFlowOnSpark's ``TFParallel``: many independent instances of one program."""
+"""TensorFlowOnSpark's ``TFParallel``: runs many independent instances of one program."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .node_program import run as node_program
 
 
 def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors: int, use_barrier: bool = True) -> None:
-    """Run ``map_fn(tf_args, ctx)`` several times, in independent processes. Waits until all have ended.
+    """Run several instances of ``map_fn(tf_args, ctx)`` in independent processes, and wait until all have ended.
 
     Args:
         sc: A ``dtf.Cluster``, a Dask client of one, or a ``SparkContext``.
-        map_fn: The program. ``ctx.worker_num`` is the number of the instance, out of ``ctx.num_workers``.
+        map_fn: The program. ``ctx.worker_num`` is the number of the instance, out of ``ctx.num_workers`` instances.
         tf_args: The program's first argument.
         num_executors: The number of instances.
-        use_barrier: Whether all run at the same time, which requires that many tasks in the cluster. Otherwise, as many
-            run at a time as the cluster has tasks.
+        use_barrier: Whether all instances run at the same time, which requires as many tasks in the cluster. Otherwise,
+            as many instances run at a time as the cluster has tasks.
 
     Raises:
         RunFailed: With the traceback of the instance that failed first.
@@ -30,7 +30,7 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
         InvalidInput: For invalid arguments.
     """
     if isinstance(num_executors, bool) or not isinstance(num_executors, int) or num_executors < 1:
-        raise InvalidInput(f"`num_executors` must be a whole number from 1, got {num_executors!r:.100}")
+        raise InvalidInput(f"`num_executors` must be an integer >= 1, got {num_executors!r:.100}")
     if not callable(map_fn):
         raise InvalidInput(f"`map_fn` must be a function map_fn(args, ctx), got {map_fn!r:.200}", field="map_fn")
     cluster = nodes.cluster_of(sc)
@@ -38,8 +38,8 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
     if use_barrier and num_executors > slots:
         raise Unavailable(
             "`num_executors` must be at most the number of tasks with use_barrier, because all instances run at the "
-            f"same time, got {num_executors}: the cluster {cluster.name} has {slots} tasks. use_barrier=False runs "
-            "them one after the other, cluster.scale makes the cluster larger"
+            f"same time, got {num_executors}, but the cluster {cluster.name} has {slots} tasks. use_barrier=False runs "
+            "them one after the other; cluster.scale makes the cluster larger"
         )
     for first in range(0, num_executors, slots):
         plan = NodePlan(

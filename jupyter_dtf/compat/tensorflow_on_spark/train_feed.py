@@ -1,4 +1,4 @@
-"""The driver's side of ``TFCluster.train``: sends every partition of every epoch to a node that accepts it."""
+"""The driver of ``TFCluster.train``, which sends every partition of every epoch to a node that accepts it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _AHEAD = 2
-"""The number of partitions in progress per node: while it consumes one, the next is computed."""
+"""The number of partitions in progress per node: while the node consumes one, the next is computed."""
 
 
 class TrainFeed:
-    """Feeds nodes. ``hosts`` are the Dask workers that can feed each node, by its task.
+    """Feeds partitions to nodes. ``hosts`` has the Dask worker that can feed each node, by the node's task.
 
-    ``has_ended()`` returns whether the run is over. ``subscribe(callback)`` has the callback called after changes, and
+    ``has_ended()`` returns whether the run has ended. ``subscribe(callback)`` subscribes a callback to changes, and
     returns a function that unsubscribes it.
     """
 
@@ -41,7 +41,7 @@ class TrainFeed:
     def feed(self, partitions: Iterator[tuple[int, Any]], queue: str, timeout_s: float) -> bool:
         """Feed partitions, given as ``(number, delayed partition)``, until all are consumed or no node accepts more.
 
-        Returns whether all were consumed. Errors in feeding one are raised immediately.
+        Returns whether all partitions were consumed. An error in feeding a partition is raised immediately.
         """
         events: queues.SimpleQueue[Future[Any] | None] = queues.SimpleQueue()
         leave = self._subscribe(lambda: events.put(None))
@@ -75,7 +75,7 @@ class TrainFeed:
             self._client.cancel([future for _, future in flying.values()])
 
     def _begin(self, number: int, partition: Any, task: str, queue: str, timeout_s: float) -> Future[Any]:
-        """Start to send a partition to a node. It is computed where Dask chooses, then moved to the node's machine."""
+        """Start sending a partition to a node. It is computed where Dask chooses, then moved to the node's machine."""
         computed = self._client.compute(partition)
         return self._client.submit(
             node_feeding.train,

@@ -19,7 +19,7 @@ export function fitting(
 ): ReadonlySet<string> {
   const out = new Set(controls.map(({ id }) => id));
   let taken = controls.reduce((sum, { px }) => sum + px + gap, -gap);
-  // Of two with the same number, the later one leaves first.
+  // Of two controls with the same number, the later one leaves first.
   const leaving = controls.filter(({ stays }) => stays !== Infinity).reverse();
   leaving.sort((a, b) => a.stays - b.stays);
   for (const { id, px } of leaving) {

@@ -120,7 +120,7 @@ export function ForecastChart(props: {
           {trans._n('With %1 task', 'With %1 tasks', at)}
           <span className="jp-dtf-faint">
             {' · '}
-            {trans.__('dotted: the linear law; area: how sure it is; ×: would not work')}
+            {trans.__('dotted: linear scaling; area: uncertainty; ×: would not work')}
             {measured.length > 0 && ` · ${trans.__('◆: measured')}`}
           </span>
         </caption>
@@ -137,7 +137,7 @@ export function ForecastChart(props: {
               {trans.__('Efficiency')}
             </th>
             <th scope="col" className="jp-dtf-number">
-              {trans.__('Pays up to')}
+              {trans.__('Pays off up to')}
             </th>
           </tr>
         </thead>

@@ -126,7 +126,7 @@ export function ForecastControls(props: {
           </select>
         </label>
         <CommitField<number>
-          label={trans.__('Examples in it')}
+          label={trans.__('Examples per batch')}
           text={choices.batch > 0 ? String(choices.batch) : ''}
           placeholder={ofRun ? trans.__('as in the run') : trans.__('as in the design')}
           disabled={false}

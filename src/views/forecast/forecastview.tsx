@@ -85,7 +85,7 @@ function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBund
   );
 }
 
-/** All numbers, to be read and copied. */
+/** All numbers in a table that can be copied. */
 function Numbers(props: {
   forecasts: readonly Forecast[];
   copy: (text: string) => void;

@@ -3,7 +3,7 @@ import React from 'react';
 
 import { changedPart, DiffRow, NumberedLine, sideBySide, withSameLeftOut } from '../../model/linediff';
 
-/** A piece of code in two runs, line by line. Null: a run has no such piece. */
+/** A piece of code in two runs, line by line. Null if a run does not have the piece. */
 export function CodeDiff(props: {
   name: string;
   left: string | null;
@@ -25,7 +25,7 @@ export function CodeDiff(props: {
         </span>
       </h3>
       {left === null || right === null ? (
-        <p className="jp-dtf-faint">{trans.__('%1 has no such piece.', titles[left === null ? 0 : 1])}</p>
+        <p className="jp-dtf-faint">{trans.__('%1 has no corresponding code.', titles[left === null ? 0 : 1])}</p>
       ) : null}
       {(differing > 0 || open.size > 0) && (
         <div className="jp-dtf-diff-scroll" tabIndex={0} role="region" aria-label={trans.__('Lines of %1', name)}>

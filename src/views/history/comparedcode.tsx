@@ -10,7 +10,7 @@ import { CodeDiff } from './codediff';
 import { ComparedHeads, Differences } from './differencestable';
 import { useSubmitted } from './usesubmitted';
 
-/** What runs were made from: versions and commits of all of them, and the code of two of them side by side. */
+/** The origin of runs: versions and commits of all of them, and the code of two of them side by side. */
 export function ComparedCode(
   props: ComparedHeads & {
     models: readonly RunModel[];
@@ -89,7 +89,7 @@ function Pieces(props: {
 }): React.ReactElement {
   const { left, right, titles, trans } = props;
   if (left.length === 0 && right.length === 0) {
-    return <p className="jp-dtf-faint">{trans.__('Neither of them has its code in its record.')}</p>;
+    return <p className="jp-dtf-faint">{trans.__('Neither run has its code in its record.')}</p>;
   }
   return (
     <>

@@ -22,7 +22,7 @@ export function Differences(
     none: string;
     now: number;
     trans: TranslationBundle;
-    /** What to show below a run's name, such as a button. */
+    /** An element to show below a run's name, such as a button. */
     beside?: (index: number) => React.ReactNode;
   }
 ): React.ReactElement {

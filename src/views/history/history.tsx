@@ -24,7 +24,7 @@ const MOST_COMPARED = 24;
 /** Columns that differ for every run. */
 const OWN: ReadonlySet<string> = new Set(['id', 'name', 'message', 'seconds']);
 
-/** The stored choices of what to show. */
+/** The user's stored choices for the table of runs and its comparison. */
 export interface HistoryChoices {
   columns: string[];
   sorting: Sorting;
@@ -224,7 +224,7 @@ function Compared(props: {
     setModels(ids.flatMap(id => found.current(id) ?? []));
   }, [ids]);
   const heads = { ids, titles, colours, now, trans };
-  // For a moment they are the previous ones.
+  // Until the effect has run, these are the previous models.
   const isReady = models.length === ids.length && models.every((one, index) => one.id === ids[index]);
   return (
     <Tabs

@@ -5,7 +5,7 @@ import type { RunInfo } from '../../api/schema';
 import { compareRuns } from '../../model/runtable';
 import { ComparedHeads, Differences } from './differencestable';
 
-/** Runs side by side: parameters, metrics, versions, and everything else that is known of them. */
+/** Runs side by side: parameters, metrics, versions, and everything else that is known about them. */
 export function Comparison(
   props: ComparedHeads & { runs: readonly RunInfo[]; now: number; trans: TranslationBundle }
 ): React.ReactElement {

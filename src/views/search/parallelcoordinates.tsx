@@ -267,7 +267,7 @@ function extentOf(axis: Axis, brush: Brush): [number, number] {
   return [place(brush.low), place(brush.high)];
 }
 
-/** The same by keyboard, and for exact numbers. */
+/** Fields that set a brush by keyboard, or to exact numbers. */
 function BrushFields(props: {
   axis: Axis;
   brush: Brush | undefined;

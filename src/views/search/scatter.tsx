@@ -8,7 +8,7 @@ import { SearchViewProps, shown, trialText } from './searchviewshared';
 
 const WIDTH = 300;
 const HEIGHT = 190;
-// A weaker association says nothing about a direction.
+// A weaker association does not indicate a direction.
 const FAINT = 0.1;
 const BOX = { left: 52, right: 12, top: 8, bottom: 24 };
 
@@ -41,7 +41,7 @@ export function Scatter(props: SearchViewProps & { axes: readonly Axis[] }): Rea
       <p className="jp-dtf-faint">
         {found.length > 0
           ? trans.__(
-              'Importance is the rank correlation with %1 over %2 complete trials (of choices, their correlation ratio): what goes together, each parameter by itself. Hollow points are trials that are not complete.',
+              'Importance is the rank correlation with %1 over %2 complete trials (for categories, the correlation ratio). It measures association, for each parameter on its own. Hollow points are trials that are not complete.',
               objective.metric,
               search.trials.filter(trial => trial.state === 'complete').length
             )

@@ -60,7 +60,7 @@ export function History(props: SearchViewProps): React.ReactElement {
   );
 }
 
-/** Steps and trials are counted: there are no values in between. */
+/** Whether a label is a whole number: steps and trials are counted, so there are no values in between. */
 function isWhole(text: string): boolean {
   return !text.includes('.') || /[kMG]$/.test(text);
 }

@@ -73,7 +73,7 @@ export function TrialTable(
   const [by, setBy] = React.useState<{ key: string; descending: boolean }>({ key: 'number', descending: true });
   const now = useNow(search.isRunning);
   const column = heads.find(head => head.key === by.key)?.column ?? { of: 'number' as const };
-  // eslint-disable-next-line react-hooks/exhaustive-deps -- a column is made anew each time, its key says which it is
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- a column is a new object each time; its key identifies it
   const rows = React.useMemo(() => sorted(chosen, column, by.descending), [chosen, by.key, by.descending]);
   const { onLook, onOpen, onStop } = props;
   const actions = React.useRef({ onLook, onOpen, onStop });

@@ -28,7 +28,7 @@ export interface TabProps {
 /** A tab of a run's dashboard. It is created when first shown, and connects to the model's signals itself. */
 export interface DashboardTab {
   id: string;
-  /** Its label; requested again whenever the run's description or its events change. */
+  /** Its label; recomputed whenever the run's description or its events change. */
   title: (model: RunModel, trans: TranslationBundle) => string;
   View: React.ComponentType<TabProps>;
 }

@@ -18,7 +18,7 @@ export const eventsTab: DashboardTab = {
 
 function RunEvents({ model, options }: TabProps): React.ReactElement {
   useSignals(model.storyChanged);
-  // Only if there is a failure to be read: lines arrive often.
+  // Read only if there is a failure to show, since lines arrive often.
   const printed = (task: string) =>
     model.output.lines
       .filter(line => line.task === task)

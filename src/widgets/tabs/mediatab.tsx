@@ -159,7 +159,7 @@ function RunTexts({ series, model, options }: TabProps & { series: MediaSeries }
   return <ReportedTexts series={series} read={read} trans={trans} />;
 }
 
-/** Cache what has been read, so that it is there when the slider comes back to it. */
+/** Cache the items that have been read, so that they are available when the slider returns to them. */
 function keeping<T>(read: (step: number) => Promise<T>): (step: number) => Promise<T> {
   const known = new Map<number, Promise<T>>();
   return step => {

@@ -133,7 +133,7 @@ def test_a_device_that_others_would_wait_for() -> None:
     everything = Placement(devices=dict.fromkeys("abc", cpu(0)))
     graph = LayerGraph(model="m", layers=layers, edges=edges)
     found = why_unused(graph, everything, uneven, batch_size=32, microbatches=2)
-    assert found[cpu(1)].startswith("it would be waited for: a step would take "), found
+    assert found[cpu(1)].startswith("other devices would wait for it: a step would take "), found
 
 
 def test_a_device_in_place_of_which_another_is_used() -> None:
@@ -147,7 +147,7 @@ def test_a_device_for_which_no_layer_is_left() -> None:
     one = LayerGraph(model="m", layers=[Layer(id="a", kind="Dense", flops=1, parameter_bytes=100)], edges=[])
     small = [Device(name=cpu(0), flops_per_s=1e9), Device(name=cpu(1), flops_per_s=1e9, memory_bytes=10)]
     found = why_unused(one, Placement(devices={"a": cpu(0)}), small, batch_size=8, microbatches=2)
-    assert found == {cpu(1): "no layer is left for it that fits there"}
+    assert found == {cpu(1): "no remaining layer fits on it"}
 
 
 def test_nothing_is_said_of_an_unfinished_placement() -> None:

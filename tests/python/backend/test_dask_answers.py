@@ -151,11 +151,11 @@ def test_what_cannot_be_is_a_sentence_that_names_the_partition(cluster: dtf.Clus
     model = keras.Sequential([keras.Input((64,)), Refuses()])
     x = X.copy()
     x[250:] += 2
-    with pytest.raises(Exception, match=r"(?s)Partition 1 cannot be answered: .*not so large"):
+    with pytest.raises(Exception, match=r"(?s)The model failed on partition 1: .*not so large"):
         client.compute(cluster.predict(model, da.from_array(x, chunks=(250, 64)))).result()
     random = keras.Sequential([keras.Input((64,)), Draws()])
     random.compile("sgd", "mse")
-    with pytest.raises(Exception, match="must not change itself when it answers"):
+    with pytest.raises(Exception, match="must not change its state when it predicts"):
         client.compute(cluster.predict(random, da.from_array(X))).result()
     with pytest.raises(InvalidInput, match="`steps` must be None for a Dask collection"):
         cluster.predict(model, da.from_array(X), steps=3)

@@ -155,7 +155,7 @@ def test_workers_that_are_apart_go_on_without_one(cluster: dtf.Cluster, tmp_path
         assert np.round(seen).astype(int).tolist() == [2] * EXAMPLES
         assert tasks["worker:1"] == (TaskState.SUCCEEDED, 2)
         assert "There is room for worker:1 again" in titles(run)
-        assert "worker:1 is started again: attempt 3 of 5" in titles(run)
+        assert "worker:1 is restarted: attempt 3 of 5" in titles(run)
     else:
         assert updates["worker:1"] == HELD + 1
         assert round(seen.sum()) == (2 * COUNTED_STEPS + HELD + 1) * (EXAMPLES // COUNTED_STEPS // 2)

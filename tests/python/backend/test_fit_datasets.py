@@ -267,7 +267,7 @@ def test_a_batch_that_fails_in_the_middle_is_named(cluster: dtf.Cluster, data: A
 def test_single_examples_are_refused(cluster: dtf.Cluster) -> None:
     """Before anything starts where the dataset is known then; one that a function returns, by its task."""
     digits = tf.data.Dataset.from_tensor_slices((X, X))
-    message = r"must be batched, for the model takes batches of shape \(None, 64\), got elements of shape \(64,\)"
+    message = r"must be batched, because the model takes batches of shape \(None, 64\), got elements of shape \(64,\)"
     runs = len(cluster.runs)
     with pytest.raises(dtf.InvalidInput, match=message):
         cluster.fit(model(), digits)

@@ -160,7 +160,7 @@ class Still(Digits):
 def test_workers_that_go_their_own_pace_read_by_themselves(cluster: dtf.Cluster) -> None:
     run = fit(cluster, Still(), strategy="ps")
     assert run.history["loss"][-1] < run.history["loss"][0]
-    with pytest.raises(RunFailed, match=r"its own on_epoch_end must be read by .* whose workers do not go in step"):
+    with pytest.raises(RunFailed, match=r"its own on_epoch_end must be read by .* whose workers are not synchronous"):
         fit(cluster, Digits(True), strategy="ps")
 
 
@@ -253,12 +253,13 @@ def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
     [
         (
             "raises",
-            ": RuntimeError: Batch 3 of the PyDataset in x, epoch 2 could not be computed: LookupError: page 17 is "
+            ": RuntimeError: Batch 3 of the PyDataset in x could not be computed in epoch 2: LookupError: page 17 is "
             "missing\n",
         ),
         (
             "exits",
-            ": RuntimeError: Batch 3 of the PyDataset in x, epoch 2 could not be computed: SystemExit: no more disks\n",
+            ": RuntimeError: Batch 3 of the PyDataset in x could not be computed in epoch 2: SystemExit: no more "
+            "disks\n",
         ),
         ("hook", ": RuntimeError: on_epoch_end of the PyDataset in x failed in epoch 1: LookupError: no index\n"),
         ("narrow", "InvalidInput: .*the structure and the shapes of its first two.*batch 3 of"),

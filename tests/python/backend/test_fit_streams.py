@@ -427,6 +427,6 @@ def test_tasks_say_that_their_client_has_gone(cluster: dtf.Cluster) -> None:
         client.kill()
         client.communicate()
     run = dtf.run(run_id)
-    with pytest.raises(RunFailed, match="The client that fed the run has gone, and with it the generator"):
+    with pytest.raises(RunFailed, match="The client that fed the run has exited, and the generator"):
         run.result(left_s())
     assert all(len(found) == 1 for found in pids(run).values())

@@ -127,7 +127,7 @@ def test_a_stopped_dask_worker_is_told_of_and_ended_with_the_run(cluster: dtf.Cl
     assert run.wait(left_s()).status == "stopped"
     notes = [event.title for _seq, event in session().hub.events(run.id) if isinstance(event, Note)]
     assert f"Host {paths.machine_name()} does not answer" in notes
-    assert f"its host {paths.machine_name()} did not answer and was ended" in {task.message for task in run.info.tasks}
+    assert f"its host {paths.machine_name()} did not answer and was killed" in {task.message for task in run.info.tasks}
     wait_for_end([worker, *(task.pid for task in run.info.tasks)])
     assert cluster.run(rank).result() == [0, 1]
     assert cluster.info.warnings == []

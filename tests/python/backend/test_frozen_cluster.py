@@ -55,7 +55,7 @@ def test_stopping_a_run_of_a_stopped_cluster_ends_the_cluster(leave_session: Non
     freeze(known["cluster"])
     run.stop()
     assert run.status == "lost"
-    assert "did not answer when its run was stopped, and was ended" in run.info.message
+    assert "did not answer when its run was stopped, and was killed" in run.info.message
     wait_for_end([*known.values(), run.info.tasks[0].pid])
     assert cluster.status == "lost"
     assert " lost " in shell("list")

@@ -165,15 +165,15 @@ def test_a_run_may_share_them_or_do_without(cluster: dtf.Cluster) -> None:
     assert [gpu for gpu, _ in cluster.run(visible, gpus_per_task=0).result()] == ["", "", ""]
     crowded = cluster.run(visible, jobs={"worker": 3})
     assert [gpu for gpu, _ in crowded.result()] == ["", "", ""]
-    assert "it has 2 GPUs: gpu_memory lets several share one" in notes(crowded)["More tasks than GPUs"]
+    assert "it has 2 GPUs: set gpu_memory to let several tasks share one" in notes(crowded)["More tasks than GPUs"]
 
 
 def test_what_is_not_there_is_refused_before_anything_starts(cluster: dtf.Cluster) -> None:
     before = len(cluster.runs)
-    with pytest.raises(dtf.Unavailable, match=r"3 GPUs per task: host \S+ has 2 GPUs for 2 tasks"):
+    with pytest.raises(dtf.Unavailable, match=r"3 GPUs per task, but host \S+ has 2 GPUs for 2 tasks"):
         cluster.run(visible, gpus_per_task=3)
     with pytest.raises(
-        dtf.Unavailable, match=r"1 GPU per task, 15 GiB of each: host \S+ has 2 GPUs \(16 GiB, 16 GiB\)"
+        dtf.Unavailable, match=r"1 GPU per task, 15 GiB of each, but host \S+ has 2 GPUs \(16 GiB, 16 GiB\)"
     ):
         cluster.fit(network(), *data(), jobs={"worker": 3}, gpu_memory=15 << 30)
     with pytest.raises(dtf.InvalidInput, match="`gpu_memory` must be an integer number of bytes"):

@@ -274,7 +274,7 @@ def test_a_program_that_does_not_stop_is_ended_after_its_grace(cluster: dtf.Clus
     run.wait(left_s())
     assert run.status == "stopped"
     assert {task.signal for task in run.info.tasks} == {"SIGKILL"}
-    assert any(isinstance(e, Note) and e.title == "The program did not stop by itself" for e in events(run))
+    assert any(isinstance(e, Note) and e.title == "The program did not stop on its own" for e in events(run))
 
 
 def test_a_second_stop_does_not_wait_for_the_grace(cluster: dtf.Cluster) -> None:
@@ -348,7 +348,7 @@ def test_an_end_is_told_whatever_the_task_has_left(cluster: dtf.Cluster, what: s
 
     run = cluster.run(spoil, what, wait=False).wait(left_s())
     assert run.status == "failed"
-    assert run.info.message.startswith("worker:0 has ended, and what it left cannot be read: ")
+    assert run.info.message.startswith("worker:0 has ended, and its outcome cannot be read: ")
     assert cluster.run(lambda _args, ctx: ctx.rank).result() == [0, 1]
 
 

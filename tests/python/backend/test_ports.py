@@ -22,6 +22,7 @@ from jupyter_dtf.client.session import session
 from jupyter_dtf.schema.events import Note
 from jupyter_dtf.schema.run import TaskState
 
+from .. import lacking
 from ..patience import left_s
 from . import strangers
 from .strangers import OTHER_UID, assert_only_its_user_gets_in, is_answer, listeners, speak, tasks
@@ -178,7 +179,7 @@ def test_exchanges_by_tcp_take_only_their_runs_connections(cluster: dtf.Cluster)
         for uid in (OTHER_UID, os.getuid()):
             assert not any(map(is_answer, speak(doors, uid)))
         hub = session().hub
-        turned_away = {f"A connection from 127.0.0.1 to worker:{index} was turned away" for index in range(2)}
+        turned_away = {f"A connection from 127.0.0.1 to worker:{index} was rejected" for index in range(2)}
         run.wait_for(lambda _: set(warnings(run, hub)) == turned_away, left_s())
         assert not run.info.state.is_final
 
@@ -200,7 +201,7 @@ def another_machine() -> Iterator[tuple[str, ...]]:
     """A network namespace joined to this one: how to run something there."""
     ip = shutil.which("ip")
     if os.getuid() != 0 or ip is None:
-        pytest.skip("only root can make a network namespace, with the program ip")
+        lacking.skip("only root can make a network namespace, with the program ip")
     name, here, there = f"dtf{os.getpid()}", f"dtfh{os.getpid() % 100_000}", f"dtft{os.getpid() % 100_000}"
 
     def call(*arguments: str) -> None:
@@ -301,8 +302,8 @@ def test_where_the_system_refuses_it_is_said_before_the_start(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     with dtf.Cluster(jobs={"worker": 2}, name="refused") as cluster:
         with cluster.servers() as servers:
-            assert warnings(servers.run) == ["Everybody who reaches this machine can use TensorFlow's servers"]
+            assert warnings(servers.run) == ["Anyone who can reach this machine can use TensorFlow's servers"]
         (warning,) = cluster.info.warnings
-        assert "others can use TensorFlow's servers: the kernel does not steer connections (Protocol not" in warning
+        assert "others can use TensorFlow's servers: the kernel cannot direct connections (Protocol not" in warning
         with training(cluster, dtf.AllReduce(), {"worker": 2}) as run:
             assert warnings(run) == []

@@ -173,7 +173,7 @@ def test_every_form_is_answered_in_its_order_with_an_uneven_end(
             np.testing.assert_allclose(ours, model.predict(here, verbose=0, **batch), rtol=1e-5, atol=1e-7)
             ours = cluster.evaluate(model, make(), jobs={"worker": tasks}, **beside)
             np.testing.assert_allclose(ours, model.evaluate(here, verbose=0, **beside), rtol=1e-4)
-            assert not {"One task answers", "One task evaluates"} & set(notes(cluster.runs[0]))
+            assert not {"One task predicts", "One task evaluates"} & set(notes(cluster.runs[0]))
     with pytest.raises(InvalidInput, match="`steps` must be given for a dataset that is infinite"):
         cluster.predict(model, of_a_generator().repeat())
 
@@ -213,7 +213,7 @@ def test_a_model_that_changes_itself_answers_on_one_task_and_comes_home_changed(
             np.testing.assert_allclose(
                 cluster.predict(model, X, batch_size=17), twin.predict(X, batch_size=17, verbose=0), rtol=1e-5
             )
-    assert "One task answers" in notes(cluster.runs[0])
+    assert "One task predicts" in notes(cluster.runs[0])
 
 
 def test_evaluations_are_those_of_one_process(cluster: dtf.Cluster) -> None:

@@ -130,10 +130,10 @@ def test_a_checkpoint_is_written_first_and_the_training_goes_on_elsewhere(
     until(here.exists, lambda: (run, notes(run)))
     before = {info.task: (info.pid, info.host) for info in run.info.tasks}
     gone = send(cluster, run, task, number)
-    until_told(run, lambda title: title.endswith(f" is to go ({number.name})"))
+    until_told(run, lambda title: title.endswith(f" is going away ({number.name})"))
     on.touch()
     run.result(left_s())
-    (told,) = [note for note in notes(run) if note.title.endswith(f" is to go ({number.name})")]
+    (told,) = [note for note in notes(run) if note.title.endswith(f" is going away ({number.name})")]
     assert (told.level, told.mark) == ("warning", "host to go")
     first, *_ = run.checkpoints
     assert AT <= first.step < STEPS / 2  # at the step that it was in, and not only at the end of the epoch
@@ -141,10 +141,10 @@ def test_a_checkpoint_is_written_first_and_the_training_goes_on_elsewhere(
     assert "restarting" in states(run)
     if "ps" not in task:
         (lost,) = [note for note in notes(run) if note.task == task and note.level == "warning"]
-        said = rf"{task} has to go with its machine \({number.name}\), after the checkpoint of step (\d+), on host "
+        said = rf"{task} has to leave its machine \({number.name}\), after the checkpoint of step (\d+), on host "
         found = re.match(said, lost.title)
         assert found and int(found[1]) in [each.step for each in run.checkpoints], lost
-        assert [note for note in notes(run) if note.title.startswith("Training goes on after step ")]
+        assert [note for note in notes(run) if note.title.startswith("Training continues after step ")]
     assert not [info for info in run.info.tasks if info.host == before[task][1] and info.pid == before[task][0]]
     assert_weights(run)
     until_ended(gone.pid)
@@ -159,7 +159,7 @@ def test_a_host_that_dies_or_freezes_before_it_could_leave_is_a_lost_host(
     run = fit(cluster, callbacks=[Waits(here, on)])
     until(here.exists, lambda: (run, notes(run)))
     gone = send(cluster, run, "worker:1", signal.SIGTERM)
-    until_told(run, lambda title: title.endswith(" is to go (SIGTERM)"))
+    until_told(run, lambda title: title.endswith(" is going away (SIGTERM)"))
     gone.send_signal(how)
     on.touch()
     run.result(left_s())
@@ -184,7 +184,7 @@ def test_a_run_that_cannot_begin_again_goes_on_there_as_long_as_it_can(cluster: 
     run = fit(cluster, callbacks=[Waits(here, on, is_asked=True)], restart=False)
     until(here.exists, lambda: (run, notes(run)))
     gone = send(cluster, run, "worker:1", signal.SIGTERM)
-    until_told(run, lambda title: title.endswith(" is to go (SIGTERM)"))
+    until_told(run, lambda title: title.endswith(" is going away (SIGTERM)"))
     on.touch()
     run.result(left_s())
     assert states(run) == ["launching", "running", "succeeded"]

@@ -128,7 +128,7 @@ def test_a_gang_is_started_again_with_everything_new(cluster: dtf.Cluster) -> No
     lost = next(note for note in notes(run) if note.title == "worker:1 died (SIGKILL)")
     assert (lost.level, lost.task) == ("warning", "worker:1")
     assert lost.text.startswith(f"In attempt 1 of 3, on {paths.machine_name()}.")
-    again = next(note for note in notes(run) if note.title == "Started again: attempt 2 of 3")
+    again = next(note for note in notes(run) if note.title == "Restarted: attempt 2 of 3")
     assert again.text.endswith("s after worker:1 was lost")
     changes = [event.message for event in events(run) if isinstance(event, RunChanged)]
     assert changes[2:4] == ["worker:1 died (SIGKILL): attempt 2 of 3 begins", "attempt 2 of 3"]
@@ -256,13 +256,13 @@ def test_a_frozen_worker_of_a_training_is_named_in_time_and_the_training_goes_on
     at = time.time()
     run.result(left_s())
     (lost,) = [note for note in notes(run) if note.title.startswith("worker:1 has been stopped (SIGSTOP) for 3 s")]
-    assert lost.text.endswith("worker:0 goes on; worker:1 is started again: attempt 2 of 4")
+    assert lost.text.endswith("worker:0 continues; worker:1 is restarted: attempt 2 of 4")
     assert lost.time - at < NAMED_WITHIN_S
     assert (lost.level, lost.task) == ("warning", "worker:1")
-    (cost,) = [note for note in notes(run) if note.title.startswith("Training goes on after step ")]
+    (cost,) = [note for note in notes(run) if note.title.startswith("Training continues after step ")]
     assert cost.title in (
-        "Training goes on after step 3",
-        "Training goes on after step 4",
+        "Training continues after step 3",
+        "Training continues after step 4",
     )  # worker:1 may have given its part of it
     assert cost.text.endswith("s after worker:1 was lost")
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
@@ -298,8 +298,8 @@ def test_a_training_that_is_stalled_is_started_again_without_whom_it_waited_for(
     )
     run.result(left_s())
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
-    named = next(note.title for note in notes(run) if "has made no step for" in note.title)
-    assert named.endswith(f"s and uses no processor, and the others wait, on host {paths.machine_name()}")
+    named = next(note.title for note in notes(run) if "has completed no step for" in note.title)
+    assert named.endswith(f"s and uses no CPU time, and the others wait, on host {paths.machine_name()}")
 
 
 def test_a_frozen_task_ends_a_run_that_does_not_restart(cluster: dtf.Cluster) -> None:

@@ -203,7 +203,7 @@ def test_the_others_go_on_in_their_processes(cluster: dtf.Cluster, whole: dict[i
     assert set(steps) == set(range(1, LAST + 1))
     assert [*run.history["val_loss"]] == pytest.approx([*whole[workers].history["val_loss"]], rel=0.2)
     assert run.history.keys() == whole[workers].history.keys()
-    went_on = [note for note in notes(run) if note.title.startswith("Training goes on after step")]
+    went_on = [note for note in notes(run) if note.title.startswith("Training continues after step")]
     assert went_on and all("No step is lost" in note.text for note in went_on)
     assert not run.checkpoints
 
@@ -213,11 +213,11 @@ def test_what_is_said_of_it(cluster: dtf.Cluster) -> None:
     run.result(left_s())
     assert states(run) == ["launching", "running", "restarting", "running", "succeeded"]
     (lost,) = [note.text for note in notes(run) if note.title == "worker:1 died (SIGKILL)"]
-    assert lost.endswith(". worker:0 goes on; worker:1 is started again: attempt 2 of 4")
-    (again,) = [note.text for note in notes(run) if note.title == "Started again: attempt 2 of 4"]
-    assert again.endswith("s after worker:1 was lost. worker:0 went on")
-    (on,) = [note.text for note in notes(run) if note.title == "Training goes on after step 5"]
-    where = "With epoch 1, after 5 of its steps, as worker:0 has it. No step is lost. The first step ended "
+    assert lost.endswith(". worker:0 continues; worker:1 is restarted: attempt 2 of 4")
+    (again,) = [note.text for note in notes(run) if note.title == "Restarted: attempt 2 of 4"]
+    assert again.endswith("s after worker:1 was lost. worker:0 continued")
+    (on,) = [note.text for note in notes(run) if note.title == "Training continues after step 5"]
+    where = "From epoch 1, after 5 of its steps, with the state of worker:0. No step is lost. The first step ended "
     assert on.startswith(where) and on.endswith(" after worker:1 was lost")
     assert [task.attempt for task in run.info.tasks] == [1, 1]
     found = run.metrics.query("metric == 'loss'")
@@ -257,7 +257,7 @@ def test_a_step_of_several_passes_is_no_step_to_go_on_from(cluster: dtf.Cluster,
     run = fit(cluster, 2, {1: {"worker:1": ("step", 5)}}, strategy=strategy)
     run.result(left_s())
     (lost,) = [note.text for note in notes(run) if note.title == "worker:1 died (SIGKILL)"]
-    assert lost.endswith("All tasks are started again: attempt 2 of 4")
+    assert lost.endswith("All tasks are restarted: attempt 2 of 4")
     assert [len(found) for found in pids(run).values()] == [2, 2]
 
 
@@ -331,10 +331,10 @@ def test_an_execution_of_several_steps_is_done_again_as_a_whole(cluster: dtf.Clu
 
     whole, run = run_of(False), run_of(True)
     assert {task: len(found) for task, found in pids(run).items()} == {"worker:0": 2, "worker:1": 2}
-    went_on = [note.title for note in notes(run) if note.title.startswith("Training goes on after step")]
-    assert went_on == ["Training goes on after step 5", f"Training goes on after step {2 * STEPS}"]
+    went_on = [note.title for note in notes(run) if note.title.startswith("Training continues after step")]
+    assert went_on == ["Training continues after step 5", f"Training continues after step {2 * STEPS}"]
     said = [note.text for note in notes(run) if "died (SIGKILL)" in note.title]
-    assert all(" goes on; " in text for text in said) and len(said) == 2
+    assert all(" continues; " in text for text in said) and len(said) == 2
     assert_equal(run, whole)
     assert_no_step_twice(run)
     assert [*run.history["val_loss"]] == pytest.approx([*whole.history["val_loss"]], rel=0.2)

@@ -89,7 +89,7 @@ def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set
     if not least <= len(restarts) <= most:
         yield f"started again {len(restarts)} times, and not {least} to {most}"
     notes = [event for event in events if isinstance(event, Note)]
-    alone = sum("The others go on, and it is started again" in note.text for note in notes)
+    alone = sum("The others continue, and it is restarted" in note.text for note in notes)
     least, most = promise.alone
     if not least <= alone <= most and promise.ends == "succeeded":
         yield f"single tasks are started again {alone} times, and not {least} to {most}"
@@ -107,7 +107,7 @@ def _wrong_in_losses(restarts: list[RunChanged], notes: list[Note], alone: int) 
     """
     pauses = 0
     for number, restart in enumerate(restarts, 1):
-        if restart.message == "goes on after a pause":
+        if restart.message == "continues after a pause":
             pauses += 1
             continue
         why = restart.message.rpartition(": attempt ")[0]

@@ -13,9 +13,9 @@ DIED = r"{task} died \(SIGKILL\)"
 FROZEN = r"{task} has been stopped \(SIGSTOP\) for [3-9] s, on host \S+"
 HOST_GONE = r"\S+ failed: its host \S+ went away"
 WARM_GONE = r"\S+ failed: the warm process on \S+ was killed \(SIGKILL\)"
-TO_GO = r"Host \S+ is to go \(SIGTERM\)"
+TO_GO = r"Host \S+ is going away \(SIGTERM\)"
 KILLED = r"The cluster \S+ was killed \(SIGKILL\)"
-SILENT = r"The cluster \S+ did not answer when its run was stopped, and was ended"
+SILENT = r"The cluster \S+ did not answer when its run was stopped, and was killed"
 
 
 @dataclass(frozen=True)

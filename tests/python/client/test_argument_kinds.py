@@ -19,7 +19,7 @@ from jupyter_dtf.client.fit_arguments import check_count
 from jupyter_dtf.client.fit_data import validation_of
 from jupyter_dtf.client.fit_run import FitRun
 from jupyter_dtf.client.forecast_settings import settings_of
-from jupyter_dtf.client.run import check_task
+from jupyter_dtf.client.run_words import check_task
 from jupyter_dtf.client.script_run import read
 from jupyter_dtf.client.search.search import Search
 from jupyter_dtf.client.search.space import as_space
@@ -51,7 +51,7 @@ def a_run() -> Any:
 def test_the_arguments_of_a_script_are_a_list_of_texts(given: Any, tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("")
-    with pytest.raises(InvalidInput, match=r"`arguments` must be a list of texts, such as \['--epochs', '3'\], got"):
+    with pytest.raises(InvalidInput, match=r"`arguments` must be a list of strings, such as \['--epochs', '3'\], got"):
         read(path, given)
     assert read(path, ("--epochs", "3")).arguments == ["--epochs", "3"]
 
@@ -185,8 +185,8 @@ def test_stopping_a_search_that_has_ended_does_nothing() -> None:
         (lambda: API.connect(["x"]), r"`name` must be the name of a cluster, got \['x'\]"),
         (lambda: API.RunWidget(None), "`run` must be a run, .*, got None"),
         (lambda: API.ClusterWidget("hunt"), "`cluster` must be a cluster, .*, got 'hunt'"),
-        (lambda: setattr(a_run(), "note", 3), "`note` must be a text .*, got 3"),
-        (lambda: setattr(a_run(), "tags", "abc"), "`tags` must be a list of texts, .*, got 'abc'"),
+        (lambda: setattr(a_run(), "note", 3), "`note` must be a string .*, got 3"),
+        (lambda: setattr(a_run(), "tags", "abc"), "`tags` must be a list of strings, .*, got 'abc'"),
         (lambda: a_run().wait("1"), "`timeout_s` must be a number of seconds, or None, got '1'"),
         (lambda: a_run().result("x"), "`timeout_s` must be a number of seconds, or None, got 'x'"),
     ],
@@ -230,7 +230,7 @@ class Unreadable:
 def test_a_result_that_cannot_be_unpickled_names_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeRun()
     monkeypatch.setattr(fake.view, "call", lambda work: pickle.dumps(Unreadable()), raising=False)
-    with pytest.raises(Unavailable, match=r"What worker:1 of the run run-1 returned must .* failed with TypeError"):
+    with pytest.raises(Unavailable, match=r"The result of worker:1 of the run run-1 cannot be unpickled in this process: TypeError"):
         fake.run._result_of("worker:1")
 
 
@@ -252,7 +252,7 @@ def test_seeds(seed: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "storage", "why"),
     [
-        (3, None, "`study_name` must be a text, got 3"),
+        (3, None, "`study_name` must be a string, got 3"),
         ("x", 3, "`storage` must be the URL of a database, .*, got 3"),
         ("x", "nowhere", "`storage` must be the URL of a database, .*, got 'nowhere': "),
     ],

@@ -202,7 +202,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(cluster: dtf.Cluster
     again = fit(cluster, model(5), resume=run, checkpoint=False)
     assert_equal(again, run.model.get_weights())
     told = [event.title for _, event in session().hub.events(again.id) if isinstance(event, Note)]
-    assert "The training goes on from step 28, for what was saved later is damaged" in told
+    assert "The training continues from step 28: later checkpoints are damaged" in told
 
 
 def test_a_fit_without_any_writes_none(cluster: dtf.Cluster) -> None:
@@ -267,7 +267,7 @@ def test_a_program_writes_and_reads_its_own(cluster: dtf.Cluster) -> None:
 
 
 def test_a_program_that_was_to_write_none_is_told(cluster: dtf.Cluster) -> None:
-    with pytest.raises(dtf.RunFailed, match="checkpoint=False: this run is to write no checkpoints"):
+    with pytest.raises(dtf.RunFailed, match="checkpoint=False: this run writes no checkpoints"):
         cluster.run(counts, 1, jobs={"worker": 1}, checkpoint=False)
 
 

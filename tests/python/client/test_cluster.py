@@ -91,7 +91,7 @@ class TestCluster:
             ({"name": "Bad Name"}, dtf.InvalidInput, "'Bad Name'"),
             ({"jobs": True}, dtf.InvalidInput, "True"),
             ({"jobs": -1}, dtf.InvalidInput, "worker=-1"),
-            ({"name": "shared"}, dtf.Conflict, "`dtf.connect('shared')` joins it"),
+            ({"name": "shared"}, dtf.Conflict, "`dtf.connect('shared')` connects to it"),
             ({"grace_s": -1}, dtf.InvalidInput, "-1"),
             ({"hosts": 0}, dtf.InvalidInput, "at least 1"),
             ({"nonsense": 1}, dtf.InvalidInput, "'nonsense'"),

@@ -82,7 +82,7 @@ def test_what_runs_is_saved_as_a_design(cluster: dtf.Cluster, tmp_path: Path) ->
 def test_what_is_no_design_of_a_cluster(tmp_path: Path) -> None:
     with pytest.raises(dtf.NotFound, match="There is no design "):
         dtf.Cluster(design=tmp_path / "missing.dtf")
-    with pytest.raises(dtf.InvalidInput, match="`design` must be given without jobs, backend and options") as refused:
+    with pytest.raises(dtf.InvalidInput, match="`design` must not be combined with jobs, backend") as refused:
         dtf.Cluster({"worker": 1}, design=DESIGN)
     assert refused.value.field == "design"
     with pytest.raises(dtf.InvalidInput, match=r"one of the design's hosts \(none\), got 'a'"):

@@ -168,7 +168,7 @@ def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], me
 
 def test_single_examples_of_an_iterator_are_refused_where_the_model_takes_batches() -> None:
     for data in (iter([(X[0], X[0])] * 3), iter([X[0]] * 3)):
-        with pytest.raises(InvalidInput, match="The iterator in `x` must be batched, for the model takes batches of"):
+        with pytest.raises(InvalidInput, match="The iterator in `x` must be batched, because the model takes"):
             prepare(model_function(), data)
 
 

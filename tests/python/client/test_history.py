@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_dtf.client.run import History
+from jupyter_dtf.client.run_results import History
 
 
 def test_a_history_is_a_mapping_and_has_what_keras_has() -> None:

@@ -92,8 +92,8 @@ def test_a_training_that_does_not_improve(cluster: dtf.Cluster, capsys: pytest.C
 
     wanted = dtf.Notify(no_improvement=2, idle_s=None, memory=None, call=tell)
     run = cluster.fit(model, x, x[:, :1], batch_size=8, epochs=3, shuffle=False, notify=wanted, name="flat")
-    assert heard == ["loss has not become better for 2 epochs", "flat has succeeded"]
-    assert "warning: loss has not become better for 2 epochs." in capsys.readouterr().err
+    assert heard == ["loss has not improved for 2 epochs", "flat has succeeded"]
+    assert "warning: loss has not improved for 2 epochs." in capsys.readouterr().err
     assert (run.info.origin.weights, run.info.origin.data) == (3, "arrays")
     assert run.code[0].name == __file__
     assert cluster.run(waits, wait=False, name="quiet").info.alarms == []

@@ -88,7 +88,7 @@ def test_a_training_is_profiled_twice_and_its_tasks_trace_the_same_steps(cluster
     assert (Path(run.info.run_dir) / "chrome.json").stat().st_size > 1000
     titles = [event.title for _, event in session().hub.events(run.id) if isinstance(event, Note)]
     assert [title for title in titles if "traced" in title] == [
-        f"Steps {min(each)} to {max(each)} are traced" for each in (steps["worker:0"], second["worker:0"])
+        f"Steps {min(each)} to {max(each)} were traced" for each in (steps["worker:0"], second["worker:0"])
     ]
     end(run)
     told = run.metrics.query("metric == 'loss' and task == 'worker:1'")["step"]
@@ -166,7 +166,7 @@ def test_a_program_that_marks_no_steps_is_told_how(cluster: dtf.Cluster) -> None
     end(run)
     assert (
         run.info.profile is not None
-        and run.info.profile.message == "The run has ended before the steps that somebody wanted to see"
+        and run.info.profile.message == "The run has ended, so the requested steps could not be traced"
     )
 
 

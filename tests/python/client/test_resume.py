@@ -134,7 +134,7 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     monkeypatch.setattr(submission_files, "MOST_BYTES", 64 << 10)  # less than the data, and more than the model
     fit = cluster.fit(run.model, X, Y, batch_size=30, epochs=1)
     large = dtf.run(fit.id)
-    with pytest.raises(dtf.Conflict, match=rf"the model is kept, and not the data.*resume='{large.id}'\)"):
+    with pytest.raises(dtf.Conflict, match=rf"is kept, but not its data.*resume='{large.id}'\)"):
         large.resume()
     assert steps_in(large.export(tmp_path / "large.keras")) == 30
     assert fit.resume().info.resumed_from == fit.id  # here both are at hand
@@ -240,7 +240,7 @@ def test_a_model_is_never_left_untrained_without_a_word() -> None:
     assert not is_untouched("whole")
     for ours, theirs in zip(models["averaged"].get_weights(), reference.get_weights(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)  # the averages, as at a training's end
-    with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is not there: Counter"):
+    with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is lost: Counter"):
         runs["called"].result()
     assert not is_untouched("called")
     for name, why in (("part", "newest checkpoint is after step 14 of 20, and `run.model`"), ("none", "no checkpoint")):

@@ -53,7 +53,7 @@ def test_a_training_is_traced_under_every_strategy(
     assert set(products["task"]) == {"worker:0", "worker:1"}  # forward and backward where the replicas are
     assert (placement["duration_us"] >= 0).all() and placement["start_us"].is_monotonic_increasing
     notes = [event.title for _, event in session().hub.events(run.id) if isinstance(event, Note)]
-    assert notes.count("Steps 4 to 5 are traced") == 1
+    assert notes.count("Steps 4 to 5 were traced") == 1
 
 
 def between_graph(marks: bool, ctx: Any) -> None:

@@ -78,7 +78,7 @@ def test_log_directories_become_runs_which_tensorboard_shows_again(tmp_path: Pat
 
 
 def test_a_directory_without_scalars_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="has event files .* received: .*, which has none"):
+    with pytest.raises(InvalidInput, match="must contain event files .*, got .*, which has none"):
         dtf.import_tensorboard(tmp_path)
 
 

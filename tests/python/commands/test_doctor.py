@@ -60,7 +60,7 @@ def test_what_a_crash_has_left_is_listed_and_then_removed(
     assert cli.main(["doctor"]) == 1
     said = capsys.readouterr().out
     assert f"WARNING  left over   the cluster lost: its process is gone ({connections.path_of('lost')})" in said
-    assert f"WARNING  left over   {tmp_path}/machine/{TOKEN}, of a cluster that is gone" in said
+    assert f"WARNING  left over   {tmp_path}/machine/{TOKEN}, of a dead cluster" in said
     assert said.endswith("2 warnings. --clean removes the leftovers.\n")
 
     assert cli.main(["doctor", "--clean", "--json"]) == 0
@@ -71,7 +71,7 @@ def test_what_a_crash_has_left_is_listed_and_then_removed(
 
     assert cli.main(["doctor"]) == 0
     said = capsys.readouterr().out
-    assert "ok       left over   nothing" in said and said.endswith("\nAll is well.\n")
+    assert "ok       left over   nothing" in said and said.endswith("\nNo problems were found.\n")
 
 
 def test_a_cluster_that_lives_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

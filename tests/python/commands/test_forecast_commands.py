@@ -19,7 +19,7 @@ def test_a_table_and_what_it_takes_for_granted(capsys: pytest.CaptureFixture[str
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Forecast for digits: all-reduce, hierarchical ring, 10 Gbit/s Ethernet (TCP)"
     assert [line.split()[0] for line in lines[1:5]] == ["tasks", "1", "2", "64"]
-    assert any(line.startswith("Compute is from the figures of NVIDIA A100") for line in lines)
+    assert any(line.startswith("Compute times come from the figures of NVIDIA A100") for line in lines)
 
 
 def test_as_data(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +36,7 @@ def test_a_plan_writes_its_design(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.startswith("100k examples a second: all-reduce, ")
     assert Design.open(path).cluster.jobs
     assert cli.main(["plan", FULL, "--examples-per-second", "1e17"]) == 1
-    assert "Nothing that was tried reaches" in capsys.readouterr().out
+    assert "No tested option reaches" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

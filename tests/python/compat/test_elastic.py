@@ -146,4 +146,4 @@ def _by_the_ring(ctx: FakeContext) -> str:
 
 
 def test_by_the_ring_there_is_no_way_back() -> None:
-    assert all("cannot begin anew" in said for said in run_gang(2, _by_the_ring))
+    assert all("cannot restart" in said for said in run_gang(2, _by_the_ring))

@@ -161,10 +161,10 @@ def _process_sets(ctx: FakeContext) -> None:
     assert int(hvd.allreduce(1, op=hvd.Sum, process_set=own)) == own.size()
     assert [int(hvd.process_set_included_op(s.process_set_id)) for s in (own, other)] == [1, 0]
     assert int(hvd.size_op(own.process_set_id)) == own.size()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="`process_set` must have this task in it"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`process_set` must include this task"):
         hvd.allreduce(1.0, process_set=other)
     for ranks in ([0], everyone):
-        with pytest.raises(ValueError, match="must be new"):
+        with pytest.raises(ValueError, match="must differ from existing ones"):
             hvd.add_process_set(ranks)
     fake = hvd.ProcessSet([0])
     fake.process_set_id = 10

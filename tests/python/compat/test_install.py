@@ -46,7 +46,7 @@ def test_horovods_names_lead_here() -> None:
         "except ModuleNotFoundError as error:\n"
         "    print(error)\n"
     )
-    assert printed == "jupyter_dtf stands in for Horovod's TensorFlow and Keras modules. It has no horovod.torch\n"
+    assert printed == "jupyter_dtf replaces only Horovod's TensorFlow and Keras modules. It has no horovod.torch\n"
 
 
 def test_an_installed_horovod_is_left_alone(tmp_path: Path) -> None:

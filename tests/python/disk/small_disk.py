@@ -8,8 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from .. import lacking
 from ..patience import left_s
 
 _ENTER = ("unshare", "--user", "--map-root-user", "--mount")
@@ -36,7 +35,7 @@ def run_on_small_disks(script: str, disks: dict[Path, str], *arguments: str) -> 
     The program may change them: ``mount -o remount,size=...``. Skips the test where no namespaces are to be had.
     """
     if why := _why_not():
-        pytest.skip(f"no mount namespace is to be had here: {why}")
+        lacking.skip(f"no mount namespace is to be had here: {why}")
     mounts = " && ".join(f"mount -t tmpfs -o {options} tmpfs '{path}'" for path, options in disks.items())
     command = [*_ENTER, "sh", "-c", f'{mounts} && exec "$@"', "sh", sys.executable, "-c", script, *arguments]
     done = subprocess.run(

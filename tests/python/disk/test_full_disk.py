@@ -65,7 +65,7 @@ run = cluster.run(program, 50_000)
 until(told)
 (warning,) = told()
 assert data in warning and "No space left on device" in warning, warning
-assert "Free some room" in warning and "free" in warning, warning
+assert "Free some space" in warning and "free" in warning, warning
 second = cluster.run(program, 10)
 def notes(run):
     return [e.title for _, e in session().hub.events(run.id) if isinstance(e, Note)]
@@ -144,10 +144,10 @@ assert not dtf.clusters()
         disks = {data_dir: "size=600k", places[0]: "size=200m", places[1]: "size=1m"}
         (said,) = run_on_small_disks(TRAIN + script, disks).splitlines()
     assert "does not end" in said
-    assert "Close it again to end it at once" in said
+    assert "Close it again to kill it at once" in said
     assert "1 run (" in said
     assert "would be lost" in said
-    assert "Free some room" in said
+    assert "Free some space" in said
 
 
 @pytest.mark.parametrize("variable", ["JUPYTER_DTF_DATA_DIR", "JUPYTER_RUNTIME_DIR"])
@@ -169,7 +169,7 @@ except dtf.Unavailable as error:
         said = run_on_small_disks(script, {home: "ro"})
     assert "Read-only file system" in said
     assert str(home) in said
-    assert f"set {variable} to a directory that is" in said
+    assert f"set {variable} to another directory" in said
 
 
 def test_a_full_directory_for_programs_fails_the_launch_with_a_sentence(short_path: Path) -> None:
@@ -210,6 +210,6 @@ with dtf.Cluster(jobs={"worker": 2}) as cluster:
         print(str(error).replace(chr(10), " "))
 """
     said = run_on_small_disks(script, {Path("/dev/shm"): "size=256k"})
-    assert "What the tasks share cannot be written to /dev/shm" in said
+    assert "The data that tasks share cannot be written to /dev/shm" in said
     assert "are needed" in said
     assert "--shm-size" in said

@@ -13,9 +13,9 @@ ALL = STRATEGIES
 TASKS = ("allreduce", "ps")
 SHARES = ("allreduce", "ps", "mirrored")
 
-RANDOM = "Random numbers are each task's own: the chief draws what one process would, the others draw others."
-MICROBATCHES = "Random numbers are drawn for each microbatch in turn."
-STATISTICS = "Batch statistics are those of a task's share, or of a microbatch."
+RANDOM = "Each task draws its own random numbers: only the chief draws the same ones as one process."
+MICROBATCHES = "Random numbers are drawn separately for each microbatch."
+STATISTICS = "Batch statistics are computed from a task's share of the batch, or from a microbatch."
 
 
 class Rule(NamedTuple):
@@ -27,18 +27,22 @@ class Rule(NamedTuple):
     tasks: Sequence[int] = TASKS_COUNTED
 
 
-TABLES = "Tables of words stay in the process that made them: apply such layers to the data before."
+TABLES = "Lookup tables stay in the process that created them: apply such layers to the data beforehand."
 UNREBUILT = "Keras cannot rebuild the layer from its own configuration: pass a function that returns the model."
-WHOLE_BATCH = "It compares the examples of a batch, and a task sees its share only; the loss of a pipeline sees all."
-SCALING = "Losses are not scaled under parameter servers: `mixed_bfloat16` needs no scaling."
-STATE = "State of every example goes on with the next batch: one task has to train it, or a pipeline."
-OUTPUTS = "Keras's history has the loss of one of several outputs as a mean over batches, here it is one over examples."
-ASSIGNED = (
-    "A replica that reads what it has assigned to a weight that is not trained has the new value in the next step."
+WHOLE_BATCH = (
+    "It compares the examples of a batch, but a task sees only its share; a pipeline's loss sees the whole batch."
 )
-ONE_OPTIMIZER = "The servers apply one optimizer, to all that is trained."
-TOGETHER = "It computes with all variables together, which one ps task has to hold; three workers have two here."
-BY_ROUNDING = "Half precision rounds what is computed; the order of sums decides what is rounded."
+SCALING = "Losses are not scaled under parameter servers: `mixed_bfloat16` needs no scaling."
+STATE = "The state of each example carries over to the next batch, so only one task or a pipeline can train it."
+OUTPUTS = (
+    "In Keras's history, the loss of one of several outputs is a mean over batches; here, it is one over examples."
+)
+ASSIGNED = "A replica that assigns a value to a weight that is not trained reads the new value only in the next step."
+ONE_OPTIMIZER = "The servers apply one optimizer to all trained weights."
+TOGETHER = (
+    "It uses all variables together, so one ps task must hold them; with three workers, there are two ps tasks here."
+)
+BY_ROUNDING = "Half precision rounds every result, and the rounding depends on the order of the sums."
 
 DROPPED = "AlphaDropout|Dropout|GaussianDropout|GaussianNoise|SpatialDropout[123]D"
 PICTURES = "AugMix|RandAugment|Random(?!Shear).*"
@@ -57,7 +61,7 @@ RULES: list[Rule] = [
     Rule("layers: (IntegerLookup|StringLookup|TextVectorization)", ("pipeline",), Refused("table", TABLES)),
     Rule("models: (StringLookup|TextVectorization|FeatureSpace) inside", ("pipeline",), Refused("table", TABLES)),
     Rule("losses: (Circle|Dice|Tversky)", SHARES, Refused("batch", WHOLE_BATCH)),
-    Rule("models: contrastive loss within the batch", SHARES, Differs(1.0, WHOLE_BATCH + " The run warns of it.")),
+    Rule("models: contrastive loss within the batch", SHARES, Differs(1.0, WHOLE_BATCH + " The run warns about this.")),
     Rule("models: bidirectional GRU, stateful", SHARES, Refused("stateful", STATE)),
     Rule("models: mixed_float16|optimizers: LossScaleOptimizer", ("ps",), Refused("must not scale its loss", SCALING)),
     Rule("models: mixed_b?float16", ALL, Differs(0.03, BY_ROUNDING)),
@@ -66,25 +70,25 @@ RULES: list[Rule] = [
     Rule(
         "models: GAN, two optimizers",
         ("pipeline",),
-        Refused("input_shapes", "A pipeline places layers, which it finds in a model that is built."),
+        Refused("input_shapes", "A pipeline places layers, which it can find only in a model that is built."),
     ),
     Rule(
         "models: run_eagerly",
         ("pipeline",),
-        Refused("run_eagerly", "The step of a pipeline is a graph, which is built once."),
+        Refused("run_eagerly", "The step of a pipeline is a graph that is built only once."),
     ),
     Rule("optimizers: (Adafactor|SGD, global_clipnorm)", ("ps",), Refused("ps tasks", TOGETHER), tasks=(3,)),
     Rule(
         "optimizers: MultiOptimizer",
         ALL,
-        Refused("one learning rate", "It has several learning rates, of which the tasks agree on one in every step."),
+        Refused("one learning rate", "It has several learning rates, but the tasks agree on only one in each step."),
     ),
     Rule(
         "optimizers: ScheduleFreeAdamW",
         ALL,
         Refused(
             "must be built",
-            "Keras builds it within the first step, where it begins anew in every step: call `optimizer.build` before.",
+            "Keras builds it within the step, which then resets it every time: call `optimizer.build` beforehand.",
         ),
     ),
 ]

@@ -20,7 +20,7 @@ import numpy as np
 
 from jupyter_dtf.errors import InvalidInput
 
-from ..backend.task.gang import FakeContext, Gang, optimize_graphs
+from ..backend.task.gang import FakeContext, Gang, divide_cpu, optimize_graphs
 from ..patience import LIMIT_S
 from .rows import Outcome, Trial, slug
 
@@ -49,7 +49,7 @@ def together(trials: Sequence[Trial], strategy: str, tasks: int) -> list[dict[st
     def train(trial: Trial, ctx: FakeContext) -> Any:
         optimize_graphs(fewest and trial.kind == "models")
         if replicas:
-            _divide_cpu(replicas)
+            divide_cpu(replicas)
         return _distributed(trial, ctx, strategy, tasks, as_usual=fewest)
 
     found = _run(trials, tasks, servers, train)
@@ -123,7 +123,7 @@ def _outcome(trial: Trial, ctx: FakeContext, train: Callable[[Trial, Any], Any])
         # One that refuses by itself ends the run, whichever it is: the others may wait for it, or it for them.
         return None if by_all and not ctx.is_chief else _all(trial, Outcome(refusal=str(error), by_all=by_all))
     except Exception as error:
-        if "has gone" in str(error) and not ctx.is_chief:
+        if "was lost" in str(error) and not ctx.is_chief:
             return None  # it is the other task's to say what went wrong
         return _all(trial, Outcome(error=f"{type(error).__name__} on {ctx.task}: {error}"[:2000]))
     finally:
@@ -194,15 +194,6 @@ def _distributed(trial: Trial, ctx: FakeContext, strategy: str, tasks: int, *, a
         return None
     job.finish(pickle.loads(cloudpickle.dumps(result)))
     return job.model
-
-
-def _divide_cpu(count: int) -> None:
-    """Replicas stand on devices of one process: a model that was made before the tasks were connected is of no use."""
-    import tensorflow as tf
-
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    if tf.config.get_logical_device_configuration(cpu) is None:
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
 def _strategy(name: str, model: Any, tasks: int) -> Any:

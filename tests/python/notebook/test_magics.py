@@ -79,7 +79,6 @@ class TestLine:
             ("%dtf stop 'nope", "No closing quotation"),
             ("%%dtf bogus\n1", "invalid choice: 'bogus'"),
             ("%%dtf run --job ps\n1", "--job must be one of worker, the jobs of digits, got 'ps'"),
-            ("%dtf runs --filter 'nope = 1'", "got 'nope'"),
             ("%%dtf run --out 1a\n1", "--out must be the name of a variable, got '1a'"),
             ("%%dtf run --task 2\n1", "--task must be from 0 to 1 for the job worker, got 2"),
         ],
@@ -89,6 +88,12 @@ class TestLine:
         assert text.startswith("UsageError: ")
         assert said in text
         assert text.count("\n") == 1
+
+    def test_a_column_that_no_run_has_is_a_mistake(self, notebook: Notebook) -> None:
+        notebook.run("%%dtf run --cluster digits\nprint(ctx.rank)")
+        text = notebook.printed("%dtf runs --filter 'nope = 1'", "stderr")
+        assert text.startswith("UsageError: ")
+        assert "got 'nope'" in text
 
     @pytest.mark.parametrize("line", ["%dtf", "%dtf --help", "%dtf start --help", "%%dtf run --help\n1"])
     def test_help(self, notebook: Notebook, line: str) -> None:

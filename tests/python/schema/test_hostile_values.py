@@ -192,7 +192,7 @@ def test_halves_of_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture
         (lambda ctx: ctx.progress(10**400), "`done` must be"),
         (lambda ctx: ctx.progress(None), "`done` must be"),
         (lambda ctx: ctx.progress(1, epochs=True), "`epochs` must be"),
-        (lambda ctx: ctx.progress(1, unit=3), "`unit` must be a text, got 3"),
+        (lambda ctx: ctx.progress(1, unit=3), "`unit` must be a string, got 3"),
         (lambda ctx: ctx.report(loss="x"), "`loss` must be a number, got 'x'"),
         (lambda ctx: ctx.report(loss=None), "`loss` must be a number, got None"),
         (lambda ctx: ctx.report(loss=10**400), "`loss` must be a number"),
@@ -200,8 +200,8 @@ def test_halves_of_characters_are_shown_as_escapes(capsys: pytest.CaptureFixture
         (lambda ctx: ctx.report(step=math.inf, loss=1), "`step` must be a finite number, got inf"),
         (lambda ctx: ctx.note("loud", "a"), "`level` must be one of info, warning, error, got 'loud'"),
         (lambda ctx: ctx.note([], "a"), "`level` must be one of"),
-        (lambda ctx: ctx.note("info", 3), "`title` must be a text, got 3"),
-        (lambda ctx: ctx.note("info", "a", None), "`text` must be a text, got None"),
+        (lambda ctx: ctx.note("info", 3), "`title` must be a string, got 3"),
+        (lambda ctx: ctx.note("info", "a", None), "`text` must be a string, got None"),
         (lambda ctx: ctx.epoch_ended(0, 1, {"loss": "x"}), "`loss` must be a number"),
         (lambda ctx: ctx.epoch_ended("x", 1, {}), "`epoch` must be a whole number"),
     ],
@@ -283,7 +283,7 @@ def test_runs_in_the_store(data: Any, tmp_path: Path) -> None:
         hub = Hub(store)
         assert sorted(info.id for info in hub.runs()) == ["good", "no events"]
         for run in ("bad", "no events"):
-            with pytest.raises(Unavailable, match="in the store must be as"):
+            with pytest.raises(Unavailable, match="in the store cannot be decoded"):
                 hub.record(run)
     finally:
         store.close()
@@ -299,7 +299,7 @@ def test_what_tasks_have_left(data: bytes, tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     for read in (read_traces, read_placement):
-        with pytest.raises(Unavailable, match="must be as its task wrote it"):
+        with pytest.raises(Unavailable, match="of the run cannot be read"):
             read(tmp_path)
 
 

@@ -45,7 +45,7 @@ def test_nothing_is_wrong() -> None:
         (
             put(device="GPU:0", memory_bytes=17 * GIB),
             "memory_bytes",
-            f"A memory cap must be <= {16 * GIB}, what GPU:0 of a has, got {17 * GIB}",
+            f"A memory cap must be <= {16 * GIB}, the memory of GPU:0 of a, got {17 * GIB}",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_forms() -> None:
     assert '  HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},' in text
     assert "export type ClientMessage = Subscribe | Show | Unsubscribe;" in text
     assert "  type: 'subscribe';" in text
-    assert "/** The name of the Dask worker it runs on. */" in text
+    assert "/** The name of the Dask worker on which the task runs. */" in text
     assert "export const CPU_JOBS: readonly string[] = ['ps', 'evaluator'];" in text
     assert "export const FINAL_STATES: readonly RunState[] = ['succeeded', 'failed', 'stopped', 'lost'];" in text
     assert "export const MAX_TASKS_PER_JOB = 10000;" in text

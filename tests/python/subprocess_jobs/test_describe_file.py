@@ -118,7 +118,7 @@ def test_a_file_that_a_layer_names(suffix: str, tmp_path: Path) -> None:
 def test_other_names(item: Any, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"model{suffix}"
     hostile.WRITERS[suffix](path, item)
-    with pytest.raises(InvalidInput, match="Keras's own layers|class_name must be a text"):
+    with pytest.raises(InvalidInput, match="Keras's own layers|class_name must be a string"):
         describe_file(path)
 
 
@@ -129,7 +129,7 @@ def test_a_layer_larger_than_the_machine(suffix: str, tmp_path: Path) -> None:
     (layer,) = describe_file(path).layers
     assert (layer.parameters, layer.parameter_bytes) == (3 << 40, 12 << 40)
     assert layer.flops == 2 * 3 * (1 << 40)
-    with pytest.raises(InvalidInput, match="measured, a model must have at most"):
+    with pytest.raises(InvalidInput, match="A model to measure must have at most"):
         load(path)
     hostile.WRITERS[suffix](path, {**hostile.DENSE, "config": {"units": 1 << 60}})
     refused(path, "must be from 0 to 9007199254740992, got ")
@@ -161,7 +161,7 @@ def test_texts_that_are_no_configuration(tmp_path: Path) -> None:
     for content, match in [
         (hostile.zipped(config_json="[" * 100_000), "nested at most|must be JSON"),
         (hostile.zipped(config_json=json.dumps({"a": 0}).replace("0", "[" * 500 + "]" * 500)), "nested at most 400"),
-        (hostile.zipped(config_json='{"a": 1' + "0" * 5000 + "}"), "a number has at most 400 digits"),
+        (hostile.zipped(config_json='{"a": 1' + "0" * 5000 + "}"), "a number must have at most 400 digits"),
         (hostile.zipped(config_json=b" " * (65 << 20)), "must have at most 67108864 bytes, got more"),
         (hostile.zipped(config_json="[]"), "must be a JSON object, got list"),
         (hostile.zipped(config_json="\xff"), "cannot be read|must be JSON"),
@@ -181,10 +181,10 @@ def test_attributes_that_are_no_configuration(tmp_path: Path) -> None:
         with h5py.File(path, "w") as file:
             file.attrs["model_config"] = value
             file["model_weights"] = h5py.ExternalLink(str(elsewhere), "/model_weights")
-        refused(path, r"cannot be read|must be one text|must be a text|nested")
+        refused(path, r"cannot be read|must be a single string|must be a string|nested")
     with h5py.File(path, "w") as file:
         file["model_weights"] = h5py.ExternalLink(str(elsewhere), "/model_weights")
-    refused(path, "a model's configuration, got weights alone")
+    refused(path, "a model's configuration, got only weights")
 
 
 @pytest.mark.parametrize("name", ["pipe.keras", "pipe.h5", f"saved/{FILE}"])

@@ -149,7 +149,7 @@ describe('RunModel', () => {
     });
     expect(model.marks.map(markText)).toEqual(['worker:1 SIGKILL', 'attempt 2']);
     expect(model.marks.map(mark => model.markX(mark))).toEqual([25, 50]);
-    const cost = ['some 30 steps are done again, from step 20 on', 'the first step ended 17 s after the loss'];
+    const cost = ['about 30 steps are repeated, from step 20', 'the first step ended 17 s after the loss'];
     expect(model.marks.map(mark => mark.details)).toEqual([
       ['died (SIGKILL)', 'in attempt 1, on 0', ...cost],
       ['started 6 s after worker:1 was lost', ...cost]

@@ -50,3 +50,27 @@ it('counts the time of each run from its own start', () => {
   expect(source.lines('loss')[0]!.x).toBe(line!.x);
   expect(new ComparedRuns([{ model: late, title: 'late' }], 'step').lines('loss')).toEqual([]);
 });
+
+it('says where lines end in the units in which they are drawn', () => {
+  const early = model('a', ['loss'], 1);
+  const late = model('b', ['loss'], 1000);
+  const runs = [
+    { model: early, title: 'early' },
+    { model: late, title: 'late' }
+  ];
+  expect(new ComparedRuns(runs, 'step').tips(['loss'])).toEqual([2, 2]);
+  runs.forEach(run => run.model.setX('time'));
+  early.applySeries({
+    type: 'series',
+    run: 'a',
+    frames: [{ metric: 'loss', task: 'worker:0', start: 0, x: [1, 3], y: [2, 1], replaced: '' }]
+  });
+  late.applySeries({
+    type: 'series',
+    run: 'b',
+    frames: [{ metric: 'loss', task: 'worker:0', start: 0, x: [1000, 1005], y: [2, 1], replaced: '' }]
+  });
+  const source = new ComparedRuns(runs, 'time');
+  expect(source.tips(['loss'])).toEqual([2, 5]);
+  expect(source.xExtent(['loss'])).toEqual([0, 5]);
+});

@@ -41,9 +41,7 @@ describe('insertCode', () => {
     const said = vi.spyOn(Notification, 'error').mockReturnValue('');
     const refused = await insert({ readOnly: true });
     expect([refused.where, refused.saves, refused.code]).toEqual([null, 0, null]);
-    expect(said).toHaveBeenCalledWith(
-      'The code trains what is in the file, and this file may not be written: digits.dtf'
-    );
+    expect(said).toHaveBeenCalledWith('The code trains what is in the file, and this file is not writable: digits.dtf');
     expect((await insert({ readOnly: true, dirty: false })).where).toBe('clipboard');
   });
 });

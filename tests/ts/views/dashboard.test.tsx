@@ -85,10 +85,10 @@ describe('Header', () => {
     );
     const { rerender } = render(shown(lost)); // which has no checkpoint
     expect(screen.queryByRole('button', { name: /Resume/ })).toBeNull();
-    expect(screen.queryByText(/goes on from/)).toBeNull();
+    expect(screen.queryByText(/resumed from/)).toBeNull();
     rerender(shown({ ...lost, checkpoint: checkpointInfo(14), resumed_from: 'b' }));
     const button = screen.getByRole('button', { name: 'Resume name-a on…' });
-    expect(button.title).toBe('Go on from the checkpoint of step 14');
+    expect(button.title).toBe('Continue from the checkpoint of step 14');
     fireEvent.click(button);
     expect(resume).toHaveBeenCalledWith(button);
     fireEvent.click(screen.getByRole('button', { name: 'first' }));
@@ -155,7 +155,7 @@ describe('MachineHistory', () => {
     shown(machines, true);
     expect(screen.getByRole('status').textContent).toBe('Waiting for data from the machines…');
     machines.follow();
-    expect(await screen.findByText('The machines cannot be asked: It does not answer')).toBeTruthy();
+    expect(await screen.findByText('The machines cannot be queried: It does not answer')).toBeTruthy();
     machines.rest();
     answer = () => Promise.resolve([]);
     machines.follow();

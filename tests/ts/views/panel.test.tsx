@@ -36,7 +36,7 @@ describe('Clusters', () => {
     expect(props.onStartTwo).toHaveBeenCalledOnce();
     fireEvent.click(screen.getByRole('button', { name: 'Open the example' }));
     expect(props.onExample).toHaveBeenCalledOnce();
-    fireEvent.click(screen.getByRole('button', { name: 'More to start and to open' }));
+    fireEvent.click(screen.getByRole('button', { name: 'More actions' }));
     expect(props.onMore).toHaveBeenCalledOnce();
   });
 
@@ -83,7 +83,7 @@ describe('Clusters', () => {
   });
 
   it('says that a cluster does not answer, and what is wrong with it', () => {
-    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, ends it';
+    const warning = 'The Dask worker 0 on node-a does not answer. Stopping its runs, or the cluster, kills it';
     const silent = clusterInfo('digits', { silent_s: 12.3, warnings: [warning] });
     const { rerender } = render(<Clusters {...clustersProps()} clusters={[silent]} />);
     expect(screen.getByText('digits has not answered for 12 s. It is busy or frozen; Stop ends it.')).toBeTruthy();

@@ -70,16 +70,16 @@ const SOURCE = writeDashboard({
 it('names what is missing once it is known, and watches the runs that are there', () => {
   const { runs, onOpenRun } = show(SOURCE);
   const list = within(screen.getByRole('list', { name: 'Runs' }));
-  expect(list.queryByText('lost run is not there any more')).toBeNull();
+  expect(list.queryByText('lost run no longer exists')).toBeNull();
   act(() => runs.set(true, runInfo('a', { name: 'digits', latest: { loss: 1 } })));
-  expect(list.getByText('lost run is not there any more')).toBeTruthy();
+  expect(list.getByText('lost run no longer exists')).toBeTruthy();
   expect(runs.model('a')!.isWatched).toBe(true);
   fireEvent.click(list.getByRole('button', { name: 'digits' }));
   expect(onOpenRun).toHaveBeenCalledWith('a');
   expect(screen.getByText('None of these runs has reported f1.')).toBeTruthy();
   expect(screen.queryByText('None of these runs has reported loss.')).toBeNull();
   act(() => runs.set(true));
-  expect(list.getByText('first is not there any more')).toBeTruthy();
+  expect(list.getByText('first no longer exists')).toBeTruthy();
 });
 
 it('adds, orders and takes out plots and runs', () => {
@@ -92,7 +92,7 @@ it('adds, orders and takes out plots and runs', () => {
   fireEvent.change(field, { target: { value: 'accuracy' } });
   fireEvent.click(screen.getByRole('button', { name: 'Add plot' }));
   expect(metrics()).toEqual(['loss', 'f1', 'accuracy']);
-  fireEvent.click(screen.getByRole('button', { name: 'Move accuracy forward' }));
+  fireEvent.click(screen.getByRole('button', { name: 'Move accuracy up' }));
   fireEvent.click(screen.getByRole('button', { name: 'Remove the plot of f1' }));
   expect(metrics()).toEqual(['loss', 'accuracy']);
   const loss = within(screen.getByRole('region', { name: 'Plot of loss' }));

@@ -57,7 +57,7 @@ describe('StepParts', () => {
     shown([...many, { ...SLOW, task: 'worker:30' }]);
     expect(screen.getAllByRole('img')).toHaveLength(24);
     expect(screen.getAllByRole('img')[0]!.getAttribute('aria-label')).toContain('worker:30: computing');
-    expect(screen.getByText('24 of 31 tasks: those that need most for themselves.')).toBeTruthy();
+    expect(screen.getByText('24 of 31 tasks: those whose own work takes longest.')).toBeTruthy();
     expect(shown([]).container.textContent).toBe('');
   });
 });

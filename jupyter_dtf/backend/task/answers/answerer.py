@@ -7,7 +7,7 @@ started it (``backend/host/answerer.py``), on which payloads are exchanged:
 * ``("predict", digest, x, batch_size)``: the reply is ``("outputs", values)`` with the model's outputs in a list,
   ``("unknown",)`` if it does not have the model, or ``("failed", message)``.
 
-It exits with the connection, or when it has had no work for a while.
+It exits when the connection is closed, or when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from ..model.model_state import give_more, give_own
 from .models import Watched
 
 IDLE_S = 60.0
-"""After this time without work it exits to free its memory. The next partition starts a new process."""
+"""The time in seconds without work after which the process exits to free its memory. The next partition starts a new
+process.
+"""
 KEPT = 2
 """The number of models to keep."""
 
@@ -80,8 +82,9 @@ def _answered(model: Any, x: Any, batch_size: int | None) -> list[Any]:
     outputs: list[Any] = keras.tree.flatten(model.predict(x, batch_size=batch_size, verbose=0))
     if watched.changed():
         raise InvalidInput(
-            "A model that answers the partitions of a Dask collection, in whatever order they come, must not change "
-            "itself when it answers (a stateful layer, random numbers): compute the collection, and predict from arrays"
+            "A model that predicts for the partitions of a Dask collection, which arrive in any order, must not change "
+            "its state when it predicts (a stateful layer, random numbers): compute the collection, and predict for "
+            "arrays"
         )
     for output in outputs:
         if not isinstance(output, np.ndarray):

@@ -1,7 +1,7 @@
 """The division of whole batches among tasks.
 
-Of arrays, each task takes a contiguous range of batches and reads nothing else. Of data that arrives batch by batch,
-each takes every ``size``-th batch, because their number may be unknown.
+If the data consists of arrays, each task takes a contiguous range of batches and reads nothing else. If the data
+arrives batch by batch, each task takes every ``size``-th batch, because the number of batches may be unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TaskBatches:
 
 
 def batches_of(job: AnswerJob, ctx: Any, rank: int, size: int) -> TaskBatches:
-    """Return the batches of task ``rank`` of ``size``. Not a collective. Raises InvalidInput if data cannot be used."""
+    """Return the batches of task ``rank`` of ``size``. Not a collective. Raises InvalidInput if the data is invalid."""
     if isinstance(job.data, Arrays):
         return _of_arrays(job, rank, size)
     if isinstance(job.data, BatchSource):
@@ -62,7 +62,7 @@ def _of_arrays(job: AnswerJob, rank: int, size: int) -> TaskBatches:
     dataset = full
     if adapter.partial_batch_size:
         rest = tf.data.Dataset.from_tensors(_map(lambda a: a[-adapter.partial_batch_size :], inputs))
-        # Even if a task has none of it, this makes the batch size unknown, as when Keras traces its step.
+        # Even if a task gets none of the rest, this makes the batch size unknown, as when Keras traces its step.
         dataset = full.concatenate(rest.take(last - first - fulls))
     return TaskBatches(dataset.with_options(unchanged_options()), last - first, False, full, fulls)
 

@@ -1,4 +1,4 @@
-"""One task's part of an ``evaluate``."""
+"""One task's part of an ``evaluate`` call."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     batches = batches_of(job, ctx, reducer.rank, reducer.size)
     model = answering_model(job, batches.dataset.element_spec, reducer)
     if batches.count is None and model.steps_per_execution == 1 and not model.run_eagerly:
-        # A step that fails at the end of the data has already run what does not depend on a batch: the mean losses of a
-        # model with several outputs would count it. A function of several steps checks for data first.
+        # A step that fails at the end of the data has already run the operations that do not depend on a batch, so the
+        # mean losses of a model with several outputs would count it. A function of several steps checks for data first.
         model.steps_per_execution = 2
     model.make_test_function()
     watched = Watched(model, but=model.metrics_variables)
@@ -55,7 +55,7 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     elif reducer.rank:
         return None
     else:
-        ctx.note("info", "One task evaluates", f"{reasons[0]}: the first task takes all of the data")
+        ctx.note("info", "One task evaluates", f"{reasons[0]}: the first task evaluates all of the data")
         logs = _run(model, batches_of(job, ctx, 0, 1), ctx)
         logs = pythonify_logs(model._get_metrics_result_or_logs(logs))
     if reducer.rank:
@@ -89,9 +89,9 @@ def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[
 
 
 def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str:
-    """Return why metric states after parts of the data do not add up to those after all of it; empty if they do.
+    """Return why metric states for parts of the data do not add up to those for all of it; empty if they do.
 
-    What is watched is left unchanged.
+    The variables in ``watched`` are unchanged afterwards.
     """
     model.reset_metrics()
     variables = model.metrics_variables
@@ -105,9 +105,9 @@ def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str
     changed, said = bool(watched.changed()), set(logs) == set(model.get_metrics_result())
     watched.put_back()
     if changed:
-        return "The model changes itself when it is evaluated (a stateful layer, or random numbers)"
+        return "The model's state changes when it is evaluated (a stateful layer, or random numbers)"
     if not said:
-        return "The model's test_step returns other values than those of its metrics"
+        return "The model's test_step returns values other than those of its metrics"
     if all(type(metric).__module__.startswith(_KERAS_METRICS) for metric in _leaves(model)):
         return ""
     first = [variable.numpy() for variable in variables]
@@ -121,11 +121,11 @@ def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str
     watched.put_back()
     if all(np.allclose(c, a + b, rtol=1e-4, equal_nan=True) for a, b, c in zip(first, second, both, strict=True)):
         return ""
-    return "The states of a metric after two batches are not the sums of those after each"
+    return "The states of a metric after two batches are not the sums of its states after each batch"
 
 
 def _leaves(model: Any) -> list[Any]:
-    """Return the metrics, with those of ``compile`` one by one."""
+    """Return the metrics, with those passed to ``compile`` listed individually."""
     found: list[Any] = []
     for metric in model.metrics:
         inner = getattr(metric, "metrics", None)

@@ -1,4 +1,4 @@
-"""Batches that the client has read completely, because only it can read the data: those of a generator."""
+"""The batches of a generator, which the client has read completely, because only the client can read them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..fit.sources.base import BatchSource, Opened, Reading
 
 @dataclass
 class HeldBatches(BatchSource):
-    """Batches packed as in Keras, all with the same structure. Leaves are arrays, or None for what is left out."""
+    """Batches packed as in Keras, all with the same structure. Leaves are arrays, or None for omitted parts."""
 
     held: list[Any]
 
@@ -25,7 +25,7 @@ class HeldBatches(BatchSource):
         return len(self.held)
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """See ``BatchSource``. Batches are not divided, so the share must be the whole."""
+        """Open the batches; see ``BatchSource``. They are not divided, so the share must be the whole."""
         import tensorflow as tf
 
         assert reading.share.size == 1

@@ -12,14 +12,14 @@ from ..model.keras_io import PackedModel
 
 @dataclass
 class AnswerJob:
-    """One ``predict`` or ``evaluate``, the same for every task. Fields named as in Keras have the same meaning."""
+    """One ``predict`` or ``evaluate`` call, the same for every task. Fields named as in Keras have the same meaning."""
 
     model: PackedModel | Callable[[], Any]
     data: Data
     evaluates: bool = False
     batch_size: int | None = None
     steps: int | None = None
-    """The number of batches over all tasks; None: until the data ends."""
+    """The number of batches over all tasks; None for all of the data."""
     return_dict: bool = False
     how: dict[str, Any] = field(default_factory=dict)
     """``run_eagerly`` and ``jit_compile`` of a model that is sent without its compile arguments."""
@@ -38,7 +38,7 @@ class Part:
     in_turn: bool = False
     """Whether tasks took batches in turn, rather than contiguous ranges."""
     changed: dict[int, Any] = field(default_factory=dict)
-    """The states of the model that prediction has changed: arrays by their index in ``states_of``."""
+    """The states of the model that have changed during prediction: arrays by their index in ``states_of``."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The model for predictions in a task, rebuilt with the weights that it was sent with."""
+"""The model for predictions and evaluations in a task, rebuilt with the weights that were sent with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .job import AnswerJob
 
 
 def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
-    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's is used.
+    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's state is
+    used.
 
     This is a collective. Raises InvalidInput if the model cannot be rebuilt.
     """
@@ -54,7 +55,7 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """Watches the variables of a model that predicting should not change; ``but`` are those that it may change."""
+    """Watches the variables of a model that prediction should not change. ``but``: variables that may change."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}

@@ -9,7 +9,10 @@ PERIOD_S = 0.2
 
 
 class Pace:
-    """``total`` is the number of this task's batches, 0 if unknown. The chief's progress stands for all tasks."""
+    """Counts batches and reports progress every ``PERIOD_S`` seconds.
+
+    ``total`` is the number of this task's batches, 0 if unknown. The chief's progress is shown for all tasks.
+    """
 
     def __init__(self, ctx: Any, total: int) -> None:
         self._ctx = ctx

@@ -1,4 +1,4 @@
-"""One task's part of a ``predict``."""
+"""One task's part of a ``predict`` call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .models import Watched, answering_model
 from .pace import Pace
 
 CALL_S = 0.1
-"""The approximate duration of a call for many batches: progress is reported, and stops are handled, in between."""
+"""The approximate duration of a call for many batches: between calls, progress is reported and stops are handled."""
 MOST_BYTES = 3 << 30
 """The maximum size of a task's result, which is sent in one piece of less than 4 GiB."""
 
@@ -51,9 +51,9 @@ def _answered(job: AnswerJob, ctx: Any, reducer: Reducer) -> Part:
             return Part()
         ctx.note(
             "info",
-            "One task answers",
-            "The model changes itself when it answers (a stateful layer, or random numbers), so what it says to a "
-            "batch depends on those before: the first task answers for all",
+            "One task predicts",
+            "The model's state changes when it predicts (a stateful layer, or random numbers), so its output for a "
+            "batch depends on earlier batches: the first task predicts for all",
         )
         watched.put_back()
         batches = batches_of(job, ctx, 0, 1)
@@ -97,7 +97,7 @@ class _Answers:
         for number, output in enumerate(flat):
             if not isinstance(output, tf.Tensor):
                 raise InvalidInput(
-                    "cluster.predict gives arrays: every output of the model must be a dense tensor, got "
+                    "cluster.predict returns arrays: every output of the model must be a dense tensor, got "
                     f"{type(output).__name__} for output {number}. Call to_tensor() on ragged and tf.sparse.to_dense() "
                     "on sparse outputs in the model",
                     field="model",
@@ -136,8 +136,8 @@ class _Answers:
         size = sum(array.nbytes for arrays in self._outputs for array in arrays)
         if size > MOST_BYTES:
             raise InvalidInput(
-                f"What a task answers must be at most {bytes_(MOST_BYTES)}, got {bytes_(size)}. Predict a part after "
-                "the other, or from a Dask collection, whose answers stay with the workers",
+                f"A task's predictions must be at most {bytes_(MOST_BYTES)} in size, got {bytes_(size)}. Predict for "
+                "one part of the data after another, or for a Dask collection, whose predictions stay on the workers",
                 field="x",
             )
         outputs = self._outputs if in_turn else [_joined(arrays) for arrays in self._outputs]

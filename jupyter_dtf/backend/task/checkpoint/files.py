@@ -1,4 +1,4 @@
-"""The files of checkpoints, which appear atomically, whatever happens to their writer.
+"""The files of checkpoints, which appear atomically even if their writer is killed.
 
 ``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, and one ``variables.data-...`` for each
 task that wrote a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
@@ -44,15 +44,15 @@ def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -
     Args:
         directory: The directory of the checkpoints.
         manifest: The manifest. Its variables and files are filled in.
-        arrays: All arrays by key, or those that the chief writes and the tasks that write the others.
-        state: The pickled rest.
+        arrays: All arrays by key; or the arrays that the chief writes, and the tasks that write the others.
+        state: The pickled values that are not arrays.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        OSError: If it cannot be written; TensorFlow's errors are raised too, and those of tasks that write a part.
-            Nothing is left behind in that case.
+        OSError: If the checkpoint cannot be written. Errors of TensorFlow, and of tasks that write a part, are raised
+            too. Nothing is left behind in any of these cases.
     """
     aside = _make_aside(directory, str(manifest.step))
     try:
@@ -89,7 +89,7 @@ def is_shared_with(owners: Owners, directory: Path) -> bool:
 
 
 def known(directory: Path) -> list[CheckpointInfo]:
-    """Return the checkpoints in a directory in order of steps, without reading their data. Other files are ignored."""
+    """Return the checkpoints in a directory, ordered by step, without reading their data. Other files are ignored."""
     found = {}
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir()):
@@ -107,7 +107,7 @@ def remove(path: Path) -> None:
 
 
 def clean(directory: Path) -> None:
-    """Remove what killed writers have left behind, and restore what one was about to replace."""
+    """Remove files left behind by killed writers, and restore a checkpoint that one was about to replace."""
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
             if path.name.startswith(_REPLACED):
@@ -138,7 +138,7 @@ def _remove_unless_locked(path: Path) -> None:
 class Stored:
     """A checkpoint to read. Its files have been verified against their digests.
 
-    ``shown`` is the location to show if it is not ``path``.
+    ``shown`` is the location to report instead of ``path``.
     """
 
     def __init__(self, path: Path, *, shown: str = "") -> None:
@@ -162,7 +162,7 @@ class Stored:
         return {stored.key: reader.get_tensor(stored.key) for stored in self.manifest.variables}
 
     def state(self) -> Any:
-        """Return everything that is not an array. Unpickling can run code: only this user's checkpoints are read."""
+        """Return everything that is not an array. Unpickling can run code, so only this user's checkpoints are read."""
         data = private_files.read_file(self.path / STATE)
         try:
             return pickle.loads(data)
@@ -217,7 +217,7 @@ def manifest_of(data: bytes, path: object) -> Manifest:
 
 
 def newest(path: Path, step: int | None = None) -> Stored:
-    """Return the checkpoint at ``path``, or the newest intact one in that directory, or that of ``step``.
+    """Return the checkpoint at ``path``, or the newest intact one in that directory, or the one of ``step``.
 
     Raises:
         NotFound: If there is none.
@@ -235,7 +235,10 @@ def newest_of(
     known: Callable[[Any], list[CheckpointInfo]],
     read: Callable[[str], Stored],
 ) -> Stored:
-    """Like ``newest``, for any kind of place. ``is_one``: it is a checkpoint; ``known`` lists, ``read`` opens one."""
+    """Return the same as ``newest`` for any kind of place.
+
+    ``is_one``: whether the place is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
+    """
     if is_one:
         stored = read(str(place))
         if step is not None and stored.manifest.step != step:
@@ -322,14 +325,14 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
         keys: The keys of the arrays.
         arrays: The arrays, which must not change during the call.
         slices: For each array, which slice of a variable it is, as returned by ``shards.slice_of``, or an empty string
-            for a whole variable. Empty: all are whole.
+            for a whole variable. Empty if all are whole.
 
     Returns:
         A tensor for each array.
     """
     import tensorflow as tf
 
-    # TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
+    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope leaves only functions.
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):

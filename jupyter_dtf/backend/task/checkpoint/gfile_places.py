@@ -1,4 +1,4 @@
-"""TensorFlow's file systems (``tf.io.gfile``, including plugins) behind the interface of fsspec's."""
+"""TensorFlow's file systems (``tf.io.gfile``, including plugins) behind fsspec's interface."""
 
 from __future__ import annotations
 
@@ -78,5 +78,5 @@ def _as_file_not_found(path: str) -> Iterator[None]:
 
 
 def opened(url: str) -> tuple[Any, str]:
-    """Return the file system and the path of the place in it."""
+    """Return the file system for ``url`` and the path in it."""
     return GFileSystem(), url.rstrip("/")

@@ -43,5 +43,5 @@ def place_of(text: str) -> Place:
 
 
 def at(place: Place) -> Keeping:
-    """Return the module that handles checkpoints in such a place."""
+    """Return the module that handles checkpoints in this kind of place."""
     return files if isinstance(place, Path) else remote

@@ -1,9 +1,10 @@
 """Checkpoints at URLs that fsspec or ``tf.io.gfile`` supports, with the same functions as ``files``.
 
 Such places have no atomic renames and no locks. A checkpoint is written locally and uploaded, with its manifest last:
-without a manifest it does not count as a checkpoint. It is removed in the opposite order. A checkpoint that takes the
-place of another one of the same step is uploaded into a directory of its own in that of the step (``files_in``), and
-its manifest then replaces the other's: until it is complete, the other one is. A run's directory has no other writers.
+without a manifest it does not count as a checkpoint. Removal begins with the manifest. A checkpoint that replaces
+another one of the same step is uploaded into its own subdirectory of the step's directory (``files_in``), and its
+manifest then replaces the old one, so the old checkpoint stays complete until the new one is. No other process writes
+to a run's directory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .shards import Contents
 
 _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ASIDE = re.compile(r"again-[0-9a-f]{8}", re.ASCII)
-"""The name of a directory in that of a step, with the files of a checkpoint that has replaced another one."""
+"""The name of a subdirectory of a step's directory with the files of a checkpoint that replaced another one."""
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def check(url: str) -> None:
 
 
 def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) -> str:
-    """Write a checkpoint, as ``files.write``. Returns its URL. Raises whatever fsspec or TensorFlow raises."""
+    """Write a checkpoint, like ``files.write``. Returns its URL. Raises whatever fsspec or TensorFlow raises."""
     system, root = opened(directory)
     with tempfile.TemporaryDirectory(prefix="dtf-checkpoint-") as here:
         made = files.write(Path(here), manifest, arrays, state)
@@ -51,7 +52,7 @@ def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) ->
         url = f"{directory}/{manifest.step}"
         before = _manifest_there(system, target)
         if before is None:
-            _remove(system, target)  # what a killed writer has left
+            _remove(system, target)  # left behind by a killed writer
         else:
             manifest.files_in = f"again-{secrets.token_hex(4)}"
             private_files.write_file(made / MANIFEST, encode_json(manifest))
@@ -71,7 +72,7 @@ def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) ->
 
 
 def known(directory: str) -> list[CheckpointInfo]:
-    """Return the checkpoints in a place in order of steps, without reading their data. Other files are ignored."""
+    """Return the checkpoints in a place, ordered by step, without reading their data. Other files are ignored."""
     system, root = opened(directory)
     found = []
     for step in _steps(system, root):
@@ -87,7 +88,7 @@ def remove(url: str) -> None:
 
 
 def clean(directory: str) -> None:
-    """Remove what killed writers have left behind: files that no manifest names."""
+    """Remove files left behind by killed writers, which no manifest lists."""
     system, root = opened(directory)
     for step in _steps(system, root):
         target = f"{root}/{step}"
@@ -95,14 +96,14 @@ def clean(directory: str) -> None:
             manifest = _manifest(system, target, f"{directory}/{step}")
         except NotFound:
             _remove(system, target)
-        except InvalidInput:  # damaged, or of a newer version, which knows what it needs
+        except InvalidInput:  # damaged, or from a newer version, which knows which files it needs
             continue
         else:
             _clear(system, target, manifest)
 
 
 def newest(url: str, step: int | None = None) -> files.Stored:
-    """Download the checkpoint at ``url``, or the newest intact one in that place, or that of ``step``.
+    """Download the checkpoint at ``url``, or the newest intact one in that directory, or the one of ``step``.
 
     Raises:
         NotFound: If there is none.
@@ -114,7 +115,7 @@ def newest(url: str, step: int | None = None) -> files.Stored:
 
 
 def opened(url: str) -> tuple[Any, str]:
-    """Return the file system, fsspec's or else TensorFlow's, and the path of the place in it. Raises InvalidInput."""
+    """Return the file system for ``url``, fsspec's or else TensorFlow's, and the path in it. Raises InvalidInput."""
     from fsspec.core import url_to_fs  # most tasks do not need it
 
     try:
@@ -127,7 +128,7 @@ def opened(url: str) -> tuple[Any, str]:
             f"{url}: {error}",
             field="directory",
         ) from error
-    system.invalidate_cache()  # others write there
+    system.invalidate_cache()  # other processes write there
     return system, str(root).rstrip("/")
 
 
@@ -155,7 +156,7 @@ def _manifest_there(system: Any, path: str) -> bytes | None:
 
 
 def _files_at(path: str, manifest: Manifest, url: str) -> str:
-    """Return where the files of a checkpoint are. Raises InvalidInput."""
+    """Return the path of the directory with a checkpoint's files. Raises InvalidInput."""
     if manifest.files_in and not _ASIDE.fullmatch(manifest.files_in):
         raise InvalidInput(
             f"`files_in` of a {MANIFEST} must be empty or again- and 8 hexadecimal digits, got "
@@ -165,17 +166,17 @@ def _files_at(path: str, manifest: Manifest, url: str) -> str:
 
 
 def _put_back(system: Any, path: str, manifest: bytes, here: Path) -> None:
-    """Restore a manifest that may have been damaged while another one was to replace it."""
+    """Restore a manifest that may have been damaged by a failed attempt to replace it."""
     aside = here / "before.json"
     try:
         aside.write_bytes(manifest)
         system.put_file(str(aside), f"{path}/{MANIFEST}")
-    except Exception:  # the error that led here is raised
-        logger.exception("The %s of the checkpoint before could not be restored in %s", MANIFEST, path)
+    except Exception:  # the original error is raised
+        logger.exception("The %s of the previous checkpoint could not be restored in %s", MANIFEST, path)
 
 
 def _clear(system: Any, path: str, manifest: Manifest) -> None:
-    """Remove what another checkpoint of the same step has left in its directory. Errors are only logged."""
+    """Remove files of other checkpoints of the same step from its directory. Errors are only logged."""
     kept = {MANIFEST, manifest.files_in} if manifest.files_in else {MANIFEST, *manifest.files}
     try:
         for found in system.ls(path, detail=False):
@@ -185,7 +186,7 @@ def _clear(system: Any, path: str, manifest: Manifest) -> None:
                 with contextlib.suppress(FileNotFoundError):
                     system.rm(f"{path}/{name}", recursive=is_directory)
     except Exception:  # the checkpoint itself is complete; the next attempt tries again
-        logger.exception("What was replaced in %s could not be removed", path)
+        logger.exception("Replaced files in %s could not be removed", path)
 
 
 def _fetch(system: Any, path: str, url: str) -> files.Stored:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 changed = threading.Event()
-"""Set when the first one begins and when the last one ends, so that the next heartbeat is sent at once."""
+"""Set when the first checkpoint begins and when the last one ends, so that the next heartbeat is sent at once."""
 _lock = threading.Lock()
 _count = 0
 
@@ -18,12 +18,12 @@ def is_saving() -> bool:
 
 
 def begins() -> None:
-    """Note the beginning of a checkpoint; ``ends`` must be called when it is complete or has failed."""
+    """Record the beginning of a checkpoint. ``ends`` must be called when it is complete or has failed."""
     _add(1)
 
 
 def ends() -> None:
-    """Note the end of a checkpoint, in any thread."""
+    """Record the end of a checkpoint. May be called in any thread."""
     _add(-1)
 
 

@@ -30,7 +30,7 @@ class Owners(Protocol):
         """Have each task copy a small file to its entry of ``targets``. Raises if a task does not see the file."""
 
     def take(self, *, final: bool = False) -> None:
-        """Have each task take a snapshot of what it holds, all at the same step. ``final``: after all have ended."""
+        """Have each task take a snapshot of its variables, all at the same step. ``final``: whether all have ended."""
 
     def write(self, prefixes: Sequence[Path]) -> None:
         """Have each task write its snapshot as a TensorFlow checkpoint with its entry of ``prefixes``.

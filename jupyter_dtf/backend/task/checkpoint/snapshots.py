@@ -1,4 +1,4 @@
-"""Snapshots of a checkpoint's arrays, copied once while the program waits, and each time into the same memory.
+"""Snapshots of a checkpoint's arrays, which are copied while the program waits, always into the same memory.
 
 Allocating new memory would cost more than the copy, because the kernel has to find and clear each page.
 """
@@ -36,7 +36,7 @@ class Snapshots:
 def held_by(value: Any) -> Any:
     """Return the value of an array, tensor or variable as an array, without a copy if possible.
 
-    It may be the very same memory, so it must be read at once.
+    The array may share the value's memory, so it must be read at once.
     """
     if not hasattr(value, "numpy"):
         return np.asarray(value)
@@ -53,7 +53,7 @@ def held_by(value: Any) -> Any:
 def tensor_of(array: Any) -> Any:
     """Return a tensor that shares an array's memory if possible. The array must not change while the tensor exists.
 
-    TensorFlow's own conversion would copy, while holding the GIL.
+    TensorFlow's own conversion would copy the data while holding the GIL.
     """
     import tensorflow as tf
 

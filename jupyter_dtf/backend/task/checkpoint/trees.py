@@ -57,7 +57,11 @@ class TreeCheckpoints:
         self._writer.write(manifest, arrays, state)
 
     def read(self, step: int | None, first: str = "") -> Restored | None:
-        """Read the newest, or that of ``step``. If there is none, read from ``first``, if given; it must have one."""
+        """Read the newest checkpoint, or the one of ``step``.
+
+        If there is none, the checkpoint is read from ``first``. Returns None if ``first`` is empty, and raises NotFound
+        if there is no checkpoint there either.
+        """
         self._writer.wait()
         try:
             stored = at(self._directory).newest(self._directory, step)

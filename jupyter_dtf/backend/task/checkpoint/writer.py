@@ -16,18 +16,18 @@ from .places import Place, at, place_of
 from .shards import Contents
 
 NICENESS = 10
-"""The niceness of the writing thread relative to the program: it gets the CPU time that the program leaves, and about
-a tenth of a fully used CPU.
+"""The niceness of the writing thread relative to the program: it gets the CPU time that the program does not use, and
+about a tenth of a fully used CPU.
 """
 
 Told = Callable[[CheckpointInfo, list[int]], None]
-"""Called with a complete checkpoint and the steps of those that were removed for it."""
+"""Called with a complete checkpoint and the steps of the older checkpoints that were then removed."""
 Warned = Callable[[str, str], None]
 """Called with the title and text of a problem."""
 
 
 class Writer:
-    """Writes to ``directory`` and keeps as many checkpoints as ``policy`` specifies. Not thread-safe.
+    """Writes checkpoints to ``directory`` and keeps as many as ``policy`` specifies. Not thread-safe.
 
     The writing thread is not a daemon, so a task does not exit before it is done.
     """
@@ -42,7 +42,7 @@ class Writer:
         self._failure = ""
         self._is_clean = False
         self.last_s = 0.0
-        """How long writing the last one took."""
+        """The time in seconds that writing the last checkpoint took."""
 
     @property
     def is_busy(self) -> bool:
@@ -52,8 +52,8 @@ class Writer:
     def write(self, manifest: Manifest, arrays: Contents, state: bytes, *, last: bool = False) -> None:
         """Start writing, after waiting for the previous checkpoint.
 
-        Neither the arrays nor the snapshots of other tasks may change until it is written. ``last``: the program has
-        nothing else to do meanwhile.
+        Neither the arrays nor the snapshots of other tasks may change until the checkpoint is written. ``last``:
+        whether the program has nothing else to do meanwhile.
         """
         self.wait()
         saving.begins()  # already here, not when the thread starts running
@@ -93,13 +93,13 @@ class Writer:
         try:
             known = self._keeping.known(self._directory)
         except Exception as error:  # a remote place that does not respond
-            self._warn("Checkpoints that are not needed any more stay", f"{self._directory}: {error}")
+            self._warn("Old checkpoints could not be removed", f"{self._directory}: {error}")
             return removed
         for info in surplus(known, self._policy):
             try:
                 self._keeping.remove(place_of(info.path))
             except Exception as error:
-                self._warn(f"The checkpoint of step {info.step} stays", f"{info.path}: {error}")
+                self._warn(f"The checkpoint of step {info.step} could not be removed", f"{info.path}: {error}")
             else:
                 removed.append(info.step)
         return removed
@@ -111,7 +111,7 @@ class Writer:
         else:
             where = "" if isinstance(self._directory, Path) else f"{self._directory}: "
             why = f"{where}{type(error).__name__}: {error}"
-        self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is as it was")
+        self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is unchanged")
 
     def _warn(self, title: str, text: str) -> None:
         """Warn, unless this is a repetition of the last warning without a successful checkpoint in between."""

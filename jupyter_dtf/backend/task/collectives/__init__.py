@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""How many reducers this process has created for each set of tasks, to give each its own memory and keys."""
+"""The number of reducers created by this process for each set of tasks, which gives each its own memory and keys."""
 
 
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
     """Create this task's reducer for a set of tasks. This is a collective of these tasks.
 
-    Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Between machines it is one of these
-    two, and "auto" chooses by the run's GPUs. If machines have several tasks, only one task of each uses the network.
-    "ring" stands for TensorFlow's own collectives: then all tasks of the run must first create a reducer for all tasks,
-    before TensorFlow has run anything, because that is the only time at which they can be set up.
+    Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Tasks on several machines use "tcp"
+    or "ring", and "auto" chooses one by the run's GPUs. If machines have several tasks, only one task of each uses the
+    network. "ring" stands for TensorFlow's own collectives, which can be set up only before TensorFlow has run
+    anything: all tasks of the run must first create a reducer for all tasks.
 
     Args:
         transport: "auto", "shm", "tcp" or "ring".
         ctx: The context of this task.
-        ranks: The ranks of the set, by default all of the run. ``reducer.rank`` is the index in this list.
+        ranks: The ranks of the set, by default all of the run. ``reducer.rank`` is this task's index in the list.
 
     Raises:
         InvalidInput: If the ranks are not valid.
-        Unavailable: If the transport cannot work here.
+        Unavailable: If the transport does not work for these tasks.
     """
     ranks = list(range(ctx.size)) if ranks is None else list(ranks)
     if len(set(ranks)) < len(ranks) or not set(ranks) <= set(range(ctx.size)) or ctx.rank not in ranks:
         raise InvalidInput(
-            f"`ranks` must be different ranks from 0 to {ctx.size - 1} and include this task's, {ctx.rank}, got "
+            f"`ranks` must be distinct ranks from 0 to {ctx.size - 1} and include this task's rank {ctx.rank}, got "
             f"{ranks}",
             field="ranks",
         )
@@ -63,7 +63,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
 
 
 def begin_anew() -> None:
-    """Forget all reducers, already closed, of this process, which goes over to another attempt of its run."""
+    """Forget all reducers of this process, which joins another attempt of its run. They must be closed already."""
     from .tcp.links import forget_links
 
     _made.clear()
@@ -72,7 +72,7 @@ def begin_anew() -> None:
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:
-    """Return this task's lookout, shared by all reducers with the same kind of wait: ``memory``, ``tcp``, ``ring``."""
+    """Return this task's lookout for a kind of wait, ``memory``, ``tcp`` or ``ring``, which its reducers share."""
     from .deadlocks import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:
@@ -170,7 +170,7 @@ def _by_ring(ctx: Any, ranks: list[int], key: str, by_machine: bool) -> Reducer:
         own = ctx.machines[ctx.rank]
         local = [r for r in ranks if ctx.machines[r] == own]
         leaders = _leaders(ctx, ranks)
-        # Waiting in shared memory may mean waiting for the network too, so only the whole is watched.
+        # A task that waits in shared memory may also be waiting for the network, so only the whole is watched.
         path = ctx.shared_dir / f"reduce-{key}-of-{local[0]}"
         memory = (
             SharedMemoryReducer(path, local.index(ctx.rank), [ctx.tasks[r] for r in local], float("inf"))

@@ -1,8 +1,7 @@
-"""Collectives implemented in Python on NumPy arrays, and called from graphs as functions of arrays.
+"""Collectives that are implemented in Python on NumPy arrays, and are called from graphs as functions of arrays.
 
 A transport implements two operations: reducing arrays, and exchanging bytes of any length. In both, the tasks first
-meet and compare what they have called, so that different calls raise an error in all of them, after which they can
-continue.
+meet and compare their calls, so that different calls raise an error in all of them, after which they can continue.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _IN_A_GRAPH = "what comes next in a graph"
 Bytes = npt.NDArray[np.uint8]
 
 Wanted = Callable[[list[int]], list[tuple[int, Bytes]]]
-"""Called with the number of bytes that each task sends. Returns for each rank the start offset and the target."""
+"""Called with the number of bytes that each task sends. Returns, for each rank, the start offset and the target."""
 
 
 class ArrayReducer(Reducer):
-    """See the module. ``tasks`` are the names by rank; ``stall_s`` is how long a wait may last without a report."""
+    """Base of reducers in Python. ``tasks`` are the names by rank, ``stall_s`` the seconds until a wait is reported."""
 
     keeps_order = True
     is_timed = True
@@ -75,7 +74,10 @@ class ArrayReducer(Reducer):
         return self._order(lambda: _op(function, inputs, like))
 
     def _mark(self, name: str, arrays: Sequence[Array], free_rows: bool = False) -> bytes:
-        """Return the mark of a call, by its name and its arrays, which must be the same in all tasks."""
+        """Return the mark of a call, from its name and the dtypes and shapes of its arrays.
+
+        These must be the same in all tasks, except for the numbers of rows with ``free_rows``.
+        """
         key = (name, free_rows, *[(a.dtype, a.shape[1:] if free_rows else a.shape) for a in arrays])
         found = self._marks.get(key)
         if found is None:
@@ -88,14 +90,14 @@ class ArrayReducer(Reducer):
     # -- joined tasks -------------------------------------------------------------------------------------------
 
     def _tell_joined(self, joined: Sequence[int], call: bytes, arrays: Sequence[Array], op: str) -> bool:
-        """Tell joined tasks what the others call. Returns whether to restart the call, now that they know it."""
+        """Notify joined tasks of the others' call. Returns whether there are any: then the call must be restarted."""
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)
             self._told(summed, joined)
         return bool(joined)
 
     def _told(self, what: Any, joined: Sequence[int]) -> Any:
-        """Let the tasks that have not joined tell all others what they reduce, and return that."""
+        """Return the description of the reduction, as sent by the tasks that have not joined."""
         everyones = self.gather_bytes(pickle.dumps(what), mark("what is reduced"))
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):

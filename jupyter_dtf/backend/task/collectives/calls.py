@@ -1,4 +1,4 @@
-"""Descriptions of collective calls, as text and as marks to compare: all tasks must make the same call."""
+"""Descriptions of collective calls, as texts and as marks, by which tasks check that all have made the same call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
 
 
 def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: bool = False) -> str:
-    """Return ``allreduce average of 2 tensors: float32 [4, 3], int32 []``. ``free_rows``: first sizes may differ."""
+    """Return a description of a call, such as ``allreduce average of 2 tensors: float32 [4, 3], int32 []``.
+
+    ``free_rows``: whether the sizes of first dimensions may differ between tasks.
+    """
     said = []
     for dtype, shape in specs:
         lengths = ["?" if length is None else str(length) for length in shape]
@@ -41,13 +44,13 @@ def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: 
 
 
 def call_name(what: str, name: str | None = None, **options: Any) -> str:
-    """Return ``allreduce average 'loss' (compression=fp16)``: what a program calls, without its tensors."""
+    """Return a call of a program without its tensors, such as ``allreduce average 'loss' (compression=fp16)``."""
     said = ", ".join(f"{key}={value}" for key, value in options.items())
     return what + (f" {name!r}" if name else "") + (f" ({said})" if said else "")
 
 
 def described_tensors(name: str, tensors: Sequence[tf.Tensor], free_rows: bool = False) -> str:
-    """Like ``described``, from static shapes; unknown sizes are ``?``."""
+    """Return a description as ``described`` does, from static shapes; unknown sizes are ``?``."""
     specs = [(t.dtype.name, t.shape.as_list() if t.shape.rank is not None else ["..."]) for t in tensors]
     return described(name, specs, free_rows)
 
@@ -61,7 +64,7 @@ def mark(text: str) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two marks, or views of memory with marks, have equal texts."""
+    """Return whether two marks, or views of memory that contains marks, have equal texts."""
     return bool(one[:DIGEST_BYTES] == other[:DIGEST_BYTES])
 
 

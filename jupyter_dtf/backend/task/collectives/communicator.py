@@ -1,4 +1,4 @@
-"""The participants in collectives: process sets, each with a reducer, and the order of their calls."""
+"""The participants in collectives: process sets, each with a reducer and an order of its calls."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .program_order import ProgramOrder, in_graph
 
 
 class ProcessSet:
-    """A subset of the run's tasks, by rank: ``process_set=ProcessSet([0, 2])`` restricts collectives to these.
+    """A subset of the run's tasks, by rank: ``process_set=ProcessSet([0, 2])`` restricts a collective to these.
 
-    Sets with equal ranks are the same. Raises InvalidInput unless there is at least one rank, each only once.
+    Sets with equal ranks are equal. Raises InvalidInput unless there is at least one rank, and each only once.
     """
 
     def __init__(self, ranks: Sequence[int]) -> None:
@@ -70,7 +70,7 @@ class Communicator:
         return self.reducer.rank
 
     def root(self, rank: int) -> int:
-        """Return the index in the set of the task with that rank in the run. Raises InvalidInput if it is not in it."""
+        """Return the index in the set of the task with that rank in the run. Raises InvalidInput if there is none."""
         if rank not in self.ranks:
             raise InvalidInput(
                 f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank!r:.200}", field="root_rank"
@@ -78,9 +78,10 @@ class Communicator:
         return self.ranks.index(rank)
 
     def named(self, name: str) -> str:
-        """Return the name; in a TensorFlow 1 graph, with a number that is unique in the graph.
+        """Return the name; in a TensorFlow 1 graph, prefixed with a number that is unique in the graph.
 
-        There, collectives are matched by name. All tasks build the same graph, so they assign the same numbers.
+        Collectives in such a graph are matched by name. All tasks build the same graph, so they assign the same
+        numbers.
         """
         if not in_graph():
             return name
@@ -101,7 +102,7 @@ _lock = threading.RLock()
 
 
 def communicator(process_set: ProcessSet | None = None) -> Communicator:
-    """Return the communicator of a process set, by default of all tasks of the run, creating it on first use.
+    """Return the communicator of a process set, by default of all tasks of the run. It is created on first use.
 
     Creating one is a collective of its tasks. Raises RuntimeError outside a task.
     """
@@ -148,7 +149,7 @@ def interrupted() -> bool:
 
 
 def renew() -> None:
-    """Restart all process sets. Collectives of the other tasks then fail, and they must do the same.
+    """Restart all process sets. Collectives of the other tasks then fail, and these must also call this function.
 
     Traced functions keep working. Raises Unavailable for TensorFlow's own collectives.
     """

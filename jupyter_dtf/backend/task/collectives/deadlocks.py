@@ -1,8 +1,8 @@
 """Deadlock detection for tasks that wait for each other in different collectives.
 
-A task that has been waiting for a moment repeatedly writes to a board where it waits and for whom, and reads what the
-others have written. A deadlock shows as a cycle, which is not possible while all tasks make the same calls in the same
-order.
+A task that has been waiting for a moment repeatedly writes to a board in which collective and for which tasks it waits,
+and reads the entries of the others. A deadlock shows as a cycle, which is not possible while all tasks make the same
+calls in the same order.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LOOK_S = 0.25
 
 _READ_MS = 50  # reading a missing key takes this long
 HEARD_S = 2.0
-"""How long to wait until others have read their messages."""
+"""The time in seconds to wait until other tasks have read their messages."""
 VERDICT, GONE = "verdict", "gone"
-"""Prefixes of keys by which a task is told why it waits in vain, and by which it tells why it has stopped waiting."""
+"""Prefixes of keys: of verdicts, the reasons why a task's wait will never end, and of reasons why a task has left."""
 
 
 class Wait(NamedTuple):
-    """A task waits in the ``number``-th collective of a group for the tasks ``missing``. Ranks are those in the run."""
+    """A task's wait for ``missing`` in the ``number``-th collective of a group. Ranks are those in the run."""
 
     group: str
     number: int
@@ -42,20 +42,20 @@ class Wait(NamedTuple):
     ranks: tuple[int, ...]
     missing: tuple[int, ...]
     beat: int = 0
-    """How often the task has checked. As long as this increases, it is still waiting."""
+    """The number of the task's checks. As long as this increases, the task is still waiting."""
 
 
 Waits = dict[int, list[Wait]]
 
 
 class Board(ABC):
-    """Texts by key, shared by all tasks. Others see a write at the latest after a short time."""
+    """Texts by key, shared by all tasks. A write becomes visible to the others within a short time."""
 
     lasts = True
-    """Whether what a task has written remains after it has ended."""
+    """Whether the entries of a task remain after it has ended."""
 
     lost = False
-    """Whether the board is gone, together with the task that hosted it."""
+    """Whether the board was lost, together with the task that hosted it."""
 
     @abstractmethod
     def write(self, key: str, text: str) -> None:
@@ -65,8 +65,8 @@ class Board(ABC):
     def read(self, key: str) -> str:
         """Return the text, or empty if there is none."""
 
-    def linger(self) -> None:  # noqa: B027  # most boards need nobody
-        """Wait, before this task ends, until no other task needs it to read its messages."""
+    def linger(self) -> None:  # noqa: B027  # most boards are not hosted by a task
+        """Wait, before this task ends, until other tasks no longer need it in order to read their messages."""
 
 
 class Files(Board):
@@ -90,7 +90,7 @@ class Files(Board):
 
 
 class Keys(Board):
-    """A board in TensorFlow's coordination service, which exists if its collectives are used."""
+    """A board in TensorFlow's coordination service, which exists if TensorFlow's collectives are used."""
 
     lasts = False  # hosted by the first task
 
@@ -101,7 +101,7 @@ class Keys(Board):
         self._context = context.context()
 
     def write(self, key: str, text: str) -> None:
-        with contextlib.suppress(tf.errors.OpError):  # it did not exist
+        with contextlib.suppress(tf.errors.OpError):  # the key did not exist
             self._context.delete_config_key_value(f"dtf/{key}")
         with contextlib.suppress(tf.errors.OpError):  # the service ends with the first task
             self._context.set_config_key_value(f"dtf/{key}", text)
@@ -117,19 +117,19 @@ class Keys(Board):
 
 
 class Watch(Protocol):
-    """The interface for waiting code: ``Lookout``, or an adapter to it for a part of a larger whole."""
+    """The interface for code that waits: ``Lookout``, or an adapter to it for a part of a larger whole."""
 
     def look(self, wait: Wait) -> str:
-        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
+        """Check a wait. Must be called regularly while it lasts. Returns the reason if it will never end, or empty."""
 
     def over(self, group: str) -> None:
         """Note that the wait in that group has ended."""
 
     def go(self, group: str, why: str) -> None:
-        """Note that this task has stopped waiting, because it waited in vain."""
+        """Note that this task has stopped waiting, because its wait would never have ended."""
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return what this task has been told, or what the task with that rank wrote when it left."""
+        """Return the verdict on this wait, or the reason that the task with that rank wrote when it left, or empty."""
 
 
 class Lookout:
@@ -145,7 +145,7 @@ class Lookout:
         self._post()
 
     def look(self, wait: Wait) -> str:
-        """Check a wait; to be called regularly while it lasts. Returns why it will never end, or empty."""
+        """Check a wait. Must be called regularly while it lasts. Returns the reason if it will never end, or empty."""
         heartbeat.waits_for_others()
         with self._lock:
             before = self._mine.get(wait.group)
@@ -157,11 +157,11 @@ class Lookout:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
-            if len({w.text for ws in here.values() for w in ws}) > 1:  # they have met in different calls
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # tasks have met in different calls
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # A task that has checked again since it was last seen here was still waiting then: all waited at one time.
+            # A task that has checked again since its entry was last read was still waiting then: all waited at once.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
                 for rank, ws in stuck.items()
@@ -178,20 +178,20 @@ class Lookout:
                 self._post()
 
     def go(self, group: str, why: str) -> None:
-        """Note that this task has stopped waiting, because it waited in vain."""
+        """Note that this task has stopped waiting, because its wait would never have ended."""
         self._board.write(_gone(self._rank, group), why)
         self.over(group)
         self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return what this task has been told, or what the task with that rank wrote when it left."""
+        """Return the verdict on this wait, or the reason that the task with that rank wrote when it left, or empty."""
         why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
         if why:
             self._board.linger()
         return why
 
     def tell(self, wait: Wait, verdict: str) -> None:
-        """Tell the tasks in ``missing`` why they would wait in vain in that collective."""
+        """Notify the tasks in ``missing`` of the reason why their wait in that collective would never end."""
         for rank in wait.missing:
             self._board.write(_verdict(rank, wait), verdict)
         self.has_given_up(wait)
@@ -199,9 +199,9 @@ class Lookout:
         self._await_all(wait, "gone")
 
     def agree(self, wait: Wait) -> None:
-        """Note that this task knows why it waits in vain, and wait until the others do too, at most for a while.
+        """Note that this task has read its verdict, and wait for a limited time until the others have read theirs.
 
-        This task may end because of it, and the board with it.
+        The verdict may make this task end, and the board with it.
         """
         self._mark(wait, "heard")
         self._await_all(wait, "heard")
@@ -221,9 +221,9 @@ class Lookout:
             left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
     def _tell(self, waits: Waits) -> str:
-        """Tell the tasks that wait in vain, and those that will join one of their waits. Returns the message.
+        """Notify the tasks whose waits will never end, and those that will join one of these. Returns the verdict.
 
-        A task may come so late that the others have ended by then.
+        A task may arrive so late that the others have already ended.
         """
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {
@@ -238,11 +238,11 @@ class Lookout:
         return verdict
 
     def _verdict_on(self, wait: Wait) -> str:
-        """Return the verdict on this wait, if there is one."""
+        """Return the verdict on this task's wait, or empty."""
         return self._board.read(_verdict(self._rank, wait))
 
     def others(self, group: str, number: int) -> Waits:
-        """Return which other tasks are known to wait in that collective."""
+        """Return the waits of other tasks in that collective, as far as they are known, by rank."""
         found = {rank: self._waits_of(rank) for rank in range(len(self._tasks)) if rank != self._rank}
         return {
             rank: here
@@ -291,9 +291,9 @@ def _stuck(waits: Waits) -> Waits:
 
 
 def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
-    """Return whether the task of that rank will never reach the collective of ``wait``, as all its waits are stuck.
+    """Return whether the task of that rank will never reach the collective of ``wait``: all its waits are stuck.
 
-    A task that waits in a later collective of the group has already been in this one.
+    A task that waits in a later collective of the group has already completed this one.
     """
     has_come = any(w.group == wait.group and w.number >= wait.number for w in waits.get(rank, []))
     return not has_come and bool(left.get(rank)) and left[rank] == list(waits[rank])

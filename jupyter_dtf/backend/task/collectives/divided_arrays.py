@@ -13,7 +13,7 @@ _LINE = 64  # the size of a cache line: no two tasks write to the same one
 
 
 class Cells:
-    """One-dimensional arrays of one dtype, concatenated and cut into cells that the tasks own in turn."""
+    """One-dimensional arrays of one dtype, concatenated and cut into cells, which are assigned to tasks in rotation."""
 
     def __init__(self, arrays: Sequence[npt.NDArray[Any]], size: int, cell_bytes: int) -> None:
         item = arrays[0].itemsize

@@ -1,4 +1,4 @@
-"""A reducer with a replaceable transport: functions traced with it continue with the new one."""
+"""A reducer whose transport can be replaced: functions that were traced with it then use the new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .primitive import Array
 
 
 class ExchangeableReducer(ArrayReducer):
-    """Delegates to ``inner``. ``tasks`` are the names of the tasks by rank."""
+    """A reducer that delegates to ``inner``. ``tasks`` are the names of the tasks by rank."""
 
     def __init__(self, inner: ArrayReducer, tasks: Sequence[str]) -> None:
         super().__init__(inner.rank, tasks, float("inf"))

@@ -46,7 +46,7 @@ def broadcast(
 
 
 def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_set: ProcessSet | None = None) -> None:
-    """Set all variables, TensorFlow's or Keras's, to their values in the task ``root_rank``, in one exchange."""
+    """Set all variables, of TensorFlow or Keras, to their values in the task ``root_rank``, in one exchange."""
     check_place()
     comm = communicator(process_set)
     root = comm.root(root_rank)
@@ -64,10 +64,10 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send rows to each task: as many as in ``splits``, of shape (size,), by default equally many.
+    """Send rows to each task: ``splits``, of shape (size,), contains the number for each, by default equal numbers.
 
     Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64).
-    Raises InvalidInput if the rows cannot be divided equally.
+    Raises InvalidInput if ``splits`` is not given and the rows cannot be divided equally.
     """
     check_place()
     comm = communicator(process_set)
@@ -94,7 +94,7 @@ def barrier(process_set: ProcessSet | None = None) -> None:
 
 
 def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSet | None = None) -> Any:
-    """Return the picklable object of the task ``root_rank``; those of other tasks are ignored."""
+    """Return the picklable object of the task ``root_rank``; the objects of other tasks are ignored."""
     comm = communicator(process_set)
     root = comm.root(root_rank)
     name = call_name("broadcast_object", root_rank=root_rank)

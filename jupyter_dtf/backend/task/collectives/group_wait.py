@@ -1,4 +1,4 @@
-"""Waits in a collective of several parts: missing tasks are reported once, and deadlocks are ended."""
+"""Waits in a collective with several parts: missing tasks are reported once, and deadlocks end with an error."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from .deadlocks import Lookout, Wait, Watch
 
 Stalled = Callable[[list[str], str], None]
-"""Called with the names of missing tasks and what the others are waiting for."""
+"""Called with the names of missing tasks and the call in which the others wait."""
 
 
 class WholeWait(Watch):
-    """Watches the waits of all parts of a reducer between ``ranks`` of the run, named ``tasks``, in task ``rank``.
+    """Watches the waits of all parts of a reducer in task ``rank``, among the tasks ``ranks`` with the names ``tasks``.
 
-    ``stalled`` is called once per collective that has lasted ``stall_s`` seconds, in the first of the waiting tasks.
+    ``stalled`` is called, in the first of the waiting tasks, once per collective that has lasted ``stall_s`` seconds.
     The parts run in the thread that has entered ``collective``.
     """
 
@@ -50,10 +50,10 @@ class WholeWait(Watch):
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Run the first collective, in which all parts start or restart. From here on, all tasks count the same.
+        """Run the first collective, in which all parts start or restart. All tasks count collectives from it.
 
-        Before, some may have been in more collectives than others that had given up. No task leaves this one before all
-        have arrived: otherwise it would wait for tasks that are still waiting in it.
+        Before a restart, some tasks may have taken part in more collectives than others that had given up. No task
+        leaves this collective before all have arrived: otherwise it would wait for tasks that are still waiting in it.
         """
         with self._lock:
             if not self._depth:
@@ -82,7 +82,7 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """Check the wait; to be called regularly while a part waits. Returns why it will never end, or empty."""
+        """Check the wait, regularly while a part waits. Returns the reason if it will never end, or empty."""
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -94,7 +94,7 @@ class WholeWait(Watch):
         return verdict
 
     def over(self, group: str) -> None:
-        """Do nothing: a part has ended its wait, but the whole may still be waiting."""
+        """Do nothing: the wait of a part has ended, but other parts may still wait."""
 
     def go(self, group: str, why: str) -> None:
         self._lookout.go(self._group, why)
@@ -103,9 +103,9 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Return why the task with that rank in the run is gone, if it is because tasks have made different calls."""
+        """Return the reason why that task has left, if it is that tasks have made different calls, or empty."""
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:
-        # For all others, because a task that a part waits for may itself be waiting, in another part, for one of them.
+        # All others are missing, because a task that a part waits for may wait for any of them in another part.
         return Wait(self._group, self._number, self._text, self._ranks, self._others)

@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory within each, TensorFlow's own between one of each."""
+"""Collectives on machines with several tasks: shared memory within each, TensorFlow's own between their first tasks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .shared_memory import SharedMemoryReducer
 
 
 class HierarchicalReducer(Reducer):
-    """``local`` connects the tasks of this machine; ``leaders`` the first task of each, None in other tasks.
+    """A reducer that combines two: ``local`` for the tasks of this machine, and ``leaders`` between machines.
 
-    Network traffic is that of one task per machine, regardless of the number of tasks.
+    ``leaders`` connects the first task of each machine, and is None in other tasks. Network traffic is that of one task
+    per machine, regardless of the number of tasks.
     """
 
     def __init__(self, rank: int, size: int, local: Reducer, leaders: Reducer | None) -> None:
@@ -28,7 +29,7 @@ class HierarchicalReducer(Reducer):
         return self._local.broadcast_tensors(reduced, 0, f"{name} to all")
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """Call ``tell`` when tasks on this machine have made different calls, which other machines cannot see."""
+        """Call ``tell`` when tasks on this machine have made different calls, which other machines cannot detect."""
         if isinstance(self._local, SharedMemoryReducer):
             self._local.on_different(tell)
 

@@ -1,9 +1,9 @@
 """The order of collectives in TensorFlow 1 graphs, where program order has no meaning.
 
-A session runs whatever is ready, in a different order in every task, and it is not known in advance which collectives
-of a graph a run will reach. So the tasks tell each other what they have reached, and run what all have reached, by
-name. Waiting must not block the session's threads, of which there may be only one: an iterator's ``get_next`` is
-TensorFlow's way to wait for Python in the background.
+A session runs all operations that are ready, in a different order in each task, and it is not known in advance which
+collectives of a graph a run will reach. So the tasks exchange the names of the collectives that they have reached, and
+run those that all tasks have reached, ordered by name. Waiting must not block the session's threads, of which there may
+be only one: with an iterator's ``get_next``, TensorFlow waits for Python code in the background.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .calls import differ
 from .primitive import Array
 
 _AGAIN_S = 0.002
-"""How long to wait for more collectives when none has been reached by all tasks."""
+"""The time to wait for more collectives when none has been reached by all tasks."""
 
 Collective = Callable[[], list[Array]]
 
 
 class Matching:
-    """One task's part. ``gather`` returns every task's value, by rank; ``tasks`` are their names.
+    """One task's part in the matching. ``gather`` returns every task's value, by rank; ``tasks`` are their names.
 
-    If after ``patience_s`` seconds the tasks have reached collectives, but none in common, all get DifferentCalls.
+    If, for ``patience_s`` seconds, the tasks have reached collectives but none in common, all get DifferentCalls.
     """
 
     def __init__(self, gather: Callable[[Any], list[Any]], tasks: Sequence[str], patience_s: float) -> None:
@@ -119,7 +119,7 @@ class Matching:
             raise
 
     def _fail(self, error: Exception) -> None:
-        """Fail the session's run, with everything that is waiting in it."""
+        """Fail the session's run, with all collectives that are waiting in it."""
         with self._changed:
             waiting = [future for calls in self._reached.values() for _, future in calls]
             self._reached.clear()

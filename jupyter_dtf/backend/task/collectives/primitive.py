@@ -1,4 +1,4 @@
-"""The interface of reducers, with implementations of everything in terms of one primitive, reducing tensors."""
+"""The interface of reducers, with implementations of all collectives in terms of one primitive: reducing tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-# TensorFlow 2.21: code that a graph may be building around must run eagerly; tf.init_scope leaves only functions.
+# TensorFlow 2.21: code must run eagerly even while a graph is being built; tf.init_scope leaves only functions' graphs.
 from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable
@@ -40,10 +40,10 @@ TYPES = {
 class Reducer(ABC):
     """Collectives between ``size`` tasks: every task must call the same methods in the same order.
 
-    Shapes and dtypes must be equal in all tasks, except for the first dimension where a method says so. All tasks get
-    bitwise equal results. A call returns when all tasks have made it, and raises RuntimeError if one of them has died
-    or, if that can be detected, has called something else. Dtypes: bool, uint8 to uint32, int8 to int64, bfloat16,
-    float16 to float64.
+    Shapes and dtypes must be equal in all tasks, except for the first dimension in methods whose description allows it.
+    All tasks get bitwise equal results. A call returns when all tasks have made it. It raises RuntimeError if one of
+    them has died or, where this can be detected, has made a different call. Dtypes: bool, uint8 to uint32, int8 to
+    int64, bfloat16, float16 to float64.
 
     Methods that take tensors work both inside and outside a ``tf.function``. They have no gradients (those in ``ops``
     do). ``name`` must be the same in all tasks.
@@ -53,10 +53,10 @@ class Reducer(ABC):
     """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
 
     is_timed = False
-    """Whether ``time_accounts`` knows how long its exchanges take."""
+    """Whether ``time_accounts`` measures the duration of its exchanges."""
 
     bucket_bytes = 64 << 20
-    """The best amount of gradients to send at a time while the rest is still being computed."""
+    """The best number of bytes of gradients to send at a time while others are still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -78,7 +78,7 @@ class Reducer(ABC):
 
     def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """Like ``gather_tensor``, but also return the number of rows from each task, int64 of shape (size,)."""
-        name = described_tensors(name, [tensor], free_rows=True)  # bits are sent, which do not show the dtype
+        name = described_tensors(name, [tensor], free_rows=True)  # integers are sent, so the name contains the dtype
         own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
         rows = self.sum_tensor(own, f"{name} rows")
         before, after = tf.reduce_sum(rows[: self.rank]), tf.reduce_sum(rows[self.rank + 1 :])
@@ -131,7 +131,7 @@ class Reducer(ABC):
         return self.reduce(array, "sum")
 
     def gather(self, array: Array, name: str = "outside of a step") -> list[Array]:
-        """Return every task's array, by rank. The first dimension may differ."""
+        """Return every task's array, by rank. The sizes of the first dimension may differ."""
         with eager_mode():
             rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0], name))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
@@ -139,13 +139,16 @@ class Reducer(ABC):
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
         """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
-        sent = np.concatenate([_as_bytes(a) for a in arrays] or [np.zeros(0, np.uint8)])
+        data = [_as_bytes(a) for a in arrays]
+        # Whole words, because TensorFlow's collectives do not support bytes and would send each as a word of its own.
+        blank = np.zeros(-sum(map(len, data)) % 8, np.uint8)
+        sent = np.concatenate([*data, blank]).view(np.int64)
         with eager_mode():
-            (received,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+            (words,) = self.broadcast_tensors([tf.constant(sent)], root, _outside(sent))
+        received = np.asarray(words).view(np.uint8)
         ends = np.cumsum([a.nbytes for a in arrays])
         return [
-            np.asarray(received)[end - a.nbytes : end].view(a.dtype).reshape(a.shape)
-            for end, a in zip(ends, arrays, strict=True)
+            received[end - a.nbytes : end].view(a.dtype).reshape(a.shape) for end, a in zip(ends, arrays, strict=True)
         ]
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:
@@ -155,7 +158,7 @@ class Reducer(ABC):
 
     @abstractmethod
     def close(self, failed: bool = False) -> None:
-        """Leave. ``failed`` means that the others must not wait for this task any more."""
+        """Leave the collectives. ``failed``: whether the other tasks must fail instead of waiting for this one."""
 
     @property
     def interrupted(self) -> bool:
@@ -163,7 +166,7 @@ class Reducer(ABC):
         return False
 
     def wake(self) -> None:  # noqa: B027
-        """Make a wait in a collective check whether it still makes sense. Called in another thread."""
+        """Make a wait in a collective check whether it should continue. Called in another thread."""
 
     def give_up(self, why: str) -> None:  # noqa: B027
         """Make a wait in a collective raise DifferentCalls, if possible. Called in another thread."""
@@ -174,17 +177,18 @@ class Reducer(ABC):
         Raises Unavailable if that is not supported.
         """
         raise Unavailable(
-            "A task can only join while the others go on where all tasks are on one machine, or each on one of its own"
+            "A task can join while the others continue only if all tasks are on one machine, or each is on a different "
+            "one"
         )
 
     def renew(self) -> None:
-        """Leave as failed and restart: a collective that all tasks must call. Traced functions keep working.
+        """Leave as failed and restart. This is a collective that all tasks must call. Traced functions keep working.
 
         Raises Unavailable if that is not supported.
         """
         raise Unavailable(
-            "TensorFlow's collectives cannot begin anew in a process in which they have failed. Going back to a commit "
-            "needs the tasks of different machines to exchange by TCP, as those without GPUs do"
+            "TensorFlow's collectives cannot restart in a process in which they have failed. To return to a commit, "
+            "tasks on different machines must exchange data by TCP, as tasks without GPUs do"
         )
 
 

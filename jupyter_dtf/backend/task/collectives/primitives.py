@@ -1,4 +1,4 @@
-"""A communicator's operations on tensors, with gradients of the sum of all tasks' losses."""
+"""A communicator's operations on tensors. Their gradients are those of the sum of all tasks' losses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
             total = _upstream(comm, upstream, own, name, averages)
             if comm.rank == root:
                 return total
-            with tf.control_dependencies([total]):  # a graph would prune it in this task, which does not need it
+            with tf.control_dependencies([total]):  # else a graph would prune it, because this task does not use it
                 return tf.zeros_like(total)
 
         return sent, gradient
@@ -103,7 +103,7 @@ def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str
             returned, _ = exchange(
                 comm, tf.cast(tf.convert_to_tensor(upstream), own.dtype), rows, f"gradient of {name}"
             )
-            left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that were sent to nobody
+            left = tf.shape(own)[0] - tf.shape(returned)[0]  # rows that were not sent to any task
             paddings = tf.concat([[[0, left]], tf.zeros([len(own.shape) - 1, 2], tf.int32)], 0)
             return tf.ensure_shape(tf.pad(returned, paddings), own.shape)
 

@@ -12,18 +12,18 @@ import tensorflow as tf
 class ProgramOrder:
     """Runs collectives in a ``tf.function`` in program order.
 
-    TensorFlow keeps the program order of all uses of one variable, even across nested functions, loops and conditional
-    branches, but of other stateful operations only within one graph. Otherwise, two tasks might start two collectives
-    in a different order. All sets of tasks in this process share one order, because tasks could also deadlock across
-    sets.
+    Without this, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all
+    uses of one variable, even across nested functions, loops and conditional branches, but that of other stateful
+    operations only within one graph, so each collective uses a common variable. All sets of tasks in this process share
+    it, because tasks could also deadlock across sets.
     """
 
     def __init__(self) -> None:
-        # Not in the first call: a tf.function that creates a variable while being traced is traced again.
+        # Created here, not in the first call: a tf.function that creates a variable while being traced is traced again.
         self._baton = _baton()
 
     def __call__(self, collective: Callable[[], list[tf.Tensor]]) -> list[tf.Tensor]:
-        """Call ``collective`` such that its ops run after those of earlier calls."""
+        """Call ``collective`` so that its ops run after those of earlier calls."""
         if not in_function():
             return collective()
         graph: Any = tf.compat.v1.get_default_graph()
@@ -38,21 +38,21 @@ class ProgramOrder:
 
 
 _LAST = "_jupyter_dtf_last_collective"
-"""The graph attribute with the end of its last collective."""
+"""The name of the graph attribute that holds the op which ends the graph's last collective."""
 
 
 def read(variable: Any) -> tf.Tensor:
-    """Read the variable, anywhere in a function."""
+    """Read a variable, at any nesting level of a function."""
     return tf.raw_ops.ReadVariableOp(resource=_handle(variable), dtype=variable.dtype)
 
 
 def add(variable: Any, value: int) -> Any:
-    """Add to the variable, anywhere in a function. Returns the op."""
+    """Add to a variable, at any nesting level of a function. Returns the op."""
     return tf.raw_ops.AssignAddVariableOp(resource=_handle(variable), value=tf.constant(value, variable.dtype))
 
 
 def put(variable: Any, value: tf.Tensor) -> Any:
-    """Set the variable, anywhere in a function. Returns the op."""
+    """Set a variable, at any nesting level of a function. Returns the op."""
     return tf.raw_ops.AssignVariableOp(resource=_handle(variable), value=value)
 
 
@@ -61,9 +61,10 @@ def _handle(variable: Any) -> tf.Tensor:
 
 
 def _captured(handle: Any, graph: Any) -> Any:
-    """Return the handle in that graph, captured through all enclosing graphs.
+    """Return the handle in a graph, captured through all enclosing graphs.
 
-    The derivative of a branch or loop can only use what that has captured, and finds it in the enclosing graph.
+    The derivative of a branch or loop can only use the captures of that branch or loop, and gets their values from the
+    enclosing graph.
     """
     around = getattr(graph, "outer_graph", None)
     if hasattr(graph, "_forward_graph"):

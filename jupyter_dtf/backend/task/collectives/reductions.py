@@ -30,9 +30,9 @@ def allreduce(
 ) -> Any:
     """Reduce a tensor over the tasks, keeping its shape and dtype: ``op`` is average, sum, min, max or product.
 
-    ``compression`` "fp16" or "bf16" sends floating-point values with more bits in that format. The factors multiply
-    what is sent and what is returned. ``tf.IndexedSlices`` are averaged or summed by gathering the slices of all
-    tasks, and stay sparse; if two tasks have slices with the same index, both are included.
+    With ``compression`` "fp16" or "bf16", floating-point values with more bits are sent in that format. The factors
+    multiply the values that are sent and those that are returned. ``tf.IndexedSlices`` are averaged or summed by
+    gathering the slices of all tasks, and stay sparse; if two tasks have slices with the same index, both are included.
 
     The gradient is that of the sum of all tasks' losses. Raises InvalidInput for an average of integers.
     """
@@ -64,7 +64,7 @@ def grouped_allreduce(
 
 @dataclass(frozen=True)
 class _How:
-    """Validated options of a reduction. ``what`` is the name of the called function."""
+    """The validated options of a reduction. ``what`` is the name of the called function."""
 
     what: str
     op: str
@@ -158,7 +158,7 @@ def grouped_reducescatter(
 
 
 def own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
-    """Return this task's rows when all are divided as evenly as possible."""
+    """Return this task's rows of a tensor whose rows are divided as evenly as possible."""
     length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
     share, more = length // comm.size, length % comm.size
     first = comm.rank * share + _smaller(comm.rank, more)

@@ -1,4 +1,4 @@
-"""The barrier between the tasks of one machine: words in shared memory, and the kernel's futex."""
+"""A barrier between the tasks of one machine, with words in shared memory and the kernel's futex."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words in that line
 _HERE, _LEFT, _FAILED = 0, 1, 2
 
 JOINED = mark("hvd.join")
-"""The mark of a task that has no more data."""
+"""The mark of a task that has joined because it has no more data."""
 
 _SPIN_S = 200e-6  # about the time of a wake-up by the kernel on a busy machine
 
@@ -41,8 +41,9 @@ _LOOK = _Timespec(0, int(LOOK_S * 1e9))
 class Meeting:
     """One task's part in a barrier of ``tasks`` (names by rank), in shared memory at ``path``. Not thread-safe.
 
-    ``stalled(missing, what)`` is called once per meeting that has lasted ``stall_s`` seconds, in the first of the
-    waiting tasks, with the names of missing tasks. ``lookout`` detects deadlocks; ``ranks`` are those in the run.
+    ``stalled(missing, what)`` is called, in the first of the waiting tasks, once per meeting that has lasted
+    ``stall_s`` seconds, with the names of missing tasks and the call. ``lookout`` detects deadlocks; ``ranks`` are the
+    tasks' ranks in the run.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Meeting:
         self._given_up = ""
         self._told = threading.Event()
         self.word_s = 0.0
-        """How long to wait for another thread's ``give_up`` when a task is gone."""
+        """The time in seconds to wait for another thread's ``give_up`` when a task has left or died."""
         self._group = path.name
         self._lookout = lookout
         self._posted = False
@@ -83,7 +84,7 @@ class Meeting:
         self._words[rank * 16 + _PID] = os.getpid()
 
     def meet(self, call: bytes = b"") -> tuple[int, ...]:
-        """Wait until every task has called this as often as this one. Returns the ranks of joined tasks.
+        """Wait until every task has called this as many times as this one. Returns the ranks of joined tasks.
 
         ``call`` is the mark of the call; if given, it must be the same in all tasks, except for JOINED. Raises
         DifferentCalls in all tasks if it is not, and RuntimeError if a missing task will never come.
@@ -122,22 +123,22 @@ class Meeting:
         return joined
 
     def give_up(self, why: str) -> None:
-        """Make waits here end. Called by another thread."""
+        """Make waits in this task raise DifferentCalls with this reason. Called in another thread."""
         self._given_up = why
         self._told.set()
 
     def wake(self) -> None:
-        """Make waits here, and those of tasks that wait for the same tasks, check again. Called by another thread."""
+        """Make waits here, and in other tasks that wait for the same tasks, check again. Called in another thread."""
         for other in self._others:
             self._wake(other)
 
     def leave(self, failed: bool) -> None:
-        """Leave for good. Tasks that wait for this one, now or later, get an error."""
+        """Leave permanently. Tasks that wait for this one, now or later, get an error."""
         self._words[self._rank * 16 + _STATE] = _FAILED if failed else _LEFT
         self._wake()
 
     def _text(self, rank: int) -> int:
-        # Two alternating texts: a task that has reached the next meeting cannot continue without this one.
+        # Two alternating texts suffice: a task that has reached the next meeting cannot continue without this one.
         return (2 * rank + self.count % 2) * MARK_BYTES
 
     def _has_come(self, other: int, target: int) -> bool:
@@ -168,7 +169,7 @@ class Meeting:
             try:
                 self._check(other)
             except RuntimeError:
-                if self._has_come(other, target):  # it has just arrived, and ended since
+                if self._has_come(other, target):  # it arrived just before it ended
                     return
                 self.interrupted = self._words[other * 16 + _STATE] == _FAILED
                 if why := self._why_gone(self._wait(target, call), self._ranks[other]):
@@ -182,13 +183,13 @@ class Meeting:
             if now >= look_at:
                 look_at = now + LOOK_S
                 self._look(target, call)
-            # This sleeps only if the word is still unchanged; ctypes releases the GIL meanwhile.
+            # This sleeps only if the word has not changed yet; ctypes releases the GIL during the call.
             _libc.syscall(
                 _SYS_FUTEX, ctypes.c_void_p(self._address + 4 * index), _FUTEX_WAIT, seen, ctypes.byref(_LOOK), None, 0
             )
 
     def _look(self, target: int, call: bytes) -> None:
-        """Raise DifferentCalls if this would wait forever; the other tasks then no longer wait for this one."""
+        """Raise DifferentCalls if this wait would never end; the other tasks then no longer wait for this one."""
         verdict = self._given_up
         if not verdict and self._lookout is not None:
             self._posted = True
@@ -200,7 +201,7 @@ class Meeting:
             raise DifferentCalls(verdict)
 
     def _why_gone(self, wait: Wait, rank: int) -> str:
-        """Return why that task is gone, if it is because tasks have made different calls."""
+        """Return the reason why that task has left, if it is that tasks have made different calls, or empty."""
         if self._lookout is not None:
             return self._lookout.why_gone(wait, rank)
         self._told.wait(self.word_s)
@@ -225,20 +226,20 @@ class Meeting:
     def _check(self, other: int) -> None:
         name = self._tasks[other]
         pid = self._words[other * 16 + _PID]
-        alive = not pid or _alive(pid)  # checked first: a task that says that it leaves may be gone right afterwards
+        alive = not pid or _alive(pid)  # checked first: a task that sets its state to left may end right afterwards
         state = self._words[other * 16 + _STATE]
         if state != _HERE:
             how = "failed" if state == _FAILED else "ended"
-            raise peer_lost(f"The task {name} has {how} while the others wait for it in a collective")
+            raise peer_lost(f"The task {name} has {how} while other tasks were waiting for it in a collective")
         if not alive:
             raise peer_lost(f"The task {name} (process {pid}) has died")
 
 
 def mapped(path: Path, nbytes: int) -> mmap.mmap:
-    """Map ``nbytes`` of the file, creating it if necessary; new bytes are zero."""
+    """Map ``nbytes`` of a file, creating it if necessary; new bytes are zero."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        allocate(descriptor, path, nbytes, "What the tasks share")
+        allocate(descriptor, path, nbytes, "The data that tasks share")
         return mmap.mmap(descriptor, nbytes)
     finally:
         os.close(descriptor)

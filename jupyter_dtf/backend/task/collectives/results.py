@@ -1,4 +1,4 @@
-"""Memory for results that is reused when nothing refers to it any more, because new pages are expensive."""
+"""Memory for results, which is reused once there are no more references to it, because new pages are expensive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEPT = 4
 
 
 class Results:
-    """Arrays for results: views of one buffer per call, of which the last few are kept."""
+    """Creates arrays for results: views of one buffer per call. The last few buffers are kept."""
 
     def __init__(self) -> None:
         self._buffers: list[npt.NDArray[np.uint8]] = []
@@ -41,9 +41,9 @@ class Results:
 
 
 def _references(buffers: list[npt.NDArray[np.uint8]], index: int) -> int:
-    """Return a buffer's number of references, including views of it, also those held by TensorFlow."""
+    """Return the number of references to a buffer, including those of its views, also of views held by TensorFlow."""
     return sys.getrefcount(buffers[index])
 
 
 _UNUSED = _references([np.empty(0, np.uint8)], 0)
-"""The number if only the list refers to it, which depends on the Python version."""
+"""The number of references to a buffer that only the list refers to. It depends on the Python version."""

@@ -1,4 +1,4 @@
-"""Collectives using TensorFlow's own, which work between machines."""
+"""Collectives based on TensorFlow's own, which work between machines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ _SENT_AS = {
     tf.int8: tf.int32,
     tf.int16: tf.int32,
 }
-"""The dtypes as which unsupported ones are sent."""
+"""The dtypes to which tensors of unsupported dtypes are converted."""
+_SENT_BY_GPU_AS = {tf.int32: tf.int64, tf.bfloat16: tf.float32}
+"""The same for dtypes that TensorFlow 2.21's collectives refuse only on GPUs."""
 
 
 class CollectiveReducer(Reducer):
-    """``CollectiveReduceV2`` between ``size`` of the tasks in TF_CONFIG, all with the same ``key``."""
+    """A reducer by ``CollectiveReduceV2``, between ``size`` of the tasks in TF_CONFIG, all with the same ``key``."""
 
     def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
@@ -35,15 +37,16 @@ class CollectiveReducer(Reducer):
         self._device = self._strategy.extended.worker_devices[0]
         self._group_key = _key(key)
         self._hint = _communication_hint()
+        self._on_gpu = "/device:GPU:" in self._device
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         for tensor in tensors:
             check_op(op, tensor.dtype)
         groups: dict[tf.DType, list[int]] = {}
         for index, tensor in enumerate(tensors):
-            groups.setdefault(_SENT_AS.get(tensor.dtype, tensor.dtype), []).append(index)
+            groups.setdefault(self._sent_as(tensor.dtype), []).append(index)
         results: list[Any] = [None] * len(tensors)
-        # Includes all tensors and dtypes: this call must never match a different one, even if it sends similar data.
+        # The key depends on all tensors and dtypes: a call must not match a different one that sends similar data.
         key = _instance_key(f"{name} {op} {[t.dtype.name for t in tensors]}", tensors)
         for number, (dtype, indices) in enumerate(groups.items()):
             sent = [tf.cast(tensors[i], dtype) for i in indices]
@@ -56,6 +59,10 @@ class CollectiveReducer(Reducer):
             for index, total in zip(indices, reduced, strict=True):
                 results[index] = tf.ensure_shape(tf.cast(total, tensors[index].dtype), tensors[index].shape)
         return results
+
+    def _sent_as(self, dtype: tf.DType) -> tf.DType:
+        sent = _SENT_AS.get(dtype, dtype)
+        return _SENT_BY_GPU_AS.get(sent, sent) if self._on_gpu else sent
 
     def _reduce(self, tensor: tf.Tensor, op: str, key: Any) -> tf.Tensor:
         with tf.device(self._device):
@@ -85,8 +92,8 @@ class CollectiveReducer(Reducer):
 def start_collectives() -> Any:
     """Set up TensorFlow's collectives between the tasks of TF_CONFIG, all of which must call this.
 
-    Creating the strategy starts this task's server and waits for the others'; it is used for nothing else. Raises
-    Unavailable if it is too late.
+    Creating the strategy starts this task's server and waits for those of the other tasks. The strategy has no other
+    use. Raises Unavailable if TensorFlow has already been used.
     """
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -94,22 +101,26 @@ def start_collectives() -> Any:
         if "program startup" not in str(error):
             raise
         raise Unavailable(
-            "Between machines, the first collective comes before anything else that TensorFlow does, a variable or a "
-            "model included: call dtf.barrier() at the beginning of the program"
+            "Between machines, the first collective must precede any other use of TensorFlow, including variables and "
+            "models: call dtf.barrier() at the beginning of the program"
         ) from error
 
 
 def _communication_hint() -> str:
-    """Return NCCL if this task has GPUs of its own. NCCL rejects a shared GPU, which is one with a memory cap."""
+    """Return ``nccl`` if this task has GPUs that it does not share, otherwise ``auto``.
+
+    NCCL rejects a shared GPU, which is one with a memory limit.
+    """
     gpus = tf.config.list_physical_devices("GPU")
     shared = any(tf.config.get_logical_device_configuration(gpu) for gpu in gpus)
     return "nccl" if gpus and not shared else "auto"
 
 
 def _instance_key(text: str, tensors: Sequence[tf.Tensor]) -> Any:
-    """Return a key for the text and the shapes, the same whether the shapes are static or dynamic.
+    """Return a key for the text and the shapes, which is the same for static and dynamic shapes.
 
-    An instance has a fixed shape. A small number can be added to the key for each dtype.
+    The shapes are included because an instance has a fixed shape. A small number, one per dtype, can be added to the
+    key.
     """
     known = all(tensor.shape.is_fully_defined() for tensor in tensors)
     key: Any = _key(text)

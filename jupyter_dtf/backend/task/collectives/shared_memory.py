@@ -1,13 +1,13 @@
 """Collectives through memory shared by the tasks of one machine.
 
-Everything is a sequence of rounds. In a round, each task writes to its own slot, all meet, and each reads what it needs
-from the others' slots. A task has two alternating slots: when it writes to one again, it has met all others after they
-had read it. So the memory does not grow with the amount of data.
+Every collective is a sequence of rounds. In a round, each task writes to its own slot, all tasks meet, and each reads
+the data that it needs from the others' slots. Each task alternates between two slots: before it writes to one again, it
+has met all others after they had read it. So the memory does not grow with the amount of data.
 
 A small reduction takes one round, in which every task reduces all arrays in the same order. A large one is cut into
-cells that the tasks own in turn. In each round, every task writes a cell for every other task, and the reduced cell
-that it owned in the previous round. The traffic per task equals a few copies of the arrays, regardless of the number of
-tasks, and most of it stays in the CPU cache.
+cells, which are assigned to the tasks in rotation. In each round, every task writes a cell for every other task, and
+the reduced cell that it owned in the previous round. The traffic per task equals a few copies of the arrays, regardless
+of the number of tasks, and most of it stays in the CPU cache.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .primitive import Array
 from .rendezvous import JOINED, Meeting, mapped
 from .results import Results
 
-_SMALL_BYTES = 1 << 16  # up to here, reducing all tasks' whole arrays is faster than a second meeting
+_SMALL_BYTES = 1 << 16  # up to this size, reducing all tasks' whole arrays is faster than a second meeting
 _CELL_BYTES = 1 << 19
 _MEMORY_BYTES = 48 << 20  # for all slots; containers often have only 64 MiB of shared memory
 
 
 class SharedMemoryReducer(ArrayReducer):
-    """See the module. ``path`` is the prefix of the memory's files, the same in all tasks.
+    """The reducer for tasks of one machine. ``path`` is the prefix of the memory's files, the same in all tasks.
 
-    ``tasks`` are the names of the tasks by rank; for ``stalled``, ``lookout`` and ``ranks`` see Meeting.
+    ``tasks`` are the names of the tasks by rank; for ``stalled``, ``lookout`` and ``ranks``, see ``Meeting``.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SharedMemoryReducer(ArrayReducer):
         slots = np.frombuffer(mapped(paths[1], 2 * self.size * self._slot), np.uint8)
         self._slots = slots.reshape(2, self.size, self._slot)
         self._meeting.meet(mark("start"))
-        if self.rank == 0:  # all tasks have mapped the memory, so it is freed when all are gone, however they end
+        if self.rank == 0:  # all tasks have mapped the memory, so it is freed after all have ended, in whatever way
             for path in paths:
                 path.unlink()
 
@@ -87,20 +87,22 @@ class SharedMemoryReducer(ArrayReducer):
             self._start()
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """Make this part of a larger whole: ``tell`` is called when tasks have made different calls, before they get
-        the error. If tasks elsewhere have, ``give_up`` is called.
+        """Make this reducer a part of one for several machines.
+
+        ``tell`` is called when tasks have made different calls, before they get the error. The caller must call
+        ``give_up`` if tasks on other machines have made different calls.
         """
         self._tell = tell
         self._meeting.word_s = 2 * HEARD_S
 
     def give_up(self, why: str) -> None:
-        """Make waits here, now and later, raise DifferentCalls."""
+        """Make current and later waits of this reducer raise DifferentCalls."""
         self._meeting.give_up(why)
 
     def join(self) -> int:
         """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises InvalidInput in all tasks if one calls anything other than a sum or average meanwhile.
+        Raises InvalidInput in all tasks if one of them calls anything other than a sum or average in the meantime.
         """
         since = self._meeting.count
         while True:
@@ -116,7 +118,7 @@ class SharedMemoryReducer(ArrayReducer):
                 self.reduce_flat(zeros, op, next(iter(calls.values())))
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
-        """Meet for the first time in a call. Returns whether to restart it, now that joined tasks know what it is."""
+        """Meet for the first time in a call. Returns whether to restart it, because joined tasks have been notified."""
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
@@ -181,7 +183,7 @@ class SharedMemoryReducer(ArrayReducer):
 
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
         header = 8
-        done, end = 0, self._slot - header  # how many of each task's bytes have been read, and written
+        done, end = 0, self._slot - header  # the numbers of each task's bytes that have been read, and written
         slots = self._next_slots()
         slots[self.rank, :header].view(np.int64)[0] = sent.size
         _fill(slots[self.rank, header:], sent[:end])

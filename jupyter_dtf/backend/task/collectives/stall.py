@@ -1,4 +1,4 @@
-"""Reports collectives that wait too long, once, with the missing tasks, as a note among the run's events."""
+"""Reports of collectives that wait too long: a note among the run's events, once each, with the missing tasks."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from .primitive import Reducer
 from .program_order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]
-"""Called with the names of missing tasks (none if unknown) and what the others are waiting for."""
+"""Called with the names of missing tasks (none if unknown) and the call in which the others wait."""
 
 
 def stall_seconds() -> float:
-    """Return after how long a waiting collective is reported: DTF_STALL_SECONDS, or 60. Raises InvalidInput."""
+    """Return the seconds after which a waiting collective is reported: DTF_STALL_SECONDS, or 60.
+
+    Raises InvalidInput for an invalid value.
+    """
     value = os.environ.get("DTF_STALL_SECONDS", "60")
     try:
         seconds = float(value)
@@ -35,25 +38,26 @@ def stall_seconds() -> float:
 
 
 def note_stalls(ctx: Any) -> Stalled:
-    """Return a function that notes a stall among the events of ``ctx``'s run."""
+    """Return a function that adds a note about a stall to the events of the run of ``ctx``."""
     seconds = stall_seconds()
 
     def stalled(missing: list[str], what: str) -> None:
         if missing:
-            text = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} not come after {seconds:g} s"
+            text = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} not arrived after {seconds:g} s"
         else:
-            text = f"Some tasks have not come after {seconds:g} s; which, cannot be seen from here"
-        ctx.note("warning", "A collective waits", text + (f" ({what})" if what else ""), mark="waits")
+            text = f"Some tasks have not arrived after {seconds:g} s; this task cannot determine which"
+        ctx.note("warning", "A collective is waiting", text + (f" ({what})" if what else ""), mark="waits")
 
     return stalled
 
 
 class WatchedReducer(Reducer):
-    """A reducer watched by a thread, because none of our code runs while TensorFlow waits.
+    """A reducer that is watched by a thread, because no code of this package runs while TensorFlow waits.
 
     Variables contain the numbers of started and finished collectives, and the last call. The thread reports waits that
-    take too long, and makes the reducer give up when ``lookout`` detects that it will never end because other tasks
-    have made different calls. ``ranks`` are those in the run, ``tasks`` their names; ``group`` is equal in all tasks.
+    take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because other tasks
+    have made different calls. ``ranks`` are the tasks' ranks in the run, ``tasks`` their names; ``group`` is the same
+    in all tasks.
     """
 
     def __init__(
@@ -105,7 +109,7 @@ class WatchedReducer(Reducer):
         self._inner.close(failed)
 
     def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
-        """Store the call, including sizes that are not static."""
+        """Return the ops that store the call, including sizes that are not static."""
         number = self._texts.setdefault(text, len(self._texts))
         said = [put(self._call, tf.constant(number, tf.int64))]
         unknown = [t for t in tensors if not t.shape.is_fully_defined()]
@@ -120,7 +124,7 @@ class WatchedReducer(Reducer):
         while not self._closed.wait(min(LOOK_S, self._stall_s / 4)):
             begun, ended = counts = self._counts()
             text = self._text()
-            if self._counts() != counts:  # the text may be the next collective's
+            if self._counts() != counts:  # the text may be that of the next collective
                 continue
             if begun != last or begun == ended:
                 if waits:

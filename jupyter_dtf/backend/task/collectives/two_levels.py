@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory within each, the network between the first of each."""
+"""Collectives on machines with several tasks: shared memory within each, the network between their first tasks."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ Result = TypeVar("Result")
 
 
 class TwoLevelReducer(ArrayReducer):
-    """Combines a reducer within this machine with one between machines. Network traffic is one task's per machine.
+    """A reducer that combines one within this machine with one between machines.
+
+    Only one task per machine uses the network.
 
     Args:
         rank: This task's rank in the set.
         tasks: The names of the tasks by rank.
         places: For each machine, the ranks of its tasks, beginning with its first task.
         local: Creates the reducer of this machine's tasks; None if this is the only one.
-        between: Creates the reducer of the machines' first tasks; None if this is not one.
+        between: Creates the reducer of the machines' first tasks; None if this task is not one of them.
         wait: Watches the waits of all parts together.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so it pays to start early
+    bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class TwoLevelReducer(ArrayReducer):
         return found
 
     def _here(self, part: Callable[[SharedMemoryReducer], Result], alone: Result) -> Result:
-        """Run the part within the machine. If it detects different calls, the other machines are informed."""
+        """Run the part within this machine. If it detects different calls, notify the other machines."""
         if self._local is None:
             return alone
         try:
@@ -100,7 +102,10 @@ class TwoLevelReducer(ArrayReducer):
         return self._led((lambda: part(between)) if between is not None else None)
 
     def _led(self, part: Callable[[], Result] | None) -> Result | None:
-        """Run a part in the first task of each machine; others get None. All raise the same error as that task."""
+        """Run a part in the first task of each machine, and return None in the others.
+
+        If it fails in the first task of this machine, all tasks of the machine raise the error.
+        """
         result, failed, error = None, b"", None
         if part is not None:
             try:

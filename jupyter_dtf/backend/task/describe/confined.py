@@ -2,7 +2,7 @@
 
 This needs no privileges. It uses three mechanisms, as far as the system supports them: a seccomp filter (Linux on
 x86-64 and ARM64), Landlock (Linux 5.13; from 6.7 also for TCP), and resource limits (everywhere). The filter applies to
-all threads; what has been opened before stays open.
+all threads; files that were opened before stay open.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import struct
 from pathlib import Path
 
 MEMORY_BYTES = 4 << 30
-"""The memory that the process may allocate in addition to what it has."""
+"""The memory that the process may allocate in addition to what it already uses."""
 CPU_S = 300
-"""The CPU time in seconds before it is killed by SIGXCPU."""
+"""The additional CPU time in seconds after which the process is killed by SIGXCPU."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1

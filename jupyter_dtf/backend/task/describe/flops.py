@@ -19,7 +19,7 @@ _MOVES = {
 
 
 def of_operation(operation: tf.Operation) -> int:
-    """Count a multiply-add as two, and an element of any other result as one. 0 if shapes are unknown."""
+    """Return an operation's count: two per multiply-add, one per element of other results, 0 if shapes are unknown."""
     kind = operation.type
     if kind in _MOVES or not operation.outputs:
         return 0

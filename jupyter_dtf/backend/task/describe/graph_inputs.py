@@ -1,4 +1,4 @@
-"""The named inputs of a model that is described."""
+"""The named inputs of a described model."""
 
 from __future__ import annotations
 

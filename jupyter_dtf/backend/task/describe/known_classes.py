@@ -1,4 +1,6 @@
-"""Validation of the classes and functions in a model's configuration: Keras's own, except those that run code in it.
+"""Validation of the classes and functions in a model's configuration.
+
+Only Keras's own are accepted, except those that run code from the configuration.
 
 A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}``, and deserializing it creates an
 object of each: Keras imports modules by these names and looks up registered classes, and some layers run code that is
@@ -21,13 +23,13 @@ MAX_LAYERS = 100_000
 """The maximum number of layers; more would take hours."""
 
 _RUN_CODE = {
-    "Lambda": "is a program of its own",
+    "Lambda": "contains code of its own",
     "TFSMLayer": "runs a SavedModel that it names",
     "TorchModuleWrapper": "unpickles a module",
     "JaxLayer": "runs a function that it names",
     "FlaxLayer": "runs a module that it names",
-    "FeatureSpace": "makes layers that cannot be looked at beforehand",
-    "__lambda__": "is a program of its own",
+    "FeatureSpace": "creates layers that cannot be checked in advance",
+    "__lambda__": "contains code of its own",
     "__typespec__": "names a class of another library",
 }
 _PLAIN = ("__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__", "__keras_tensor__")
@@ -54,7 +56,7 @@ _INSIDE = ("keras.src.ops.", "keras.src.models.", "keras.src.layers.", "keras.sr
 """The modules of classes without a public name: operations on tensors, ``Functional``."""
 _WORDS = ("StringLookup", "IntegerLookup", "TextVectorization")
 _NAME = re.compile(r"[A-Za-z0-9_.>-]+\Z")
-_INSTEAD = "Describe it in the notebook that makes it"
+_INSTEAD = "Describe the model in the notebook that creates it"
 
 
 def check_classes(config: Any, what: str) -> None:
@@ -65,10 +67,10 @@ def check_classes(config: Any, what: str) -> None:
         if "class_name" not in item:
             continue
         if not isinstance(name, str):
-            raise InvalidInput(f"{what}: a class_name must be a text, got {name!r:.100}", field="path")
+            raise InvalidInput(f"{what}: a class_name must be a string, got {name!r:.100}", field="path")
         if reason := _RUN_CODE.get(name):
             raise InvalidInput(
-                f"{what} must be made of what can be described without running it, got a {name}, which {reason}. "
+                f"{what} must contain only what can be described without running it, got a {name}, which {reason}. "
                 f"{_INSTEAD}",
                 field="path",
             )
@@ -152,7 +154,7 @@ def _check_words(config: dict[str, Any], what: str, kind: str) -> None:
 def _foreign(what: str, kind: str, name: Any, item: dict[str, Any]) -> InvalidInput:
     where = item.get("registered_name") or item.get("module") or "no module"
     return InvalidInput(
-        f"{what} must be made of Keras's own layers, for nothing that it names is run, got the {kind} {name!r:.100} of "
+        f"{what} must contain only Keras's own layers, because no other code is run, got the {kind} {name!r:.100} of "
         f"{where!r:.100}. {_INSTEAD}",
         field="path",
     )

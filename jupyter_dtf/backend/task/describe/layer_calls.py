@@ -40,5 +40,5 @@ def watched(
 
 
 def opens(layer: Any) -> bool:
-    """Return whether a layer's inside is shown: for models and the user's layers. Keras's own layers are one node."""
+    """Return whether a layer's sublayers are shown: those of models and of the user's layers are, others are not."""
     return isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras.")

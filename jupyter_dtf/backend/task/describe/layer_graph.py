@@ -58,7 +58,7 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
     outside //= stateful.examples(model)
     total = sum(layer.flops for layer in layers.values()) + outside
     if outside > _MUCH * total:
-        notes.append(f"{outside / total:.0%} of the computation is outside of layers, and is not in their numbers")
+        notes.append(f"{outside / total:.0%} of the computation is outside of layers and not included in their figures")
     return LayerGraph(
         model=model.name,
         layers=list(layers.values()),
@@ -83,7 +83,7 @@ def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]
         raise InvalidInput(f"`model` must be a keras.Model, got {model!r:.200}", field="model")
     inputs, notes = example(model, input_shapes)
     if not all(layer.built for layer in model._flatten_layers()):
-        _call(model, inputs)  # first build the layers, because a call that does so calls them more than once
+        _call(model, inputs)  # build the layers first, because a call that builds them calls them repeatedly
     with _noted(model) as calls:
         _call(model, inputs)
     return inputs, calls, notes
@@ -119,7 +119,7 @@ def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
 
     specs = tf.nest.map_structure(one, given)
     if unknown:
-        return specs, [f"Dimensions that are not known are taken as 1: {sorted(unknown)}. Give input_shapes"]
+        return specs, [f"Unknown dimensions are assumed to be 1: {sorted(unknown)}. Pass input_shapes"]
     return specs, []
 
 
@@ -139,7 +139,7 @@ def _noted(model: Any) -> Iterator[list[_Call]]:
     seen = 0
 
     def account() -> None:
-        """Attribute operations created since the last time to the innermost call."""
+        """Attribute operations created since the last call of this function to the innermost layer call."""
         nonlocal seen
         operations = tf.compat.v1.get_default_graph().get_operations()
         if stack:

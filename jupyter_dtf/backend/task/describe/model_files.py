@@ -1,4 +1,4 @@
-"""Reading a Keras model's configuration from a file as plain data. Nothing in it is looked up, built or run here.
+"""Reading a Keras model's configuration from a file as plain data. Nothing in the file is looked up, built or run here.
 
 A ``.keras`` file is a zip archive with ``config.json``; an ``.h5`` file has JSON in attributes of its root. Weights are
 not read.
@@ -22,7 +22,7 @@ MAX_CONFIG_BYTES = 64 << 20
 MAX_DEPTH = 400
 """The maximum nesting depth; a nested model takes four or five levels of JSON."""
 MAX_DIGITS = 400
-"""The maximum length of a number, more than a float can have."""
+"""The maximum number of digits of a number, more than a float can have."""
 _MAX_MEMBERS = 100_000
 
 
@@ -80,7 +80,7 @@ def _from_hdf5(path: Path, file: BinaryIO) -> Configuration:
         model = _attribute(path, content, "model_config")
         compiled = _attribute(path, content, "training_config")
     if model is None:
-        raise InvalidInput(f"{path.name} must have a model's configuration, got weights alone", field="path")
+        raise InvalidInput(f"{path.name} must have a model's configuration, got only weights", field="path")
     return Configuration(model, compiled, is_legacy=True)
 
 
@@ -89,10 +89,12 @@ def _attribute(path: Path, content: Any, name: str) -> dict[str, Any] | None:
         return None
     attribute = content.attrs.get_id(name)
     if attribute.shape != () or attribute.get_storage_size() > MAX_CONFIG_BYTES:
-        raise InvalidInput(f"{path.name}: the attribute {name} must be one text", field="path")
+        raise InvalidInput(f"{path.name}: the attribute {name} must be a single string", field="path")
     text = content.attrs[name]
     if not isinstance(text, (str, bytes)):
-        raise InvalidInput(f"{path.name}: the attribute {name} must be a text, got {type(text).__name__}", field="path")
+        raise InvalidInput(
+            f"{path.name}: the attribute {name} must be a string, got {type(text).__name__}", field="path"
+        )
     return _object(path, name, text)
 
 
@@ -109,7 +111,7 @@ def _object(path: Path, what: str, text: str | bytes) -> dict[str, Any]:
     except RecursionError:
         raise refused(f"must be nested at most {MAX_DEPTH} levels deep, got more") from None
     except ValueError as error:
-        raise refused(f"must be JSON, got something else: {error!s:.200}") from None
+        raise refused(f"must be JSON: {error!s:.200}") from None
     if not isinstance(value, dict):
         raise refused(f"must be a JSON object, got {type(value).__name__}")
     if depth(value) > MAX_DEPTH:
@@ -120,7 +122,7 @@ def _object(path: Path, what: str, text: str | bytes) -> dict[str, Any]:
 def _number(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     def read(digits: str) -> Any:
         if len(digits) > MAX_DIGITS:
-            raise ValueError(f"a number has at most {MAX_DIGITS} digits, one has {len(digits)}")
+            raise ValueError(f"a number must have at most {MAX_DIGITS} digits, got {len(digits)}")
         return kind(digits)
 
     return read

@@ -36,7 +36,7 @@ def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
 
 
 def compile_as_saved(model: Any, configuration: Configuration, what: str) -> None:
-    """Compile a rebuilt model as it was saved, with losses and metrics, if it was. Raises the same as ``rebuilt``."""
+    """Compile a rebuilt model with its saved compile arguments, if it has any. Raises the same as ``rebuilt``."""
     if configuration.compiled is None:
         return
     check_classes(configuration.compiled, what)

@@ -1,8 +1,8 @@
 """The operations of a SavedModel's signature, read from its protocol buffers, without loading or running anything.
 
 Loading a SavedModel runs its initializers, and importing its graph into TensorFlow evaluates parts of it to infer
-shapes. Here function calls are inlined by hand, with the shapes stored in the file. Operations and tensors have those
-attributes of TensorFlow's own that ``flops`` and ``describe_saved`` use.
+shapes. Here function calls are inlined by hand, with the shapes stored in the file. ``Operation`` and ``Tensor`` have
+those attributes of TensorFlow's classes that ``flops`` and ``describe_saved`` use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .model_files import open_regular
 FILE = "saved_model.pb"
 MAX_BYTES = 1 << 30
 MAX_OPERATIONS = 1_000_000
-"""The maximum number after inlining; ten functions that call each other ten times would exceed it."""
+"""The maximum number of operations after inlining. Ten functions that each call the next ten times would exceed it."""
 MAX_CALLS_DEEP = 100
 _MAX_OUTPUTS = 10_000
 _INIT = "__saved_model_init_op"
@@ -123,7 +123,7 @@ class _Budget:
         self._left = MAX_OPERATIONS
 
     def take(self) -> None:
-        """Use one. Raises InvalidInput if none is left."""
+        """Use up one operation or call. Raises InvalidInput if none is left."""
         self._left -= 1
         if self._left < 0:
             raise InvalidInput(f"A SavedModel must have at most {MAX_OPERATIONS} operations, got more", field="path")
@@ -168,7 +168,7 @@ class _Inlining:
         self._deep = 0
 
     def argument(self, name: str, like: Tensor) -> Tensor:
-        """Return a tensor for an argument from outside."""
+        """Return a tensor for an argument passed in from outside the function."""
         node = tf.compat.v1.NodeDef(name=name, op="Placeholder")
         return Tensor(Operation(name, node, [], self._graph), 0, like.shape, like.dtype)
 

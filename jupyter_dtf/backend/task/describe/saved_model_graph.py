@@ -40,7 +40,10 @@ Scope = tuple[str, ...]
 
 
 def describe_saved(path: Path) -> LayerGraph:
-    """Return the layers of a SavedModel's signature ``serving_default``, or its first. Raises InvalidInput if none."""
+    """Return the layers of a SavedModel's signature ``serving_default``, or its first.
+
+    Raises InvalidInput if it has no signature, or is too large.
+    """
     return _Reading(path.name, read_graph(path)).graph()
 
 
@@ -67,7 +70,7 @@ class _Reading:
         inside: dict[Scope, list[Operation]] = {}
         for op in self._operations:
             if (layer := self._layer_of(op)) is not None and op.type not in _NO_WORK:
-                # In the order of their last operations: what depends only on constants comes early.
+                # In the order of their last operations: operations that depend only on constants come early.
                 operations = inside[layer] = inside.pop(layer, [])
                 operations.append(op)
         again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced it a second time
@@ -82,8 +85,8 @@ class _Reading:
                 for argument, targets in zip(self._arguments, taken, strict=True)
             ],
             notes=[
-                "Read from the operations of a SavedModel: layers are the scopes of their names, slots of an optimizer "
-                "are not known"
+                "Derived from the operations of a SavedModel: layers are the scopes in the operations' names, and the "
+                "optimizer's slots are unknown"
             ],
         )
 

@@ -1,17 +1,17 @@
-"""A task's inlet: a Unix socket by which processes of its machine feed it bounded queues, and fetch results.
+"""A task's inlet: a Unix socket through which processes on its machine feed its bounded queues and fetch results.
 
 In the task::
 
     inlet = Inlet(inlet_of(ctx))            # starts listening; end it using ``with`` or ``close()``
     item = inlet.get("input")               # waits; EOFError at the end of the feed, or the sender's error if it failed
-    inlet.give("output", result)            # add a result for whoever fetches it
+    inlet.give("output", result)            # add a result to be fetched
     inlet.end_results("output")             # no more results: remaining ones can still be fetched
     inlet.refuse("input")                   # stop reading: ``put`` returns False from now on
 
 In a Dask worker, or in any process of the same user and machine (``backend/machine/feed_outlet.py``)::
 
     with Outlet(path) as outlet:
-        outlet.put("input", (x, y))         # waits while the queue is full; False if nobody reads any more
+        outlet.put("input", (x, y))         # waits while the queue is full; False if the task stopped reading
         outlet.end("input")                 # ends the feed, after everything put before
         results = outlet.take("output", 3)  # waits for three results; fewer if the task gives no more
 
@@ -130,13 +130,13 @@ class Inlet:
     # -- the task's side ----------------------------------------------------------------------------------------
 
     def get(self, queue: str, timeout: float | None = None) -> Any:
-        """Return the next item, waiting for it. Arrays in it are not shared, and writable.
+        """Return the next item, waiting for it. Arrays in it are writable and not shared.
 
         Raises:
             EOFError: At the end of the feed.
             ConnectionError: If a sender has died.
             queue.Empty: After ``timeout`` seconds.
-            Exception: The error with which a sender has ended the queue.
+            Exception: The error with which a sender ended the queue.
         """
         with self._changed:
             found = self._queue(queue)
@@ -157,7 +157,7 @@ class Inlet:
             return len(self._queue(queue).items)
 
     def refuse(self, queue: str) -> None:
-        """Stop reading a queue: drop its items, and let senders know."""
+        """Stop reading a queue: drop its items, and notify its senders."""
         with self._changed:
             found = self._queue(queue)
             found.is_refused = True
@@ -171,14 +171,14 @@ class Inlet:
             self._queues.pop(queue, None)
 
     def give(self, queue: str, result: Any) -> None:
-        """Add a result for whoever fetches it."""
+        """Add a result to be fetched."""
         with self._changed:
             self._check_open()
             self._results_of(queue).items.append(result)
             self._changed.notify_all()
 
     def end_results(self, queue: str) -> None:
-        """Note that there will be no more results."""
+        """Declare that there will be no more results."""
         with self._changed:
             self._results_of(queue).has_ended = True
             self._changed.notify_all()
@@ -215,7 +215,7 @@ class Inlet:
                     if self._is_closed:
                         return
                     # For example, out of descriptors: try again later.
-                    logger.exception("A process that would feed this task could not be heard")
+                    logger.exception("A connection to this task's inlet could not be accepted")
                     self._changed.wait_for(lambda: self._is_closed, ACCEPT_AGAIN_S)
                 continue
             with self._changed:
@@ -252,7 +252,7 @@ class Inlet:
                 self._connections.discard(connection)
             connection.close()
             for name in fed:
-                lost = ConnectionError(f"A process that fed {name!r} has gone before the end of what it was to feed")
+                lost = ConnectionError(f"A process that fed {name!r} disconnected before the end of its feed")
                 self._end(name, bytes(packed(lost)))
 
     def _take_in(self, connection: socket.socket, name: str, length: int) -> None:
@@ -261,7 +261,7 @@ class Inlet:
             found = self._queue(name)
             self._wait(lambda: not found.takes or self._has_room(found, length))
         body = _body(connection, length)
-        if _has_gone(connection):  # it has given up meanwhile, assuming that this item was not received
+        if _has_gone(connection):  # the sender has given up, assuming that this item was not received
             raise ConnectionError
         with self._changed:
             if is_wanted := found.takes:
@@ -301,7 +301,7 @@ def _body(connection: socket.socket, length: int) -> memoryview:
     """Read ``length`` bytes into new memory."""
     body = np.empty(length, np.uint8).data
     if length and not wire.read_exactly(connection, body):
-        raise ConnectionError("The connection ended within a message")
+        raise ConnectionError("The connection ended in the middle of a message")
     return body
 
 

@@ -1,6 +1,7 @@
 """Shares of in-memory arrays: each global batch is cut into ``size`` contiguous shares whose sizes differ by at most 1.
 
-Together, the tasks do what one process does with that batch. The order of each epoch depends only on the job's seed.
+Together, the tasks compute the same as one process with that batch. The order of each epoch depends only on the job's
+seed.
 """
 
 from __future__ import annotations
@@ -137,7 +138,10 @@ def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data
 def _read_in_order(
     inputs: Any, full: int, batch: int, share: tuple[int, int], rest: tuple[int, int]
 ) -> list[tf.data.Dataset]:
-    """Do the same for arrays that stay in their files. ``share``: of a full batch; ``rest``: of all examples."""
+    """Return the datasets of ``shares_in_order`` for arrays that stay in their files.
+
+    ``share``: the bounds of the share in a full batch; ``rest``: those of the last, partial share in all examples.
+    """
     parts = []
     if full and share[1] > share[0]:
         first = tf.data.Dataset.range(full)
@@ -148,14 +152,14 @@ def _read_in_order(
 
 
 def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
-    """Return an empty dataset with batches of the same type, without a fixed batch size."""
+    """Return an empty dataset with batches of the arrays' type, without a fixed batch size."""
     return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
 
 
 def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = None) -> Any:
     """Return ``(x, y, sample_weight)`` as packed by Keras, as tensors or converted by ``convert``.
 
-    Arrays that stay in their files are left as they are.
+    Arrays that stay in their files are not converted.
     """
 
     def converted(array: Any) -> Any:

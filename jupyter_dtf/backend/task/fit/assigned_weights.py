@@ -1,7 +1,7 @@
 """Assignments to a model's weights outside of its optimizer: in a layer's ``call``, or around ``apply``.
 
-Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. They are
-read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
+Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. The
+assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 class Outside:
     """Watches the weights of a built model while a step is traced or run eagerly.
 
-    ``agree(weights, before)`` is called for those that the step has assigned, before an optimizer is applied and at the
-    end. ``before`` has their earlier values if a task ``may_be_empty``, or None for a weight that is trained.
+    ``agree(weights, before)`` is called for the weights that the step has assigned, before an optimizer is applied and
+    at the end. ``before`` has their earlier values if a task ``may_be_empty``, or None for a weight that is trained.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Outside:
 
     @contextmanager
     def watched(self, provenance: Provenance | None) -> Iterator[None]:
-        """Watch the step inside this context. ``provenance``: of its tensors; None if it is run eagerly."""
+        """Watch the step inside this context. ``provenance``: that of the step's tensors; None if it is run eagerly."""
         self._provenance = provenance
         self.pass_over()
         with ExitStack() as stack:
@@ -114,17 +114,18 @@ def refuse_by_example(variable: Any, value: Any, provenance: Provenance) -> None
 
 
 def by_example(variable: Any) -> InvalidInput:
-    """Return the error of a trainable weight that is assigned a value that depends on the examples."""
+    """Return the error for a trainable weight that is assigned a value that depends on the examples."""
     return InvalidInput(
-        "`model`: what a step assigns to a trainable weight must not depend on the batch, of which every task has its "
-        f"own share, got an assignment of such a value to {variable.path}. Make it a weight with trainable=False: "
-        "these are averaged over the tasks",
+        "`model`: a value that a step assigns to a trainable weight must not depend on the batch, because every task "
+        f"has only its own share of it, got an assignment of such a value to {variable.path}. Make it a weight with "
+        "trainable=False: such weights are averaged over the tasks",
         field="model",
     )
 
 
 def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor:
-    """Return a 1, the variables' values and those of ``before`` that are not None, concatenated, in float64.
+    """Return the number 1, the variables' values and the values of ``before`` that are not None, concatenated in
+    float64.
 
     The sum of equal vectors divided by their number is then bitwise equal to each of them.
     """
@@ -135,8 +136,8 @@ def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor
 def take_mean(variables: list[Any], before: list[tf.Tensor | None], total: tf.Tensor) -> None:
     """Set the variables to the mean over several tasks. ``total``: the sum of what these tasks have ``flattened``.
 
-    A variable that was different from their mean before keeps its value: it is what this task estimates from its own
-    examples. If ``total`` is a sum over no tasks, nothing changes.
+    A variable that differed from the tasks' mean before the step keeps its value, which this task estimates from its
+    own examples. If ``total`` is a sum over no tasks, nothing changes.
     """
     has_before = [value is not None for value in before]
     changed = [*variables, *(v for v, has in zip(variables, has_before, strict=True) if has)]

@@ -1,4 +1,4 @@
-"""What a callback does for each batch of a training."""
+"""The code that a callback runs for each batch of a training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "
 
 
 def modules_of_batch_hooks(callback: Any) -> set[str]:
-    """Return the modules whose code a callback runs for each batch: none for one that leaves the hooks as they are.
+    """Return the modules whose code a callback runs for each batch: none if it does not override the hooks.
 
-    A ``keras.callbacks.LambdaCallback`` has the functions that it was given as attributes of its own.
+    The functions passed to a ``keras.callbacks.LambdaCallback`` are attributes of the instance.
     """
     bases = [base for base in type(callback).__mro__ if base.__name__ == "Callback"]
     keras_own = {base.__module__ for base in bases if base.__module__.startswith("keras.")}

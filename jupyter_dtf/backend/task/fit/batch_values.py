@@ -1,9 +1,10 @@
-"""Values of single batches, from Keras's logs, which are means over the epoch so far and jump at the next epoch.
+"""Derives the values of single batches from Keras's logs.
 
-A ``keras.metrics.Mean`` holds a sum and a count: between two steps, the increase of the sum divided by the increase of
-the count is the batch's own mean, to the precision of the float32 sum. This holds for the loss and for all metrics that
-are means (accuracy, mae). Other metrics either have no value for one batch, such as AUC, or it cannot be derived from
-their state: they are reported as running values of the epoch (``running_auc``).
+The logs are means over the epoch so far, and start again at the next epoch. A ``keras.metrics.Mean`` holds a sum and a
+count: between two steps, the increase of the sum divided by the increase of the count is the batch's own mean, to the
+precision of the float32 sum. This holds for the loss and for all metrics that are means (accuracy, mae). Other metrics
+either have no value for one batch, such as AUC, or it cannot be derived from their state: they are reported as running
+values of the epoch (``running_auc``).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""For this many steps, check that logs are the means they seem to be: a train_step may return anything."""
+"""The number of steps in which logs are compared with the supposed means: a train_step may return anything."""
 _LIKE = 1e-4
 
 
@@ -32,7 +33,7 @@ def metrics_by_log(model: Any) -> dict[str, Any]:
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # a metric of the user that computes with its result
+        except Exception:  # a user's metric that computes with its result
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 
@@ -50,7 +51,7 @@ class _Stand:
 
 
 def _leaves(metrics: Sequence[Any]) -> list[Any]:
-    """Return the metrics without containers, with those that containers such as ``compile``'s consist of."""
+    """Return the metrics, replacing containers such as ``compile``'s with the metrics that they contain."""
     found: list[Any] = []
     for metric in metrics:
         parts = getattr(metric, "metrics", None)
@@ -59,7 +60,10 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 
 
 class BatchValues:
-    """Computes what to report from a step's logs. ``counts``: of the means, by log; None: read from their variables."""
+    """Computes the values to report from a step's logs.
+
+    ``counts``: returns the counts of the means, by log; None: they are read from the metrics' variables.
+    """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
         self._model = model
@@ -110,7 +114,7 @@ class BatchValues:
         if self._counts is None:
             known = {id(metric) for name, metric in metrics.items() if name in logs}
             others = [metric for metric in _leaves(self._model.metrics) if id(metric) not in known]
-            for name in logs.keys() - metrics.keys():  # the user's train_step has names of its own
+            for name in logs.keys() - metrics.keys():  # the user's train_step chooses its own names
                 metric = next((metric for metric in others if _result(metric) == logs[name]), None)
                 if metric is not None:
                     metrics[name] = metric
@@ -121,7 +125,7 @@ class BatchValues:
         return metrics
 
     def _look(self, logs: Mapping[str, Any]) -> None:
-        """Remove means that differ from the logs, which then are the step's own values already."""
+        """Remove means that differ from the logs, because such logs are already the step's own values."""
         assert self._metrics is not None
         self._looks -= 1
         for name, metric in list(self._means.items()):
@@ -130,7 +134,7 @@ class BatchValues:
                 del self._means[name], self._handles[name], self._metrics[name]
 
     def _read(self) -> dict[str, float]:
-        """Return the means' counts, read from the variables: through Keras, it takes three times as long per step."""
+        """Return the means' counts, read from the variables: reading through Keras takes three times as long."""
         read = tf.raw_ops.ReadVariableOp
         return {name: float(read(resource=handle, dtype=dtype)) for name, (handle, dtype) in self._handles.items()}
 

@@ -36,8 +36,8 @@ def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: boo
         received = f"arrays of {len(has)} dimension{'s' * (len(has) != 1)}"
         advice = "call `.batch(n)` on a dataset, or give each array a first dimension, the examples"
     raise InvalidInput(
-        f"{what[:1].upper()}{what[1:]} in `{field}` must be batched, for the model takes batches of shape {takes}, got "
-        f"{received}; {advice}",
+        f"{what[:1].upper()}{what[1:]} in `{field}` must be batched, because the model takes batches of shape {takes}, "
+        f"got {received}; {advice}",
         field=field,
     )
 

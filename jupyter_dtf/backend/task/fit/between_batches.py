@@ -1,8 +1,9 @@
-"""What the caller's callbacks on the chief assign to weights between two batches reaches the other tasks.
+"""Copies weights that the caller's callbacks on the chief assign between two batches to the other tasks.
 
-Examples: the weight of a loss that rises with the steps, kernels that are clipped after each step. What callbacks
-change at the beginning and the end of an epoch is found by a checksum, which would take too long for each batch: here
-Keras's ``assign`` is watched. The tasks agree only in a training whose callbacks do something between batches.
+Examples: the weight of a loss that rises with the steps, kernels that are clipped after each step. Changes that
+callbacks make at the beginning and the end of an epoch are found by a checksum, which would take too long for each
+batch. Here, calls of Keras's ``assign`` are recorded instead. The tasks exchange them only in a training whose
+callbacks act between batches.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .replaced_attributes import hooked
 class BetweenBatches:
     """One task's part. ``begin`` is called before the callbacks, ``pause`` after them, ``settle`` before a step.
 
-    There is no collective between a step and what notes that it is done: if another task is lost in it, this one
-    continues after that step.
+    No collective runs between a step and the code that records the step as done. If another task is lost in the
+    collective of ``settle``, this task therefore continues after the step.
     """
 
     def __init__(self, weights: Weights, packed: PackedCallbacks) -> None:
@@ -43,11 +44,11 @@ class BetweenBatches:
             yield
 
     def begin(self) -> None:
-        """Note assignments from here on: they are those of callbacks."""
+        """Record assignments from now on, because callbacks make them."""
         self._watches = True
 
     def pause(self) -> None:
-        """Note none from here on."""
+        """Stop recording assignments."""
         self._watches = False
 
     @property
@@ -56,7 +57,9 @@ class BetweenBatches:
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
-        """Set the variables that callbacks on the chief have assigned to its values on every task. A collective."""
+        """On every task, set the variables that callbacks on the chief have assigned to the chief's values. A
+        collective.
+        """
         self._watches = False
         if not self._is_needed:
             return

@@ -1,7 +1,7 @@
-"""Pickles callbacks, and what they hold, with references in place of the model's parts and of the other callbacks.
+"""Pickles callbacks and their attributes, with references in place of the model's parts and of other callbacks.
 
 A copy of the model, of its optimizer or of another callback would have no effect on the training. References resolve to
-what a process has itself. Importing this module does not import Keras.
+the objects of the process that unpickles them. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CALLBACK = "callback"
 class Pickles:
     """Pickles with references to the parts of a model, and to ``callbacks``, which are given by number.
 
-    ``model`` returns the model, or None if there is none. It is called when it is first needed.
+    ``model`` returns the model, or None if there is no model. It is called only when the model is first needed.
     """
 
     def __init__(self, model: Callable[[], Any], callbacks: Mapping[int, Any] | None = None) -> None:
@@ -48,7 +48,7 @@ class Pickles:
         return references
 
     def dumps(self, value: Any, *, copies: bool = False) -> bytes:
-        """Pickle a value. Raises what its parts raise.
+        """Pickle a value. Raises any exception raised while its parts are pickled.
 
         ``copies``: whether models that share variables with this one are copied; otherwise InvalidInput is raised for
         them, because their copies would not be trained.
@@ -59,9 +59,9 @@ class Pickles:
         return file.getvalue()
 
     def loads(self, data: bytes, *, whole: bool = True) -> Any:
-        """Unpickle a value. Raises InvalidInput if something that it refers to does not exist here.
+        """Unpickle a value. Raises InvalidInput if an object that it refers to does not exist here.
 
-        ``whole``: whether it must exist; otherwise it is None.
+        ``whole``: whether these objects must exist; otherwise, None takes the place of a missing one.
         """
         return _Unpickler(io.BytesIO(data), self._found if whole else self._known).load()
 
@@ -69,7 +69,7 @@ class Pickles:
         part = self._known(reference)
         if part is None:
             raise InvalidInput(
-                "`callbacks` must refer only to parts that the model has in its task as well, got one that refers to "
+                "`callbacks` must refer only to parts of the model that also exist in the task, got one that refers to "
                 f"{' '.join(map(str, reference))}",
                 field="callbacks",
             )
@@ -93,7 +93,7 @@ class _Pickler(cloudpickle.Pickler):
             if shared:
                 raise InvalidInput(
                     "`callbacks` must not hold a model or layer that shares weights with the model that is trained but "
-                    "is no part of it, because a task would have a copy whose weights never change, got "
+                    "is not part of it, because a task would have a copy whose weights never change, got "
                     f"{obj.name!r} with {shared[0]}. Create it from self.model in on_train_begin, which runs in the "
                     "task",
                     field="callbacks",

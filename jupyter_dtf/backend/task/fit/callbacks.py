@@ -1,4 +1,4 @@
-"""The first and the last callback of a task, around the caller's."""
+"""The first and the last callback of a task, which run before and after the caller's callbacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRESS_PERIOD_S = 0.2
 
 
 class State:
-    """What both callbacks of a task share."""
+    """The state that both callbacks of a task share."""
 
     def __init__(
         self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer, between: BetweenBatches
@@ -42,7 +42,7 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """Runs before the caller's callbacks, from which point this task acts alone."""
+    """Runs before the caller's callbacks, and marks that this task acts alone from then on."""
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class First(keras.callbacks.Callback):
 class Last(keras.callbacks.Callback):
     """Runs after the caller's callbacks: applies their changes on the chief to all tasks, and reports to the viewers.
 
-    ``counts``: as in ``BatchValues``. ``done``: steps already done, of all epochs and of the first one here.
+    ``counts``: as in ``BatchValues``. ``done``: steps already done, in all epochs and in the first epoch of this fit.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Last(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
         self._epoch = epoch
-        # First of all: if another task is lost in the collective below, this task continues from these numbers.
+        # This must come first: if another task is lost in the collective below, this task continues from these numbers.
         self._epoch_start, self._within = self._step - self._within, 0
         if self._job.callbacks:
             self._agree()
@@ -179,7 +179,7 @@ class Last(keras.callbacks.Callback):
         if self.model.stop_training or self._ctx.should_stop:
             if state.reducer.size > 1:
                 state.sync.ask_to_stop()
-                self.model.stop_training = False  # until all tasks know, after the next exchange
+                self.model.stop_training = False  # until all tasks are notified, in the next exchange
             else:
                 self.model.stop_training = True
         if agreement.stop:
@@ -247,8 +247,8 @@ class Last(keras.callbacks.Callback):
             self._ctx.note(
                 "warning",
                 f"Epoch {epoch + 1} ended after {found} of {wanted} steps",
-                f"The data have no more batches than that, and steps_per_epoch={wanted} asks for more. Later epochs "
-                "may end early as well",
+                f"The data have no more batches, but steps_per_epoch={wanted} requires more. Later epochs may end "
+                "early as well",
             )
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -258,7 +258,9 @@ class Last(keras.callbacks.Callback):
             self._agree()
 
     def _take_over(self) -> None:
-        """Take over weights that callbacks on the chief swap for validation, as SwapEMAWeights does. A collective."""
+        """Copy weights that callbacks on the chief swap for validation, as SwapEMAWeights does, to all tasks. A
+        collective.
+        """
         state = self._state
         if not self._job.callbacks or state.reducer.size == 1:
             return
@@ -267,7 +269,7 @@ class Last(keras.callbacks.Callback):
             state.weights.from_chief()
 
     def _agree(self) -> None:
-        """Apply what callbacks changed on the chief on the other tasks. A collective."""
+        """Apply changes made by callbacks on the chief to the other tasks. A collective."""
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)
         if state.reducer.size == 1:
@@ -298,7 +300,7 @@ class Last(keras.callbacks.Callback):
 def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[Any]:
     """Return the caller's callbacks that run on this task, in the order of ``PackedCallbacks.places``.
 
-    What they hold of the model that is trained is that of ``model``, which is built.
+    Their references to parts of the trained model refer to ``model``, which is built.
     """
     places = packed.places(is_chief)
     if not places:
@@ -308,12 +310,12 @@ def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[
 
 
 def pickles_of(packed: PackedCallbacks, is_chief: bool, model: Any, own: Sequence[Any]) -> Pickles:
-    """Return what pickles the attributes of a task's callbacks ``own``."""
+    """Return the pickler of the attributes of a task's callbacks ``own``."""
     return Pickles(lambda: model, dict(zip(packed.places(is_chief), own, strict=True)))
 
 
 def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes:
-    """Pickle the attributes of callbacks. Those that cannot be pickled are left out, with a note."""
+    """Pickle the attributes of callbacks. Attributes that cannot be pickled are omitted, with a note."""
     held = [
         {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
         for callback in callbacks
@@ -331,6 +333,6 @@ def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes
                 lost.append(name)
                 del attributes[name]
         if lost:
-            what = f"{type(callback).__name__} does not come back whole"
-            ctx.note("warning", what, f"Cannot be pickled: {', '.join(lost)}")
+            what = f"{type(callback).__name__} is returned without some attributes"
+            ctx.note("warning", what, f"These cannot be pickled: {', '.join(lost)}")
     return pickles.dumps(held, copies=True)

@@ -1,4 +1,4 @@
-"""The part of a training checkpoint that is not TensorFlow's: the state of each task, and what all tasks share."""
+"""The part of a training checkpoint that TensorFlow does not write: the state of each task, and the shared state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .sources.base import BatchSource
 class Part:
     """The state of one task. Lists are in the model's order; None if all tasks have the same values.
 
-    The random states of a program are None if they are lost; the generators then start anew.
+    The random states of a program are None if they have been lost; the generators then keep their initial states.
     """
 
     seeds: list[Any]
@@ -42,13 +42,13 @@ class FitState:
     seed: int
     """The job's seed, which determines the order of the examples."""
     data: dict[str, Any]
-    """What determines the meaning of a step in the middle of an epoch."""
+    """The settings that determine which data a step in the middle of an epoch uses."""
     first_epoch: int
     """The first epoch of the training."""
     batch: Any
     """As in ``FitResult``."""
     parts: list[Part]
-    """By rank."""
+    """The states of the tasks, by rank."""
     history: dict[str, list[float]]
     history_epochs: list[int]
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
@@ -56,13 +56,13 @@ class FitState:
     places: tuple[tuple[int, int, int], ...] = ()
     """For each rank, the epoch, the step in the epoch and the total step, if tasks are at different steps.
 
-    The checkpoint's own are then those of the chief.
+    The epoch and steps of the checkpoint itself are then those of the chief.
     """
 
 
 @dataclass
 class Begin:
-    """Where a training resumes: what every task needs to know of a checkpoint."""
+    """The point at which a training resumes: the contents of a checkpoint that every task needs."""
 
     info: CheckpointInfo
     variables: list[StoredVariable]
@@ -74,11 +74,11 @@ class Begin:
     """The task whose state this is, if it is not from a checkpoint."""
 
     def job(self, job: FitJob) -> FitJob:
-        """Return the job as it continues from here."""
+        """Return the job, changed so that it continues from this point."""
         return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
 
     def part(self, rank: int, size: int) -> Part:
-        """Return the state for a task. If the number of tasks has changed, their states are redistributed."""
+        """Return the state of a task. If the number of tasks has changed, their states are redistributed."""
         parts = self.state.parts
         if len(parts) == size:
             return parts[rank]
@@ -113,7 +113,7 @@ def metric_variables(model: Any) -> list[Any]:
 
 
 def data_of(job: FitJob) -> dict[str, Any]:
-    """Return what determines the meaning of a step in the middle of an epoch."""
+    """Return the settings that determine which data a step in the middle of an epoch uses."""
     if isinstance(job.data, BatchSource) and job.data.examples is not None:
         counted = {"examples": job.data.examples, "batch_size": job.batch_size or 32, "shuffle": job.shuffle}
         return {**counted, "steps_per_epoch": job.steps_per_epoch}
@@ -138,7 +138,7 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
 
 
 def attributes(callback: Any, pickles: Pickles) -> bytes:
-    """Pickle a callback's attributes, except the model and whatever cannot be pickled."""
+    """Pickle a callback's attributes, except the model and attributes that cannot be pickled."""
     kept = {}
     for name, value in vars(callback).items():
         if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
@@ -153,7 +153,7 @@ _OF_THE_FILE = ("append", "append_header")
 
 
 def give_attributes(callback: Any, data: bytes, pickles: Pickles) -> None:
-    """Restore a callback's attributes, pickled by ``attributes`` from one of the same class."""
+    """Restore a callback's attributes, which ``attributes`` has pickled from a callback of the same class."""
     of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
     for name, value in pickle.loads(data).items():
         if name in of_its_file:

@@ -1,4 +1,4 @@
-"""Saving and restoring checkpoints of a training whose model is on the chief, or can be fetched to it.
+"""Saves and restores checkpoints of a training whose model is on the chief, or can be fetched to it.
 
 TensorFlow's part of a checkpoint holds the model's weights and the optimizers' variables. Everything else is pickled:
 each task's state in the middle of an epoch, the states of random generators and callbacks, and the history.
@@ -23,7 +23,7 @@ from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest, StoredVariable
-from ....schema.events import GOES_ON
+from ....schema.events import CONTINUES
 from .. import time_accounts
 from ..checkpoint import files
 from ..checkpoint.places import directory_of
@@ -55,9 +55,10 @@ COST = 20
 
 @dataclass
 class Training:
-    """What checkpoints need to know about a fit on its task.
+    """The properties of a fit on its task that checkpoints depend on.
 
-    ``length``: steps per epoch, if known. ``passes``: steps per optimizer update, between which nothing can be saved.
+    ``length``: steps per epoch, if known. ``passes``: steps per optimizer update; a checkpoint can be saved only after
+    an update.
     """
 
     job: FitJob
@@ -78,13 +79,15 @@ class Training:
     fetch: Callable[[], None] = lambda: None
     """Fetches the weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
-    """Sends the chief's model to whoever trains it."""
+    """Sends the chief's model to the tasks that train it."""
     places: Callable[[], tuple[tuple[int, int, int], ...]] = lambda: ()
     """As in ``FitState``, at the time of the last fetch."""
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None
-    """The tasks that write what is trained elsewhere, in place of ``fetch``, if they see the checkpoint directory."""
+    """The tasks that write the weights that they train, in place of ``fetch``, if they can access the checkpoint
+    directory.
+    """
 
 
 def forget_from(epoch: int, logger: Any) -> None:
@@ -105,7 +108,8 @@ def forget_from(epoch: int, logger: Any) -> None:
 class Resuming(keras.callbacks.Callback):
     """Runs after the caller's callbacks and before ``Last``: restores the state of the whole training.
 
-    ``has_lived``: whether the callbacks and the history have existed all along, so that they keep their state.
+    ``has_lived``: whether the callbacks and the history have existed since the training began, so that they keep their
+    state.
     """
 
     def __init__(
@@ -151,9 +155,9 @@ class Resuming(keras.callbacks.Callback):
             where = f"epoch {begin.info.epoch + 1}"
             if begin.info.step_in_epoch:
                 where += f", after {begin.info.step_in_epoch} of its steps"
-            found = f"as {begin.of} has it. No step is lost" if begin.of else begin.info.path
+            found = f"with the state of {begin.of}. No step is lost" if begin.of else begin.info.path
             joint = ", " if begin.of else ": "
-            self._ctx.note("info", f"{GOES_ON} {begin.info.step}", f"With {where}{joint}{found}")
+            self._ctx.note("info", f"{CONTINUES} {begin.info.step}", f"From {where}{joint}{found}")
 
 
 class Saving(keras.callbacks.Callback):
@@ -238,14 +242,14 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def _is_whole(self, within: int) -> bool:
-        """Return whether these are known to be all steps of the epoch."""
+        """Return whether ``within`` steps are known to be all steps of the epoch."""
         length = self._length if self._steps_of is None else self._steps_of(self._epoch)
         return length is not None and within >= length
 
     def data_ended(self) -> None:
         """Handle the end of a stream, before metrics and callbacks see the end of the epoch. A collective.
 
-        If the stream ended because of a stop, this is the middle of the epoch.
+        If the stream ended because of a stop, the training is in the middle of the epoch.
         """
         within = self._last.step_in_epoch
         if self._policy is None or self._stopped_within or self._is_whole(within):
@@ -271,7 +275,9 @@ class Saving(keras.callbacks.Callback):
             self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_asked_for(self, every_s: float | None) -> bool:
-        """Return whether the chief's clock or the cluster asks for one; equal on all tasks, one exchange later."""
+        """Return whether the chief's clock or the cluster requests a checkpoint: the same on all tasks, one exchange
+        later.
+        """
         is_asked = False
         if self._reducer.rank == 0:
             is_time = every_s is not None and time.monotonic() - self._begun >= every_s
@@ -302,7 +308,7 @@ class Saving(keras.callbacks.Callback):
             self._warned_of_best = True
             if self._ctx.is_chief:
                 there = ", ".join(values) or "none"
-                self._ctx.note("warning", f"No checkpoint is the best by {name}", f"The epochs have these: {there}")
+                self._ctx.note("warning", f"No checkpoint can be the best by {name}", f"Metrics of the epochs: {there}")
         return values.get(name)
 
     # -- what to save ---------------------------------------------------------------------------------------------
@@ -324,7 +330,9 @@ class Saving(keras.callbacks.Callback):
         self._write(self._last.step, epoch, within, metric, is_last)
 
     def _writing_owners(self) -> Owners | None:
-        """Return the tasks that write their own part, or None if the chief writes everything, as in remote places."""
+        """Return the tasks that write their own part, or None if the chief writes everything, as it does to remote
+        storage.
+        """
         if self._owners is not None and self._is_shared is None:
             assert self._policy is not None
             place = directory_of(self._policy, self._ctx)
@@ -384,11 +392,11 @@ class Saving(keras.callbacks.Callback):
 
     @property
     def callback_pickles(self) -> Pickles:
-        """What pickles the attributes of the task's callbacks."""
+        """The pickler of the attributes of the task's callbacks."""
         return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
 
     def part(self, is_within: bool) -> Part:
-        """Return this task's own state. ``is_within``: in the middle of an epoch."""
+        """Return this task's own state. ``is_within``: whether it is in the middle of an epoch."""
         generator = get_global_attribute("global_seed_generator")  # the public accessor would create one
         pickles = self.callback_pickles
         part = Part(

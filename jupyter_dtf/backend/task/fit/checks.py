@@ -1,7 +1,8 @@
-"""The checks for what cannot be trained over several tasks, common to all strategies. Each adds its own.
+"""The checks for jobs that cannot be trained over several tasks, common to all strategies. Each strategy adds its own.
 
-The client checks before anything starts, with all that it knows; the designer when a model is chosen; the tasks check
-what is only known there: models that are made by functions, and how many devices share a batch.
+The client runs the checks before anything starts, as far as it has the information; the designer runs them when a model
+is chosen. The tasks check properties that are known only there: models that are created by functions, and the number of
+devices that share a batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ....errors import InvalidInput
 from ....schema.cluster import FIRST_JOBS
 from ....schema.strategy import Strategy
 from . import limits
-from .job import Arrays, Data, FitJob
+from .job import Arrays, FitJob
 from .sources.base import BatchSource
 
 Check = Callable[[], None]
@@ -29,7 +30,7 @@ class Asked:
     jobs: Mapping[str, int] | None = None
     """The number of tasks per job; None if not known yet."""
     shares: int | None = None
-    """How many shares a batch is divided into, if this is not the number of tasks that train."""
+    """The number of shares into which a batch is divided, if it is not the number of tasks that train."""
     scale_lr: bool = False
     has_length: bool = True
     """Whether the number of examples per epoch is known before the tasks read them."""
@@ -68,7 +69,7 @@ class Checks:
     def validate(self, asked: Asked, model: Any = None) -> None:
         """Raise InvalidInput, with what to change, for the first failed check.
 
-        ``model``: a compiled model, or None if it is made in the tasks.
+        ``model``: a compiled model, or None if it is created in the tasks.
         """
         for check in self._all(asked, model):
             check()
@@ -97,13 +98,15 @@ class Checks:
                 yield from self.of_built(asked, model)
 
     def is_exact(self, job: FitJob) -> bool:
-        """Return whether the first step must equal that of one process up to rounding, and so is compared with it."""
+        """Return whether the first step must equal that of one process up to rounding, so that the two are compared."""
         raise NotImplementedError
 
     # -- extended by strategies -----------------------------------------------------------------------------------
 
     def sharing(self, asked: Asked) -> int | None:
-        """Return how many compute gradients on their own share of each batch, or None if not known."""
+        """Return the number of tasks or devices that compute gradients on their own share of each batch, or None if
+        unknown.
+        """
         return asked.shares if asked.shares is not None else asked.workers
 
     def of_tasks(self, asked: Asked) -> Iterator[Check]:
@@ -120,7 +123,3 @@ class Checks:
         """Yield checks of a built model."""
         if (self.sharing(asked) or 1) > 1:
             yield partial(limits.refuse_unshared, model)
-
-
-def _has_length(data: Data) -> bool:
-    return isinstance(data, Arrays) or (isinstance(data, BatchSource) and data.batches is not None)

@@ -1,4 +1,4 @@
-"""``class_weight`` for batches weighted as those of a Keras ``PyDataset``: unnamed classes have the weight 1."""
+"""``class_weight`` for batches, applied as to those of a Keras ``PyDataset``: unnamed classes have the weight 1."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ....errors import InvalidInput
 def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
     """Return a function for ``Dataset.map`` that adds the class weights of the examples to a batch ``(x, y)``.
 
-    It does what Keras's adapter of a ``PyDataset`` does; the one of a ``tf.data.Dataset`` fails at classes beyond the
-    largest named one. The function raises InvalidInput for batches with sample weights, and for several outputs.
+    The function does the same as Keras's adapter of a ``PyDataset``; the adapter of a ``tf.data.Dataset`` fails for
+    classes beyond the largest named one. It raises InvalidInput for batches with sample weights, and for several
+    outputs.
     """
     low = min(class_weight)
     known = [float(class_weight.get(number, 1)) for number in range(low, max(class_weight) + 1)]

@@ -1,8 +1,8 @@
 """The examples that a task sees in each step.
 
 With arrays (``array_shares``) and sources of batches (``sources/``), each task takes its share of every global batch.
-With functions, a step takes one batch of every task's own dataset; a task that has run out takes part with an empty
-batch.
+With functions, a step takes one batch of every task's own dataset; a task whose dataset has ended takes part with an
+empty batch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TaskData:
     seen: int = 0
     """Batches that earlier epochs have taken from the dataset's current pass, which Keras must count in this pass."""
     class_weight: dict[int, float] | None = None
-    """The class weights that Keras still has to apply to the dataset's batches."""
+    """The class weights that Keras must still apply to the dataset's batches."""
     steps_of: Callable[[int], int] | None = None
     """Returns the number of steps of an epoch, if epochs differ: those that end with a pass may be shorter."""
 
@@ -62,8 +62,9 @@ class Skip:
     executions: int
     """Calls of Keras's train function that are still to be skipped."""
     takes: int = 0
-    """Batches that each skipped call takes. 0: the datasets do not contain them, which is impossible if an execution of
-    several steps detects the end of an epoch by the end of the dataset."""
+    """The number of batches that each skipped call takes. 0: the datasets do not contain the skipped batches, which is
+    impossible if an execution of several steps detects the end of an epoch by the end of the dataset.
+    """
     passed: int = 0
     """Steps of the previous epochs, if ``steps_per_epoch`` determines their length."""
     first_epoch: int = 0
@@ -89,8 +90,8 @@ def training_data(
 ) -> TaskData:
     """Return this task's part of the training data. A collective. Raises InvalidInput for unusable data.
 
-    ``must_find_end``: the last step of an epoch must be known, or be followed by one without examples. ``skip``: its
-    batches are left out unless ``skip.takes`` is set; the datasets still report the length with them.
+    ``must_find_end``: whether the last step of an epoch must be known, or be followed by a step without examples.
+    ``skip``: its batches are omitted unless ``skip.takes`` is set; the datasets report a length that includes them.
     """
     if isinstance(job.data, Arrays):
         adapter = adapter_of(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
@@ -106,7 +107,8 @@ def training_data(
             # One iterator for all epochs: starting one takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
-        # Keras takes whole executions from an iterator, and ends an epoch with a pass: so must the iterator.
+        # Keras takes whole executions from an iterator, and ends an epoch with a pass, so the iterator must end with a
+        # pass, too.
         dataset = divided(next_epoch(place[0]))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
         steps_of = steps_by_epoch(job, adapter.num_batches)
@@ -142,7 +144,7 @@ def training_data(
 
 
 def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
-    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, of which epochs take ``steps_per_epoch``."""
+    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, from which an epoch takes ``steps_per_epoch``."""
     steps = job.steps_per_epoch
     if not batches or steps is None or not batches % steps or _follows_the_run(job):
         return None
@@ -152,7 +154,7 @@ def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | N
 
 
 def steps_of_epoch(job: FitJob) -> int | None:
-    """Return the steps per epoch, if they do not depend on a dataset. Raises InvalidInput as ``training_data``."""
+    """Return the steps per epoch, if they do not depend on a dataset. Raises InvalidInput as ``training_data`` does."""
     if isinstance(job.data, BatchSource) and job.steps_per_epoch is None:
         length = job.data.batches
         return None if length == -1 else length
@@ -233,7 +235,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     opened = source.open(ctx, reading)
     if opened.length == -1 and job.steps_per_epoch is None:
         raise InvalidInput(
-            f"`steps_per_epoch` must be given for {source.what} that is endless, got None", field="steps_per_epoch"
+            f"`steps_per_epoch` must be given because {source.what} is endless, got None", field="steps_per_epoch"
         )
     if opened.division:
         ctx.note("info", f"How {source.what} is divided", opened.division)
@@ -245,22 +247,22 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     elif skip is not None and not source.continues:
         if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
             raise InvalidInput(
-                f"`steps_per_epoch` must be None or a whole pass to resume within {source.what} that is not endless, "
-                f"got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
+                f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, which is not "
+                f"endless, got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
                 field="steps_per_epoch",
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
         raise InvalidInput(
-            f"`steps_per_epoch` must be None or a whole pass to resume within a pass over {source.what}, unless "
+            f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, unless "
             f"steps_per_execution is 1 and the tasks are synchronous, got {job.steps_per_epoch} of "
             f"{opened.length or 'an unknown number of'} batches",
             field="steps_per_epoch",
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after it, past the end of what the tasks read together
+    if job.class_weight is not None:  # Keras would prefetch after it, beyond the batches that all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
@@ -291,7 +293,7 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
     dataset = opened.dataset
     if opened.length == -1 and job.validation_steps is None:
         raise InvalidInput(
-            f"`validation_steps` must be given for {source.what} that is endless, got None", field="validation_steps"
+            f"`validation_steps` must be given because {source.what} is endless, got None", field="validation_steps"
         )
     if not is_plain and reducer.rank:
         return TaskData(dataset.unbatch().batch(1).take(0), None, 0)  # without a fixed batch size, as in ``no_batches``
@@ -310,7 +312,7 @@ def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count
 
 @tf.autograph.experimental.do_not_convert
 def _of_any_size(*batch: Any) -> Any:
-    """Remove the batch size from a batch's type: Keras counts the examples of a batch that it fails to get."""
+    """Remove the batch size from a batch's type, because Keras counts the examples of a batch that it fails to get."""
 
     def unfixed(leaf: Any) -> Any:
         if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
@@ -322,7 +324,7 @@ def _of_any_size(*batch: Any) -> Any:
 
 
 def _validations(job: FitJob, epoch: int) -> int:
-    """Return how many validations a training from epoch 0 has made before ``epoch``."""
+    """Return the number of validations that a training from epoch 0 has made before ``epoch``."""
     return sum(_is_validated(before, job.validation_freq) for before in range(epoch))
 
 
@@ -338,7 +340,7 @@ def _goes_in_step(job: FitJob) -> bool:
 
 
 def _follows_the_run(job: FitJob) -> bool:
-    """Return whether epochs have the same number of steps whatever the data, because late tasks skip some."""
+    """Return whether all epochs have the same number of steps regardless of the data, because late tasks skip steps."""
     return isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
 
 

@@ -1,4 +1,4 @@
-"""The end of an epoch of several tasks."""
+"""The end of an epoch over several tasks."""
 
 from __future__ import annotations
 

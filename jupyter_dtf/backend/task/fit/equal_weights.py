@@ -17,7 +17,7 @@ _ROUNDING = 1e-4
 class Weights:
     """The variables that must be equal on all tasks. All methods except the checksums are collectives.
 
-    ``beside``: variables that another process trains, of which the chief has a copy that callbacks may change.
+    ``beside``: variables that another process trains. The chief has copies of them, which callbacks may change.
     """
 
     def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any, beside: list[Any] | None = None) -> None:
@@ -32,7 +32,7 @@ class Weights:
         return _checksum(self.variables)
 
     def checksum_with_copies(self) -> int:
-        """Return the same for all that callbacks on the chief may change."""
+        """Return the same for all variables that callbacks on the chief may change."""
         return _checksum([*self.variables, *self._beside])
 
     def from_chief(self) -> None:
@@ -84,8 +84,8 @@ class Weights:
             return
         text = (
             f"After epoch {epoch + 1} the weights differ between the tasks, most of all {largest[1]}, by "
-            f"{largest[0]:.3g} relative to its size. Weights stay equal when they change only by an optimizer of the "
-            "model, in train_step, on all tasks alike"
+            f"{largest[0]:.3g} relative to its size. Weights stay equal only if they are changed by an optimizer of "
+            "the model, in train_step, and in the same way on all tasks"
         )
         self._ctx.note("error", "The weights are not equal on all tasks", text)
         raise RuntimeError(text)

@@ -1,12 +1,12 @@
 """Comparison of the first step of a fit with the same step done by the chief alone on the whole batch.
 
-The project's tests compare all of Keras's own parts with one process. They cannot cover the user's own: a loss that
+The project's tests compare all of Keras's own parts with one process. They cannot cover custom parts: a loss that
 compares the examples of a batch, a layer that averages over them, an optimizer that uses more than gradients. For such
-models, the chief repeats the first step as one process does it, and warns if the weights differ. The weights that are
-not trained are compared as they will be when the tasks have averaged them.
+models, the chief repeats the first step as one process would do it, and warns if the weights differ. Non-trainable
+weights are compared as they will be when the tasks have averaged them.
 
-What tasks do differently on purpose is repeated in the same way: normalization layers take their statistics, and random
-layers their numbers, from each task's share of the batch.
+Intended differences are repeated as they are: normalization layers compute their statistics, and random layers draw
+their numbers, for each task's share of the batch.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ from .replaced_attributes import hooked, unhooked
 from .steps import batch_size
 
 BUDGET_S = 0.2
-"""The time that the repetition may take, by estimate."""
+"""The estimated time that the repetition may take."""
 MOST_BYTES = 32 << 20
 """The largest size of the weights, the optimizer's state and the batch, which are copied."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
 """The largest relative difference between two updates of a variable that can be due to rounding."""
 FAINT = 1e-4
-"""Gradients below this fraction of a variable's largest, or of a tenth of the model's largest, are left out: they may
-be rounding errors, which some optimizers turn into a whole step."""
+"""Gradients below this fraction of the variable's largest gradient, or of a tenth of the model's largest, are ignored:
+they may be rounding errors, which some optimizers amplify to a whole step.
+"""
 _LEAP = 4
-"""Each timing uses this many times the examples of the last one, as long as there are enough."""
+"""Each timing uses this many times as many examples as the previous one, as long as there are enough."""
 _LAYER_S = 0.001
 """The time that TensorFlow takes for a small layer outside of a graph."""
 _KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
-WARNING = "Not the step that one process takes"
+WARNING = "The first step differs from that of one process"
 
 
 @dataclass(frozen=True)
 class Parts:
     """How a batch is divided: into ``count`` contiguous shares whose sizes differ by at most one example.
 
-    ``in_turn``: one client goes through the shares, and so through its random numbers, one after the other; otherwise
-    each task draws its own random numbers.
+    ``in_turn``: whether one client processes the shares, and draws its random numbers for them, one after the other;
+    otherwise, each task draws its own random numbers.
     """
 
     count: int
@@ -68,9 +69,10 @@ class Parts:
 
 
 def own_parts(model: Any) -> list[str]:
-    """Return the names of the model's parts that are not Keras's layers or losses and affect its weights.
+    """Return the names of the model's parts that affect its weights and are not Keras's layers or losses.
 
-    Operations between layers count: ``keras.ops.mean(x, axis=0)`` is Keras's, but what it is a mean of is the user's.
+    Operations between layers are included: ``keras.ops.mean(x, axis=0)`` is Keras's, but the user chooses what it
+    averages.
     """
     found: dict[str, None] = {}
     base = keras.Model
@@ -113,7 +115,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 class Guard:
-    """Compares the first step of ``model`` with the same step done alone.
+    """Compares the first step of ``model`` with the same step done by the chief alone.
 
     ``first_batches(count)`` returns the first ``count`` global batches of the training. ``fetch`` fetches weights that
     are trained elsewhere into the model.
@@ -138,9 +140,9 @@ class Guard:
         self._variables = list({id(v): v for v in variables}.values())
         self._before: list[npt.NDArray[Any]] | None = None
         self.before = _Before(self)
-        """A callback that runs after all others, when the weights are those before the step."""
+        """A callback that runs after all others, before the step changes the weights."""
         self.after = _After(self)
-        """A callback that runs before all others, when the weights are those after the step."""
+        """A callback that runs before all others, after the step has changed the weights."""
 
     def remember(self) -> None:
         """Save the state before the first step."""
@@ -148,12 +150,12 @@ class Guard:
             self._before = [np.array(v.numpy()) for v in self._variables]
 
     def _is_small(self) -> bool:
-        """Return whether the step may be cheap, as far as can be seen without running anything."""
+        """Return whether the step may be cheap, as far as can be determined without running anything."""
         held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
         return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
 
     def compare(self, steps: int) -> None:
-        """Repeat the first ``steps`` steps alone after they are done, compare, and restore everything."""
+        """Repeat the completed first ``steps`` steps alone, compare the results, and restore everything."""
         before, self._before = self._before, None
         if before is None:
             return
@@ -161,8 +163,8 @@ class Guard:
         after = [np.array(v.numpy()) for v in self._variables]
         try:
             batches = self._first_batches(steps)
-            if len(batches) < steps:  # fewer steps would give other weights
-                raise Unavailable(f"of its {steps} batches, {len(batches)} are kept")
+            if len(batches) < steps:  # fewer steps would give different weights
+                raise Unavailable(f"of its {steps} batches, only {len(batches)} are still kept")
             self._assign(before)
             if not self._is_cheap(batches):
                 return
@@ -170,7 +172,7 @@ class Guard:
             alone, gradients = self._alone(batches)
             states = self._differing_states(before, after, alone, batches)
         except Exception as error:
-            self._ctx.note("info", "The first step was not compared with one process's", f"It failed alone: {error}")
+            self._ctx.note("info", "The first step was not compared with one process", f"Repeating it failed: {error}")
             return
         finally:
             self._assign(after)
@@ -183,10 +185,10 @@ class Guard:
             variable.assign(value)
 
     def _is_cheap(self, batches: list[Any]) -> bool:
-        """Return whether the step is likely to stay within the budget, by timing forward passes of a part of the
-        examples.
+        """Return whether the step is likely to stay within the budget, according to the times of forward passes on some
+        of the examples.
 
-        The parts grow, because the cost of a batch may grow with its square.
+        The number of examples is increased, because the cost of a batch may be quadratic in its size.
         """
         sizes = sum(int(np.asarray(leaf).nbytes) for leaf in tf.nest.flatten(batches) if _is_dense(leaf))
         if sizes > MOST_BYTES:
@@ -195,7 +197,7 @@ class Guard:
         examples = int(batch_size(batches[0]))
         if not self._can_be_called():
             return examples <= 4096
-        counts = [1, 1]  # the first call also creates some things
+        counts = [1, 1]  # the first call includes one-time work
         while counts[-1] * _LEAP <= examples:
             counts.append(counts[-1] * _LEAP)
         times: list[float] = []
@@ -213,7 +215,7 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Return the resulting variables, and the largest gradients by the variable's id."""
+        """Return the resulting variables, and the absolute gradients of the last step by the variable's id."""
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
             for optimizer in self._optimizers:
@@ -225,7 +227,9 @@ class Guard:
         return [np.array(v.numpy()) for v in self._variables], gradients
 
     def _step(self, batch: Any, first: int, last: int) -> int:
-        """Take a step on the shares ``first`` to ``last``, without ``last``, of a batch. Return how many examples."""
+        """Take a step on the shares of a batch from ``first`` up to, but not including, ``last``. Return their number
+        of examples.
+        """
         bounds = list(enumerate(self._parts.bounds(int(batch_size(batch)))))[first:last]
         start, end = (bounds[0][1][0], bounds[-1][1][1]) if bounds else (0, 0)
         if end > start:
@@ -239,7 +243,7 @@ class Guard:
 
     @contextmanager
     def _as_the_tasks_do(self, shares: list[tuple[int, int, int]]) -> Iterator[None]:
-        """Call layers that use only a task's share on purpose with one share at a time, inside this context.
+        """Inside this context, call layers that intentionally use only a task's share with one share at a time.
 
         ``shares``: the number, start and end of each.
         """
@@ -247,7 +251,7 @@ class Guard:
             for layer in self._model._flatten_layers():
                 generators = list(layer._seed_generators)
                 if generators and not _is_kerass(layer):
-                    raise ValueError(f"{type(layer).__name__} draws random numbers, which are each task's own")
+                    raise ValueError(f"{type(layer).__name__} draws random numbers, which differ between the tasks")
                 if generators or isinstance(layer, keras.layers.BatchNormalization):
                     call = _by_share(layer.call, generators, shares, self._parts.in_turn)
                     stack.enter_context(hooked(layer, call=call))
@@ -279,9 +283,9 @@ class Guard:
     # -- weights that are not trained -----------------------------------------------------------------------------
 
     def _differing_states(self, before: list[Any], after: list[Any], alone: list[Any], batches: list[Any]) -> list[Any]:
-        """Return the weights that are not trained and that the shares change differently than the whole batch does.
+        """Return the non-trainable weights that the shares change differently than the whole batch does.
 
-        Left out are the moving statistics of Keras's own layers, which are those of shares on purpose.
+        The moving statistics of Keras's own layers are not included, because they are intentionally those of shares.
         """
         statistics = {id(v) for layer in self._model._flatten_layers() for v in _statistics(layer)}
         states = [v for v in self._model.non_trainable_weights if id(v) not in statistics]
@@ -298,14 +302,16 @@ class Guard:
             return chosen
 
         states = differing(after)
-        if states and not self._parts.in_turn:  # each task has its own until the end of the epoch
+        if states and not self._parts.in_turn:  # each task has its own values until the end of the epoch
             states = differing(self._averaged(before, after, states, batches))
         return states
 
     def _averaged(self, before: list[Any], after: list[Any], states: list[Any], batches: list[Any]) -> list[Any]:
-        """Return ``after`` with the mean that the tasks will take of ``states``, up to the sizes of shares.
+        """Return ``after`` with ``states`` replaced by the mean that the tasks will compute, apart from the sizes of
+        shares.
 
-        Two groups of shares, each as one, suffice: what is a mean over examples is the mean of both.
+        Two groups of shares, each processed as one share, suffice: a mean over examples is also the mean of both
+        groups.
         """
         position = self._positions()
         starts = [before]
@@ -331,7 +337,7 @@ class Guard:
             values.append(own)
         averaged = list(after)
         for variable, *parts in zip(states, *values, strict=True):
-            if keras.backend.is_float_dtype(variable.dtype):  # of others, the chief's remain
+            if keras.backend.is_float_dtype(variable.dtype):  # for other types, the chief's values remain
                 averaged[position[id(variable)]] = np.average(np.asarray(parts, np.float64), 0, weights)
         return averaged
 
@@ -342,9 +348,9 @@ class Guard:
             "warning",
             WARNING,
             f"After the first step on {self._parts.count} shares of the batch, {variable.path}{whose} has changed "
-            "differently than by one process on the whole batch. It is not trained, but computed from each share by "
-            "itself, and then averaged; in a pipeline, it is changed by each share in turn. So it must be a mean over "
-            "examples, not a sum, a count or a maximum. check=False leaves this comparison out",
+            "differently than in one process on the whole batch. It is not trained, but computed separately from each "
+            "share, and then averaged; in a pipeline, each share changes it in turn. It must therefore be a mean over "
+            "examples, not a sum, a count or a maximum. check=False turns this comparison off",
         )
 
     def _warn(self, apart: float, path: str) -> None:
@@ -353,17 +359,17 @@ class Guard:
             "warning",
             WARNING,
             f"After the first step on {self._parts.count} shares of the batch, {path} has changed differently than "
-            f"by one process on the whole batch, by {apart:.0%} of the change. The model has parts of its own: {own}. "
-            "A loss or a layer must compute each example's part by itself; one that compares the examples of a batch "
-            "sees a share of it only. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline "
-            "always sees the whole batch. check=False leaves this comparison out",
+            f"in one process on the whole batch, by {apart:.0%} of the change. The model has custom parts: {own}. A "
+            "loss or a layer must process each example independently; one that compares the examples of a batch sees "
+            "only a share of it. dtf.allgather gathers the outputs of all tasks; the loss of a dtf.Pipeline always "
+            "sees the whole batch. check=False turns this comparison off",
         )
 
 
 def guard_of(
     job: FitJob, model: Any, ctx: Any, parts: Parts, data: Any, *, exact: bool, fetch: Callable[[], None] = lambda: None
 ) -> Guard | None:
-    """Return the guard of a fit on the chief, or None if there is nothing to compare, or no way to.
+    """Return the guard of a fit on the chief, or None if a comparison is unnecessary or impossible.
 
     ``exact``: whether the first step must equal that of one process (``Checks.is_exact``).
     """
@@ -371,7 +377,7 @@ def guard_of(
     if not wanted or not exact or parts.count == 1 or not own_parts(model):
         return None
     if callable(job.model) and not parts.in_turn and seed_states(model):
-        return None  # every task has made the model, and its seeds, by itself
+        return None  # every task has created its own model and seeds
     return Guard(model, ctx, parts, data.first_batches, fetch)
 
 
@@ -398,7 +404,7 @@ class _After(keras.callbacks.Callback):
 
 
 def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainable_variables: Any = None) -> Any:
-    """Call the optimizer's own ``apply``, and save the gradients."""
+    """Call the optimizer's own ``apply``, and record the absolute gradients."""
     grads = list(grads)
     variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
     for gradient, variable in zip(grads, variables, strict=True):
@@ -415,7 +421,7 @@ def _apart(before: Any, ours: Any, theirs: Any) -> float:
 
 
 def _own(layer: Any) -> list[Any]:
-    """Return a layer's weights without those of the layers in it."""
+    """Return a layer's weights without those of its inner layers."""
     return [*layer._trainable_variables, *layer._non_trainable_variables]
 
 

@@ -34,16 +34,16 @@ class Agreement:
     learning_rate: float
     """The rate that was applied."""
     checkpoints: int = 0
-    """How many checkpoints the chief has requested."""
+    """The number of checkpoints that the chief has requested."""
 
 
 class GradientSync:
     """Installs itself on a model's optimizers, after which ``apply`` is a collective.
 
     ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``steps_per_epoch`` is
-    None if not known; ``steps_of`` as in ``TaskData``. ``begin_epoch`` must be called before every epoch. While a step
-    is traced or run eagerly, from ``begin`` on, ``examples`` is the number of this task's examples in it, a scalar
-    tensor.
+    None if not known; ``steps_of`` as in ``TaskData``. ``begin_epoch`` must be called before every epoch. From
+    ``begin`` on, while a step is traced or run eagerly, ``examples`` is the number of this task's examples in the step,
+    a scalar tensor.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class GradientSync:
         self.outside: Outside | None = None
         """The assignments of the step being traced, if there are other tasks to agree with."""
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
-        """What a task without examples runs to take part in the step, in order, and the graph of each."""
+        """The functions that a task without examples calls to take part in the step, in order, each with its graph."""
 
     def install(self, optimizer: Any) -> None:
-        """Make the optimizer's ``apply`` a collective. Its class is unchanged, because a saved model must not know."""
+        """Make the optimizer's ``apply`` a collective. Its class is unchanged, so saved models are not affected."""
         reduction = Reduction(self._reducer, self._strategy, f"gradients {len(self._optimizers)}")
         shared = _SharedOptimizer(optimizer, self, self._reducer, self._strategy, reduction)
         self._optimizers.append(shared)
@@ -102,13 +102,13 @@ class GradientSync:
             optimizer.agreement.assign(optimizer.agreement * [1.0, 1.0, 1.0, 0.0])
 
     def ask_to_stop(self) -> None:
-        """Request a stop, which all tasks learn in the next exchange."""
+        """Request a stop, of which all tasks are notified in the next exchange."""
         if not self._stop_wanted:
             self._stop_wanted = True
             self._stop.assign(1.0)
 
     def ask_for_checkpoint(self) -> None:
-        """Request a checkpoint, which all tasks learn in the next exchange. Only on the chief."""
+        """Request a checkpoint, of which all tasks are notified in the next exchange. Called only on the chief."""
         self.checkpoints_asked += 1
         self._checkpoints.assign_add(1.0)
 
@@ -127,7 +127,7 @@ class GradientSync:
 
     @property
     def steps(self) -> int:
-        """Steps of this epoch so far in which a task had examples."""
+        """The number of steps of this epoch so far in which any task had examples."""
         return int(self._step)
 
     @property
@@ -136,7 +136,7 @@ class GradientSync:
         return bool(self._ended)
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart counting steps, from ``done``."""
+        """Restart the count of steps at ``done``."""
         self._epoch.assign(epoch)
         self._step.assign(done)
         if self._steps_of is not None:
@@ -155,7 +155,7 @@ class GradientSync:
             self._step.assign_add(1)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers that do not depend on the weights over the tasks, within a step."""
+        """Sum a few numbers over the tasks, within a step. They must not depend on the weights."""
         if self.lookups is not None and self.lookups.looks_again:
             return values
         name = f"values {len(self.collectives)}"
@@ -168,7 +168,7 @@ class GradientSync:
         return self._reducer.size > 1
 
     def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
-        """Assign to tasks without examples what the step has assigned to ``variables`` on the others.
+        """On tasks without examples, assign the values to ``variables`` that the step has assigned on the other tasks.
 
         ``before``: see ``Outside``.
         """
@@ -180,7 +180,7 @@ class GradientSync:
         self._reducer.sum_tensor(own, name)
 
     def note(self, without_examples: Callable[[], Any]) -> None:
-        """Record what a task without examples runs in place of this step's next collective."""
+        """Record the function that a task without examples calls in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     @property
@@ -198,7 +198,7 @@ class GradientSync:
 
     @property
     def wants_checkpoints(self) -> tf.Tensor:
-        """How many checkpoints this task has requested."""
+        """The number of checkpoints that this task has requested."""
         return self._checkpoints.read_value()
 
     @property
@@ -253,7 +253,9 @@ class _SharedOptimizer:
     def _share(
         self, grads: Sequence[Gradient], trainable_variables: Any, enter: Callable[..., Any], apply: Callable[..., Any]
     ) -> None:
-        """Reduce and apply. ``enter``: called on tasks without examples; ``apply``: gets the gradients of all tasks."""
+        """Reduce and apply gradients. ``enter``: called on tasks without examples; ``apply``: called with the reduced
+        gradients.
+        """
         sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
         gradients = [self._prepared(g, v) for g, v in zip(grads, variables, strict=True)]
@@ -282,7 +284,7 @@ class _SharedOptimizer:
             sync.outside.pass_over()
 
     def _prepared(self, gradient: Any, variable: Any) -> Gradient:
-        """Return the gradient with its variable's shape, as ``Rows`` only if rows are to be reduced."""
+        """Return the gradient with its variable's shape, as ``Rows`` only if gradients are reduced by row."""
         if gradient is None:
             return None
         if isinstance(gradient, Rows):  # of a task without examples
@@ -299,7 +301,7 @@ class _SharedOptimizer:
     def _update(
         self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any], apply_to: Callable[..., Any]
     ) -> None:
-        """Apply the mean over all tasks of gradients that are summed over ``examples`` here. A collective."""
+        """Apply the mean over all tasks of gradients that this task has summed over ``examples``. A collective."""
         rate = self._optimizer.learning_rate  # a variable, or a schedule's value for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
         said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
@@ -357,8 +359,8 @@ def _tensors(gradients: Sequence[Gradient]) -> list[Any]:
 def update_directly(optimizer: Any) -> None:
     """Update each variable by the optimizer's own rule, bypassing Keras's code path through ``tf.distribute``.
 
-    Without a distribution strategy both end in the same call, but Keras's way takes a tenth of the time of the first
-    step. An optimizer with its own update step, such as Nadam, keeps it.
+    Without a distribution strategy, both paths end in the same call, but Keras's path takes a tenth of the time of the
+    first step. An optimizer with its own update step, such as Nadam, keeps it.
     """
     if type(optimizer)._backend_update_step is not keras.optimizers.Optimizer._backend_update_step:
         return

@@ -1,7 +1,7 @@
-"""Measurement of how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
+"""Measures how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
 
 Keras calls it inside a compiled function, so the clock is read there: by two operations around ``get_next``, and a
-third that adds up. Without waiting, this takes a few microseconds.
+third one that adds up the times. Without waiting, this takes a few microseconds.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import tensorflow as tf
 # TensorFlow 2.21: an iterator passed to a tf.function is recreated there by its type, which is not public.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
+from .. import determinism
+
 
 class _Spent:
-    """Seconds waited in this process; those of compiled functions are in a variable."""
+    """The seconds waited in this process; those waited in compiled functions are in a variable."""
 
     def __init__(self) -> None:
         self.eagerly_s = 0.0
@@ -41,7 +43,7 @@ def spent_s() -> float:
 
 
 class _Timed(OwnedIterator):
-    """An iterator that adds up the time it takes to get the next batch."""
+    """An iterator that adds up the time that it takes to get the next batch."""
 
     @property
     def _type_spec(self) -> Any:
@@ -55,7 +57,7 @@ class _Timed(OwnedIterator):
 
 
 class _TimedSpec(IteratorSpec):
-    """The type of such an iterator, which keeps it timed in a ``tf.function``."""
+    """The type spec of a timed iterator, which keeps the iterator timed in a ``tf.function``."""
 
     __slots__ = ()
 
@@ -95,7 +97,12 @@ def _timed(draw: Callable[[], Any]) -> Any:
 
 
 def timed(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches."""
+    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches.
+
+    It is not measured if TensorFlow's operations must be deterministic, because reading a clock is then an error.
+    """
+    if determinism.is_enabled():
+        return run
     _spent.make()
 
     def train_function(iterator: Any) -> Any:

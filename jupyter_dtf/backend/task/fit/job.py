@@ -1,4 +1,4 @@
-"""What a client sends to be trained, and what it gets back: plain data that needs neither TensorFlow nor Keras."""
+"""The job that a client sends, and the result that it receives: plain data that needs neither TensorFlow nor Keras."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class PackedCallbacks:
     chiefs: bytes = b""
     """All of them by number, as pickled by ``Pickles``: together, since they may refer to each other."""
     others: bytes = b""
-    """The same for those that run on every task."""
+    """The same for the callbacks that run on every task."""
     between_batches: bool = False
-    """Whether one of them, other than Keras's own, does something before or after each batch."""
+    """Whether one of them, other than Keras's own, runs code before or after each batch."""
 
     def __len__(self) -> int:
         return len(self.everywhere)
 
     def places(self, is_chief: bool) -> list[int]:
-        """Return the numbers of those that run on a task."""
+        """Return the numbers of the callbacks that run on the chief, or on another task."""
         return [place for place, everywhere in enumerate(self.everywhere) if is_chief or everywhere]
 
 
@@ -104,7 +104,7 @@ class FitJob:
 
 @dataclass
 class FitResult:
-    """What the chief returns."""
+    """The result of a fit, which the chief returns."""
 
     weights: list[Any]
     """Arrays in the order of ``model.weights``."""
@@ -123,4 +123,4 @@ class FitResult:
     more: ExtraState = field(default_factory=ExtraState)
     """The model's state besides its weights."""
     question: Question | None = None
-    """An input that the model was called with at the end, and its output."""
+    """An input with which the model was called at the end, and its output."""

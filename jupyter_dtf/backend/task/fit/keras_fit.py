@@ -30,10 +30,12 @@ from .sources.base import BatchSource
 
 
 class KerasFit:
-    """One call of ``model.fit``. ``own``: the job's callbacks that run here. ``first``, ``last``: the strategy's.
+    """One call of ``model.fit``. ``own``: the job's callbacks that run here. ``first``, ``last``: the strategy's
+    callbacks.
 
-    ``guard``: compares the first step, if given. ``history``: records the history, whether in ``own`` or not. ``skip``:
-    the part of the first epoch to skip. ``again``: what the callbacks have already seen, in a process that continues.
+    ``guard``: compares the first step, if given. ``history``: the callback that records the history, whether it is in
+    ``own`` or not. ``skip``: the part of the first epoch to skip. ``again``: the events that the callbacks have already
+    seen, in a process that continues.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class KerasFit:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
-        """Train. Raises what the caller's code raises."""
+        """Train. Raises any exception that the caller's code raises."""
         job, data = self._job, self._data
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
         place = BatchPlace(
@@ -94,7 +96,7 @@ class KerasFit:
             check_batched(model, spec, name_of(job.validation_data), "validation_data", divided=True)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
-            failures.taken()  # of earlier reads
+            failures.taken()  # discards errors of earlier reads
             try:
                 model.fit(
                     data.dataset,
@@ -118,7 +120,7 @@ class KerasFit:
                 raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
-        """Return the chief's result. ``spec``: of the batches; ``updates``: as in ``FitResult``."""
+        """Return the chief's result. ``spec``: the spec of the batches; ``updates``: as in ``FitResult``."""
         data = self._job.data
         arrays = (data.x, data.y, data.sample_weight) if isinstance(data, Arrays) else None
         return FitResult(
@@ -165,7 +167,7 @@ def history_of(own: Sequence[Any]) -> keras.callbacks.History:
 
 
 class _SkippingList(keras.callbacks.CallbackList):
-    """Callbacks that are not called for skipped steps."""
+    """A list of callbacks that are not called for skipped steps."""
 
     def __init__(self, skip: Skip, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -184,14 +186,14 @@ class _SkippingList(keras.callbacks.CallbackList):
 
 @dataclass(frozen=True)
 class Again:
-    """What the callbacks of a training that continues in its process have already seen of the current epoch."""
+    """The events of the current epoch that the callbacks have already seen, in a process that continues a training."""
 
     epoch_begun: bool
     epoch_ended: bool
 
 
 class _GoingOnList(_SkippingList):
-    """Callbacks of which only ``ours`` are called again for what all of them have already seen."""
+    """A list of callbacks in which only ``ours`` are called again for events that all of them have already seen."""
 
     callbacks: list[Any]
 

@@ -24,7 +24,7 @@ from .replaced_attributes import hooked
 
 @dataclass(frozen=True)
 class LinearScaling:
-    """Multiplies the rate by ``tasks``, reached after ``warmup_steps`` steps."""
+    """Multiplies the rate by a factor that reaches ``tasks`` after ``warmup_steps`` steps."""
 
     tasks: int
     warmup_steps: float = 0.0
@@ -67,4 +67,4 @@ def scaled(optimizer: Any, factor: tf.Tensor | None) -> Iterator[None]:
 
 def _times(rate: Any, factor: tf.Tensor) -> tf.Tensor:
     rate = tf.convert_to_tensor(rate)
-    return rate * tf.cast(factor, rate.dtype)  # float64 with `floatx` of that kind
+    return rate * tf.cast(factor, rate.dtype)  # float64 if `floatx` is float64

@@ -34,8 +34,8 @@ def refuse_unsupported(model: Any) -> None:
             )
         if type(layer).__module__.startswith("keras.") and 0 in _axes(layer):
             raise InvalidInput(
-                "`model`: a layer must compute each example by itself, because a task has only its own share of the "
-                f"batch, got {layer.name}, {type(layer).__name__} with axis=0",
+                "`model`: a layer must process each example independently, because a task has only its own share of "
+                f"the batch, got {layer.name}, {type(layer).__name__} with axis=0",
                 field="model",
             )
 
@@ -45,8 +45,9 @@ def refuse_stateful(model: Any, shares: int) -> None:
     for layer in model._flatten_layers() if shares > 1 else ():
         if getattr(layer, "stateful", False):
             raise InvalidInput(
-                "A stateful layer keeps state of every example of a batch, which goes on with the next one: it must "
-                f"be trained by one task, or by dtf.Pipeline, got {layer.name} with stateful=True on {shares} tasks",
+                "A stateful layer must be trained by one task, or with dtf.Pipeline, because it keeps state for each "
+                f"example of a batch and uses it for the next batch, got {layer.name} with stateful=True on {shares} "
+                "tasks",
                 field="model",
             )
 
@@ -56,18 +57,18 @@ def refuse_unshared(model: Any) -> None:
     for variable in model.trainable_variables:
         if getattr(variable, "overwrite_with_gradient", False):
             raise InvalidInput(
-                "`model`: weights must be changed by gradients of which the tasks can take the mean, got "
+                "`model`: weights must be changed by gradients that can be averaged over the tasks, got "
                 f"{variable.path}, whose gradient is its next value (float8). Use the policy mixed_bfloat16",
                 field="model",
             )
 
 
 def refuse_built_for_others(strategy: str, model: Any) -> None:
-    """Raise InvalidInput for an optimizer that was built for other weights than the trainable ones."""
+    """Raise InvalidInput for an optimizer that was built for weights other than the trainable ones."""
     if built_for_others(model):
         raise InvalidInput(
             f"`model`: under {strategy}, an optimizer must have slots for exactly the trainable weights, got one that "
-            "was built before they changed. Compile the model again after changing what is trainable",
+            "was built before they changed. Compile the model again after changing which weights are trainable",
             field="model",
         )
 
@@ -79,13 +80,13 @@ def refuse_losses_of_whole_batch(model: Any) -> None:
 
 
 def refuse_tables(model: Any) -> None:
-    """Raise InvalidInput for a layer that computes with more than variables."""
+    """Raise InvalidInput for a layer that computes with state other than variables."""
     for layer in model._flatten_layers():
         if holds_table(layer):
             raise InvalidInput(
                 "`model`: a pipeline's layers must compute only with variables, because a lookup's table stays in the "
                 f"process that created it, got {layer.name}, {type(layer).__name__}. Apply the layer to the data "
-                "before, or use another strategy",
+                "beforehand, or use another strategy",
                 field="model",
             )
 
@@ -111,11 +112,11 @@ def refuse_fewer_than_backups(strategy: ParameterServer, min_workers: int | None
 
 
 def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
-    """Raise InvalidInput if ``min_workers`` is set and devices are named, because their tasks are all needed."""
+    """Raise InvalidInput if ``min_workers`` is set and devices are named, because all of their tasks are needed."""
     if min_workers is not None and strategy.devices:
         raise InvalidInput(
-            "`min_workers` must be None if dtf.InGraph names its devices, for the tasks that have them are needed: "
-            f"leave `devices` out, got min_workers={min_workers} with devices={strategy.devices!r:.200}",
+            "`min_workers` must be None if dtf.InGraph names its devices, because the tasks with these devices are "
+            f"needed: omit `devices`, got min_workers={min_workers} with devices={strategy.devices!r:.200}",
             field="restart.min_workers",
         )
 
@@ -124,18 +125,19 @@ def refuse_fewer_stages(strategy: Pipeline, min_workers: int | None) -> None:
     """Raise InvalidInput if ``min_workers`` is set for a single pipeline, whose tasks all hold layers."""
     if min_workers is not None and strategy.replicas == 1:
         raise InvalidInput(
-            "`min_workers` must be None with a dtf.Pipeline that has one copy, for each task has layers that are "
-            f"needed: a lost one waits for room, got {min_workers} with replicas=1",
+            "`min_workers` must be None with a dtf.Pipeline that has one copy, because each task has layers that "
+            f"are needed: a lost task must be replaced, got {min_workers} with replicas=1",
             field="restart.min_workers",
         )
 
 
 def refuse_scaling(strategy: Pipeline, scale_lr: bool) -> None:
-    """Raise InvalidInput if the learning rate is to scale with the replicas of a pipeline that has only one."""
+    """Raise InvalidInput if ``scale_lr`` is set for a pipeline that has only one replica."""
     if scale_lr and strategy.replicas == 1:
         raise InvalidInput(
-            "`scale_lr` multiplies the learning rate by the number of those that share a batch: the tasks of a "
-            "pipeline share it only in copies, dtf.Pipeline(..., replicas=2), got scale_lr=True with replicas=1",
+            "`scale_lr` must be False unless a dtf.Pipeline has several copies, as with replicas=2, because it "
+            "multiplies the learning rate by the number of copies that share a batch, got scale_lr=True with "
+            "replicas=1",
             field="scale_lr",
         )
 
@@ -144,12 +146,12 @@ _OF_WHOLE_BATCH = ("dice", "tversky", "circle")
 
 
 def _axes(layer: Any) -> set[int]:
-    """Return the axes that one of Keras's layers works along, counted from the first, where its input is known."""
+    """Return the axes along which a Keras layer operates, counted from the first if the rank of its input is known."""
     axis = getattr(layer, "axis", ())
     try:
         inputs = layer.input
         rank = len((inputs[0] if isinstance(inputs, (list, tuple)) else inputs).shape)
-    except (AttributeError, IndexError, TypeError, ValueError):  # an input, or called elsewhere or several times
+    except (AttributeError, IndexError, TypeError, ValueError):  # an input layer, or called elsewhere or several times
         rank = 0
     axes = axis if isinstance(axis, (list, tuple)) else [axis]
     return {each + rank if each < 0 and rank else each for each in axes if isinstance(each, int)}
@@ -170,8 +172,8 @@ def _refuse_of_whole_batch(loss: Any) -> None:
     if name == "circle" or 0 in axes or (name in _OF_WHOLE_BATCH and None in axes):
         rest = "" if name == "circle" else f" with axis={axis}. Give the axes of an example, such as axis=(1, 2, 3)"
         raise InvalidInput(
-            "`model`: a loss must be a mean over examples: a task computes it on its own share of the batch, got "
-            f"{name}, which is of all examples of a batch together{rest}",
+            "`model`: a loss must be a mean over examples, because a task computes it on its own share of the batch, "
+            f"got {name}, which is computed over all examples of a batch together{rest}",
             field="model",
         )
 

@@ -1,9 +1,9 @@
-"""Which rows of an embedding's gradient one process would have only once, although every task has them.
+"""Finds the rows of an embedding's gradient that one process would have only once, although every task has them.
 
 A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up per example: one process has the
 rows of all examples side by side, and so do the tasks together. Positions are looked up once per batch: one process has
 one row for each, which is the sum of the tasks' rows. Keras's optimizers square rows before they add up those of one
-index, so the two are not the same. The graph of the step shows which lookups are which (``provenance``): a key marks
+index, so the two cases differ. The graph of the step shows which case applies to a lookup (``provenance``): a key marks
 the rows that belong together, and ``arithmetic.merged`` adds them up.
 """
 
@@ -26,8 +26,8 @@ class Lookups:
     """The keys of a step's rows, while the step is traced or run eagerly.
 
     ``step`` is the model's own ``train_step``. If the current trace does not suffice, because there is none or because
-    the batch size is a constant in it, the step is traced once more for batches of any size. None of that trace is run,
-    and ``looks_again`` is true during it: ``apply`` then only needs to call ``keys``.
+    the batch size is a constant in it, the step is traced once more for batches of any size. This trace is never run,
+    and ``looks_again`` is True while it is made: ``apply`` then only needs to call ``keys``.
     """
 
     def __init__(self, step: Callable[[Any], Any]) -> None:
@@ -52,7 +52,7 @@ class Lookups:
         return self._provenance
 
     def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
-        """Return for each of a gradient's rows -1, or an id that equal rows have on all tasks; None: all are -1.
+        """Return, for each row of a gradient, -1 or an id that equal rows have on all tasks; None if all are -1.
 
         Must be called once for each sparse gradient of a step, in order. Raises InvalidInput for a step that is run
         eagerly and cannot be traced.
@@ -91,7 +91,9 @@ class Lookups:
         return run(*leaves)[sum(f is not None for f in fetched[:position])]
 
     def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
-        """Return a function from a batch's tensors to the keys of the gradients that have any, and all keys or None."""
+        """Return a function from a batch's tensors to the keys of gradients that have keys, and, for every gradient,
+        its keys or None.
+        """
         fetched: list[tf.Tensor | None] = []
 
         def step(*placeholders: tf.Tensor) -> None:
@@ -104,9 +106,9 @@ class Lookups:
             wrapped = tf.compat.v1.wrap_function(step, signature)
         except Exception as error:
             raise InvalidInput(
-                "Over several tasks a train_step that is run eagerly and looks rows of a table up must also be one "
-                "that TensorFlow can trace: its graph tells which rows the tasks have in common. Set "
-                'run_eagerly=False, or train with dtf.AllReduce(sparse="dense"). Tracing it, got '
+                "Over several tasks, a train_step that is run eagerly and looks up rows of a table must be traceable "
+                "by TensorFlow, because its graph shows which rows the tasks have in common. Set run_eagerly=False, or "
+                'train with dtf.AllReduce(sparse="dense"). Tracing the train_step failed: '
                 f"{type(error).__name__}: {error}",
                 field="model",
             ) from error

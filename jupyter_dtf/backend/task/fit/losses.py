@@ -1,4 +1,4 @@
-"""Losses other than plain means over a task's examples, converted to those of the global batch while tracing a step.
+"""Converts losses other than plain means over a task's examples to losses of the global batch while a step is traced.
 
 Gradients are averaged over the tasks, weighted by their numbers of examples, which is correct for a mean over examples.
 Other terms need a factor to be correct, where ``n_i`` is this task's number of examples and ``n`` the total:
@@ -24,16 +24,16 @@ class Shares(Protocol):
 
     @property
     def examples(self) -> Any:
-        """The number of its own examples in the batch, a scalar."""
+        """The number of this part's examples in the batch, a scalar."""
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers that do not depend on the weights over all shares."""
+        """Sum a few numbers over all shares. They must not depend on the weights."""
 
 
 def is_plain_mean(model: Any) -> bool:
     """Return whether every loss of a built model is certainly a mean over examples, without masks.
 
-    For a model that has not seen an example yet, this is decided by what its configuration shows.
+    For a model whose losses have not been built yet, the configuration of the losses decides.
     """
     losses = losses_of(model)
     losses = losses or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
@@ -58,7 +58,7 @@ def ignores(loss: Any) -> bool:
 
 @contextmanager
 def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
-    """Make the model's losses return their part of the global ones, inside this context."""
+    """Inside this context, make the model's losses return their part of the losses of the global batch."""
     with ExitStack() as stack:
         for loss in losses_of(model):
             stack.enter_context(_swapped(loss, "__class__", _corrected(type(loss), sync)))
@@ -67,7 +67,7 @@ def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
 
 @contextmanager
 def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
-    """Record the losses of a model's several outputs weighted by the batch's examples, inside this context.
+    """Inside this context, record the losses of a model's outputs weighted by the batch's number of examples.
 
     Keras's own weight is the graph's batch size, which is unknown if batches differ. ``examples`` may be a function,
     called for each record.
@@ -94,7 +94,7 @@ def losses_of(model: Any) -> list[Any]:
 
 @contextmanager
 def not_recorded(model: Any) -> Iterator[None]:
-    """Call the model's losses without updating their metrics, inside this context."""
+    """Inside this context, call the model's losses without updating their metrics."""
     with ExitStack() as stack:
         for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
             stack.enter_context(_swapped(metric, "update_state", lambda *_, **__: None))

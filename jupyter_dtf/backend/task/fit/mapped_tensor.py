@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 _ALIGNED = 64
-"""Bytes. TensorFlow's kernels assume this alignment, which the arrays of a payload have."""
+"""In bytes. TensorFlow's kernels assume this alignment, and the arrays of a payload have it."""
 
 
 def tensor_of(array: Any) -> tf.Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ....errors import InvalidInput
 from ..model import keras_io
@@ -14,7 +15,7 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Set Keras's settings to the client's, and no limits: the client has applied its own to the job."""
+    """Set Keras's and TensorFlow's settings to the client's; remove limits, which the client has applied to the job."""
     for name in ("set_max_epochs", "set_max_steps_per_epoch"):
         getattr(keras.config, name, lambda limit: None)(None)
     if (flash := config.get("flash_attention")) is not None:
@@ -27,6 +28,8 @@ def configure_keras(config: dict[str, Any]) -> None:
         keras.config.set_epsilon(config["epsilon"])
     if "dtype_policy" in config:
         keras.config.set_dtype_policy(config["dtype_policy"])
+    if config.get("op_determinism"):
+        tf.config.experimental.enable_op_determinism()
 
 
 def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:

@@ -1,7 +1,7 @@
-"""Which tensors of a step depend on the batch, found by following the step's graph back to the batch's tensors.
+"""Finds which tensors of a step depend on the batch, by following the step's graph back to the batch's tensors.
 
-For every tensor on the way, it determines whether its values depend on the examples or their number, and which of its
-extents do, operation by operation (``provenance_rules``).
+For every tensor on the way, it determines, operation by operation, whether the tensor's values depend on the examples
+or their number, and which of its extents do (``provenance_rules``).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Provenance:
     def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
         """Return tensors that together have one element per index, each with the indices of one lookup.
 
-        Each comes with whether it is independent of the batch.
+        Each comes with a flag: whether it is independent of the batch.
         """
         return [(part, not self.of(part).depends) for part in _parts(indices)]
 
@@ -90,7 +90,7 @@ class Provenance:
         return outcomes(op, inputs)
 
     def _inside(self, op: Any, inputs: Sequence[Fact]) -> list[Fact] | None:
-        """Return the outcomes of a call, from the graph of the called function."""
+        """Return the outcomes of a call, derived from the graph of the called function."""
         try:
             graph = op.graph._get_function(op.get_attr("f").name).graph
             arguments, results = graph.inputs, graph.outputs

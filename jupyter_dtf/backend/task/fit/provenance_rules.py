@@ -1,4 +1,4 @@
-"""Rules for what is known of an operation's outputs from what is known of its inputs (see ``provenance``).
+"""Rules that derive facts about an operation's outputs from facts about its inputs (see ``provenance``).
 
 Only operations typical of a lookup's indices have their own rules; the outputs of any other operation depend on the
 batch if one of its inputs does.
@@ -24,7 +24,7 @@ class Fact:
     extents: Flags | None = None
     """None: unknown."""
     elements: Flags | None = None
-    """Of a vector; None: as ``values``."""
+    """The flag of each element of a vector; None: that of ``values`` for all."""
 
     @property
     def depends(self) -> bool:
@@ -148,7 +148,7 @@ def _reshape(op: Any, inputs: Sequence[Fact]) -> Found:
     if rank is None or inputs[0].extents is None:
         return None
     given = _vector(inputs[1], rank)
-    # An extent of -1 is the remaining one: the batch's, unless another one is.
+    # An extent of -1 is the remaining one: it depends on the batch if the input's do, unless another one does.
     left = any(inputs[0].extents) and not any(given)
     extents = tuple(flag or left for flag in given)
     elements = (inputs[0].values,) if rank == 1 and not inputs[0].extents else inputs[0].elements

@@ -1,4 +1,4 @@
-"""Temporary replacement of attributes of one object, without changing its class: a saved model must not know."""
+"""Temporary replacement of attributes of one object, without changing its class, which saved models refer to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
-    """Set attributes of the instance, hiding its own or methods of its class, inside this context."""
+    """Inside this context, set attributes of the instance, which hide its own attributes or methods of its class."""
     own = {name: vars(holder)[name] for name in attributes if name in vars(holder)}
     for name, value in attributes.items():
         object.__setattr__(holder, name, value)
@@ -25,7 +25,7 @@ def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
 
 @contextmanager
 def unhooked(holder: Any) -> Iterator[None]:
-    """Remove instance attributes that hide methods of the class, inside this context."""
+    """Inside this context, remove instance attributes that hide methods of the class."""
     hiding = {name: value for name, value in vars(holder).items() if callable(getattr(type(holder), name, None))}
     for name in hiding:
         object.__delattr__(holder, name)

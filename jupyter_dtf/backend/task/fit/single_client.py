@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OneClient:
-    """``ctx``, except that all data are its own."""
+    """A context like ``ctx``, except that the task has all of the data."""
 
     size = 1
 

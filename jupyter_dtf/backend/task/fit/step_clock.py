@@ -15,9 +15,9 @@ class StepClock:
     """Measures the parts of ``STEP_PARTS``, which except for waiting add up to the step time. Calls ``tell(figures)``.
 
     As in ``step_seconds``, a step lasts from the end of the previous one to its own end. The first step, which includes
-    compilation, is left out. ``has_exchange``: whether all exchanges are our own, which alone are measured; otherwise
-    they and the waiting count as computation. ``has_waits``: whether exchanges report how long they wait for other
-    tasks. ``totals()`` and ``input_s()`` return the times so far.
+    compilation, is not counted. ``has_exchange``: whether all exchanges are our own, because only these are measured;
+    otherwise, exchanges and waiting count as computation. ``has_waits``: whether exchanges report how long they wait
+    for other tasks. ``totals()`` and ``input_s()`` return the times so far.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """Start an epoch. The time since the last step belongs to no step, except for a checkpoint that delays it."""
+        """Start an epoch. The time since the last step is not counted, except for that of saving a checkpoint."""
         totals = self._totals()
         if self._saved_mark_s is None:  # the training begins
             self._saved_mark_s = totals.saved_s

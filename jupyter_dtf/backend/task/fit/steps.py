@@ -1,4 +1,4 @@
-"""The differences of a model in a task: its training step, and its metrics' results."""
+"""The changes made to a model in a task: to its training and test steps, and to its metrics' results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .losses import counted_by_examples, of_global_batch
 
 
 class TrainStep:
-    """Wraps a model's ``train_step``: counts the examples, and takes part in steps without examples here."""
+    """Wraps a model's ``train_step``: counts the examples, and takes part in steps in which this task has none."""
 
     def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
         self._model = model
@@ -78,7 +78,7 @@ class TrainStep:
         """Compute and count nothing, but apply the other tasks' gradients."""
         if self._outputs is None:
             raise InvalidInput("`x`: with run_eagerly=True, every task must have examples in the first step, got none")
-        self._sync.outside = None  # this task assigns nothing that the others do not
+        self._sync.outside = None  # this task makes no assignments of its own
         for take_part in self._collectives:
             take_part()
         return _results_like(self._outputs, self._model.get_metrics_result())
@@ -115,10 +115,10 @@ class TestStep:
 
 
 def counter() -> tf.Variable:
-    """Return a variable that a step may count in, wherever it runs.
+    """Return a variable that a step can use as a counter on any device.
 
-    It is not of int32: TensorFlow 2.21 keeps variables of int32 in the machine's memory, where a step on a GPU that XLA
-    has compiled, as Keras does by default, cannot reach them.
+    Its type is not int32: TensorFlow 2.21 keeps int32 variables in the machine's memory, which a step on a GPU cannot
+    access if it is compiled with XLA, as Keras does by default.
     """
     return tf.Variable(0, dtype=tf.int64, trainable=False)
 
@@ -148,7 +148,9 @@ class Metrics:
         """Whether a callback is running that the other tasks do not run."""
 
     def __call__(self, logs: Any) -> Any:
-        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at each of these ends."""
+        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at the end of each epoch and
+        validation.
+        """
         if self.alone or self._reducer.size == 1:
             return self._original(logs)
         if not self.validating:
@@ -167,12 +169,12 @@ class Metrics:
         return {name: known[name] if name in of_metrics else value for name, value in mean.items()}
 
     def _sum(self) -> None:
-        """Set the metrics' states to those over all tasks."""
+        """Set the metrics' states to the combined states of all tasks."""
         metrics = [*self._model.metrics, *(each for m in self._model.metrics for each in getattr(m, "metrics", ()))]
         variables = list({id(v): v for metric in self._model.metrics for v in metric.variables}.values())
         if not self.validating:
             self.before_sum = [np.asarray(v.numpy()) for v in variables]
-        # Keras does not know of TensorFlow's variables.
+        # Keras does not track objects of the class tf.Variable.
         held = {id(v): v for metric in metrics for v in vars(metric).values() if isinstance(v, tf.Variable)}
         variables += [v for v in held.values() if v.dtype.is_floating or v.dtype.is_integer]
         values = [np.asarray(v.numpy()) for v in variables]
@@ -188,9 +190,9 @@ class Metrics:
             variable.assign((start + total).astype(value.dtype))
 
     def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
-        """Return what each task's state is added to: nothing, or the value after a reset if it is no sum by itself.
+        """Return the values to which the tasks' changes are added: zeros for a sum, otherwise the values after a reset.
 
-        Keras's ``add_weight`` makes sums. Variables that a metric makes otherwise may also hold a setting.
+        Variables created by Keras's ``add_weight`` are sums. Others that a metric creates may also hold a setting.
         """
         if all(variable.aggregation in ("sum", "mean") for variable in variables):
             return [np.zeros_like(value) for value in values]

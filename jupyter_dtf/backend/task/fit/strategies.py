@@ -1,6 +1,6 @@
-"""The implementation of every strategy: each subpackage here is one, and names its ``STRATEGY``.
+"""The implementations of all strategies: the subpackages of this package that define ``STRATEGY``.
 
-A new one also needs its struct in ``schema/strategy.py`` and its public name in ``jupyter_dtf/__init__.py``.
+A new strategy also needs a struct in ``schema/strategy.py`` and a public name in ``jupyter_dtf/__init__.py``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def implementation_of(strategy: Strategy) -> Implementation:
 
 
 def validate(asked: Asked, model: Any = None) -> None:
-    """Validate as ``Checks.validate`` of the requested strategy."""
+    """Run ``Checks.validate`` of the requested strategy."""
     implementation_of(asked.strategy).checks.validate(asked, model)
 
 

@@ -1,4 +1,6 @@
-"""Where a training resumes: finding a checkpoint, checking it against the model and data, and what to skip."""
+"""Finds the checkpoint from which a training resumes, checks it against the model and data, and determines what to
+skip.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ MOST_NAMED = 3
 
 
 def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | None, files.Stored | None]:
-    """Return the checkpoint that a job resumes from, if any, and on the chief its files. A collective.
+    """Return the checkpoint that a job resumes from, if any, and, on the chief, its files. A collective.
 
     Raises InvalidInput or NotFound, on every task, if there is no valid checkpoint of a training.
     """
@@ -38,7 +40,7 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
             if stored is not None and stored.passed_over:
                 ctx.note(
                     "warning",
-                    f"The training goes on from step {stored.manifest.step}, for what was saved later is damaged",
+                    f"The training continues from step {stored.manifest.step}: later checkpoints are damaged",
                     "; ".join(stored.passed_over),
                 )
         except (InvalidInput, NotFound, OSError) as error:
@@ -60,7 +62,7 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
 
 
 def _named(job: FitJob, ctx: Any) -> str:
-    """Return the path to resume from, given by whoever started the run, or by its program."""
+    """Return the path to resume from, given at the start of the run or by its program, or an empty string."""
     return str(ctx.goes_on_from or job.resume or "")
 
 
@@ -92,7 +94,7 @@ def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
     for (key, shape, dtype), (their_key, their_shape, their_dtype) in zip(here, there, strict=False):
         if (_place(key), shape, dtype) != (_place(their_key), their_shape, their_dtype):
             differing.append(f"{_words(key, shape, dtype)} instead of {_words(their_key, their_shape, their_dtype)}")
-    for kind, longer, shorter in (("more than it has", here, there), ("not here", there, here)):
+    for kind, longer, shorter in (("not in the checkpoint", here, there), ("not in the model", there, here)):
         differing += [f"{_words(*variable)}, {kind}" for variable in longer[len(shorter) :]]
     if differing:
         more = f", and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
@@ -104,7 +106,7 @@ def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
 
 
 def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
-    """Raise InvalidInput unless a step in the middle of an epoch has the same meaning as before."""
+    """Raise InvalidInput unless a step in the middle of an epoch uses the same data as before."""
     in_the_middle = begin.info.step_in_epoch or any(within for _, within, _ in begin.state.places)
     if not in_the_middle and job.steps_per_epoch is None:
         return
@@ -121,7 +123,7 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
     ):
         raise InvalidInput(
-            "`steps_per_execution` must be 1 to resume a training whose epochs are parts of the examples, got "
+            "`steps_per_execution` must be 1 to resume a training whose epochs have only some examples, got "
             f"{steps_per_execution} with steps_per_epoch={job.steps_per_epoch}",
             field="resume",
         )
@@ -146,7 +148,7 @@ class ModelAt(NamedTuple):
 
 
 def model_at(job: FitJob, path: str) -> ModelAt:
-    """Return a job's model as a checkpoint has it. Raises InvalidInput or NotFound."""
+    """Return a job's model with the state of a checkpoint. Raises InvalidInput or NotFound."""
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
@@ -168,17 +170,19 @@ def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence
 
 
 def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip | None:
-    """Return which examples a resumed training skips because it has seen them, or None for none."""
+    """Return the part that a resumed training skips because it is already done, or None if there is no such part."""
     if begin is None or (not begin.info.step_in_epoch and job.steps_per_epoch is None):
         return None
     return skip_until(begin.info.epoch, begin.info.step_in_epoch, begin.state.first_epoch, job, steps_per_execution)
 
 
 def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execution: int) -> Skip:
-    """Return what a training skips that began at epoch ``first`` and resumes after ``within`` steps of ``epoch``."""
+    """Return the part that a training skips if it began at epoch ``first`` and resumes after ``within`` steps of
+    ``epoch``.
+    """
     passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
-    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last of an epoch may be short
+    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last one may be shorter
 
 
 def _place(key: str) -> list[str]:

@@ -28,7 +28,7 @@ class Attributes:
 
 
 def plain_attributes(obj: Any) -> Attributes:
-    """Return the plain attributes of an object of a custom class, without Keras's own, which it sets itself."""
+    """Return the plain attributes of an object of a custom class, except those that Keras itself sets."""
     import keras
 
     is_layer = isinstance(obj, keras.layers.Layer)
@@ -37,14 +37,14 @@ def plain_attributes(obj: Any) -> Attributes:
         if name in _names_of_keras() or name.startswith("__") or not _is_plain(value):
             continue
         if is_layer and isinstance(value, bool):
-            continue  # usually whether something has been created yet, which is not so in a rebuilt layer
+            continue  # usually a flag for something that a rebuilt layer has not created yet
         values[name] = _bare(value)
     return Attributes(values)
 
 
 @cache
 def _names_of_keras() -> frozenset[str]:
-    """Return the attributes of objects of Keras's own base classes."""
+    """Return the names of the attributes of objects of Keras's own base classes."""
     import keras
 
     plain = keras.Sequential([keras.Input((1,), name="plain")], name="plain")

@@ -41,12 +41,12 @@ _BUILTIN_MODULES = (
 
 @dataclass
 class Rebuilt:
-    """What Keras finds under the name of an object of a custom class: rebuilds it with its attributes."""
+    """The entry that Keras finds for an object of a custom class. It rebuilds the object with its attributes."""
 
     kind: type
     attributes: Attributes
     given: dict[str, Any] = field(default_factory=dict)
-    """The objects that the configuration has a ``Given`` for."""
+    """The objects for which the configuration has a ``Given``."""
 
     def from_config(self, config: dict[str, Any]) -> Any:
         made = self.kind.from_config(self._with_given(config))  # type: ignore[attr-defined]
@@ -77,9 +77,9 @@ class _Config(dict[str, Any]):
 
 
 class CustomObjects:
-    """Names everything that a task cannot import from Keras while a model is described, and pickles it.
+    """Names and pickles everything in the description of a model that a task cannot import from Keras.
 
-    A pickled function must not contain ``model`` or a part of it, because the task would get a separate copy of that.
+    A pickled function must not contain ``model`` or a part of it, because the task would get a separate copy.
     """
 
     def __init__(self, model: Any) -> None:
@@ -239,9 +239,9 @@ class CustomObjects:
     def _names_of_the_users(self, config: Any) -> dict[str, Any]:
         """Return the user's registered or held objects whose names occur in the configuration as plain strings.
 
-        Their own ``get_config`` may return a name that their own ``from_config`` looks up.
+        The user's own ``get_config`` may return a name that the user's own ``from_config`` looks up.
         """
-        # Keras 3.15: the scope of custom objects is kept there, and not public as a whole.
+        # Keras 3.15: the scope of custom objects is kept in global_state, and is not public as a whole.
         from keras.src.backend.common import global_state
 
         # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
@@ -307,7 +307,7 @@ def is_of_keras(obj: Any) -> bool:
 
 def _keras_names(name: str) -> list[Any]:
     """Return Keras's public functions and classes with this name."""
-    # Keras 3.15: which classes are exported under which names is said nowhere else.
+    # Keras 3.15: which classes are exported under which names is recorded nowhere else.
     from keras.src import api_export
 
     found = (api_export.get_symbol_from_name(f"keras.{module}.{name}") for module in _BUILTIN_MODULES)
@@ -338,7 +338,7 @@ def _owned(model: Any) -> dict[int, str]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Rejects parts of the model that is described, because a copy of them would not be trained."""
+    """Rejects parts of the model that is being described, because a copy of them would not be trained."""
 
     def __init__(self, file: io.BytesIO, owned: dict[int, str]) -> None:
         super().__init__(file, protocol=5)

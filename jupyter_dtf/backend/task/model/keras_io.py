@@ -55,7 +55,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
         compiled: Whether to include the compile arguments and the optimizer.
 
     Raises:
-        InvalidInput: If it cannot be rebuilt from its configuration.
+        InvalidInput: If the model cannot be rebuilt from its configuration.
     """
     import keras
 
@@ -100,7 +100,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
         raise InvalidInput(
-            f"The model has layers that several of its parts share, which Keras rebuilds apart. {OTHER_WAY}"
+            f"The model has layers that several of its parts share, which Keras rebuilds separately. {OTHER_WAY}"
         )
     return packed
 
@@ -169,7 +169,7 @@ def _undrawn() -> Iterator[None]:
 def restore(model: Any, packed: PackedModel) -> None:
     """Set a built model's weights, optimizer state (if it was packed compiled) and all other packed state.
 
-    Raises InvalidInput if the rebuilt model has other variables.
+    Raises InvalidInput if the rebuilt model has different variables.
     """
     before = [v.numpy() for v in model.trainable_variables]
     give_own(model, packed.more)
@@ -190,7 +190,7 @@ def _refuse_copies(model: Any, weights: list[Any]) -> None:
     """Raise InvalidInput if some of the optimizer's slots started as copies of ``weights``.
 
     If an optimizer is not built, Keras builds it in the first step's graph, which then assigns the initial values of
-    slots in every step. Even a single process would do what nobody wants.
+    slots in every step. The result would be wrong even in a single process.
     """
     for variable in model.optimizer.variables:
         slot = variable.numpy()
@@ -198,8 +198,8 @@ def _refuse_copies(model: Any, weights: list[Any]) -> None:
             if slot.shape == weight.shape and (slot == weight).all() and (slot != slot.flat[0]).any():
                 raise InvalidInput(
                     "`model`: an optimizer whose slots begin as copies of weights must be built before `fit`, got "
-                    f"{type(model.optimizer).__name__}, not built: Keras would build it within the first step, and it "
-                    "would begin anew in every step. Call optimizer.build(model.trainable_variables)",
+                    f"{type(model.optimizer).__name__}, not built: Keras would build it within the first step and "
+                    "reset its slots in every step. Call optimizer.build(model.trainable_variables)",
                     field="model",
                 )
 
@@ -211,7 +211,7 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
     if ours != theirs:
         differ = [pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]][:3]
         raise InvalidInput(
-            f"The rebuilt model must have the same {what} as the one passed, {len(ours)}, got {len(theirs)}; with "
+            f"The rebuilt model must have the same {what} as the one passed, got {len(ours)} instead of {len(theirs)}; "
             f"different shapes or dtypes: {differ}. {OTHER_WAY}"
         )
     for variable, value in zip(variables, values, strict=True):
@@ -219,7 +219,7 @@ def assign(variables: list[Any], values: list[Any], what: str) -> None:
 
 
 def batch_spec(batch: Any) -> Any:
-    """Return the structure of a batch with shape and dtype name for each leaf (a TensorSpec, or None or its spec)."""
+    """Return a batch's structure with the shape and dtype name of each leaf: a TensorSpec, None or a NoneTensorSpec."""
     return _map(lambda leaf: _Leaf(tuple(leaf.shape), leaf.dtype.name) if hasattr(leaf, "shape") else None, batch)
 
 
@@ -269,10 +269,10 @@ def _shares_layers_among_parts(model: Any) -> bool:
 
 @contextmanager
 def _compiled_as_it_is(model: Any) -> Iterator[None]:
-    """Make the model's configuration contain its current compile arguments within the block, not the original ones."""
+    """Make the model's configuration contain its current instead of its original compile arguments within the block."""
     import keras
 
-    # Keras 3.15: what configurations hold instead of dicts of arguments is not exported.
+    # Keras 3.15: the class that configurations use for dicts of arguments is not exported.
     from keras.src.saving.serialization_lib import SerializableDict
 
     compiled = getattr(model, "_compile_config", None)
@@ -281,7 +281,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         return
     now = {
         **compiled.config,
-        "optimizer": model.optimizer,  # already with loss scaling, or not
+        "optimizer": model.optimizer,  # loss scaling is already applied, if wanted
         "auto_scale_loss": False,
         "run_eagerly": model.run_eagerly,
         "jit_compile": model.jit_compile,
@@ -310,7 +310,7 @@ def _compile(model: Any, config: dict[str, Any], more: ExtraState) -> None:
 
 
 def _build_for(model: Any, optimizer: Any, numbers: list[int]) -> None:
-    """Make the optimizer build itself for the weights with these indices, whatever is trainable by then."""
+    """Make the optimizer build itself for the weights with these indices, regardless of what is trainable by then."""
 
     def build(optimizer: Any, variables: Any) -> None:
         del vars(optimizer)["build"]

@@ -1,8 +1,8 @@
 """Conversion of a Keras model's state, apart from its configuration, to plain data and back.
 
-Variables are sent as arrays, in order. What layers hold in other forms (lookup tables, results of ``adapt``) is sent as
-Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers derive
-from their variables are recomputed on arrival. Importing this module does not import Keras.
+Variables are sent as arrays, in order. State that layers hold in other forms (lookup tables, results of ``adapt``) is
+sent as Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers
+derive from their variables are recomputed on arrival. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ OTHER_WAY = "Pass a function that returns the compiled model instead"
 
 @dataclass
 class Own:
-    """What one layer itself writes into a Keras file."""
+    """The data that a layer itself writes into a Keras file."""
 
     variables: dict[str, Any] | None = None
-    """What ``save_own_variables`` stores."""
+    """The values that ``save_own_variables`` stores."""
     assets: dict[str, bytes] = field(default_factory=dict)
     """The files that ``save_assets`` writes, by path."""
     states: list[Any] = field(default_factory=list)
@@ -45,7 +45,7 @@ class ExtraState:
     metrics: list[Any] = field(default_factory=list)
     """The metrics' variables, in order; empty if they are not built."""
     own: dict[int, Own] = field(default_factory=dict)
-    """What layers write themselves, by the layer's index."""
+    """The data that layers write themselves, by the layer's index."""
     layers: int = 0
     """The number of layers, including nested ones and the model itself."""
     slots_of: list[int] | None = None
@@ -63,7 +63,7 @@ class ExtraState:
 
 
 def take_more(model: Any) -> ExtraState:
-    """Return a model's other state. Raises whatever the user's ``save_own_variables`` raises."""
+    """Return a model's extra state. Raises whatever the user's ``save_own_variables`` raises."""
     layers = model._flatten_layers()
     optimizer = getattr(model, "optimizer", None)
     more = ExtraState(
@@ -85,7 +85,7 @@ def take_more(model: Any) -> ExtraState:
 
 
 def give_own(model: Any, more: ExtraState) -> None:
-    """Restore what layers write themselves, skipping layers that do not exist yet."""
+    """Restore the data that layers write themselves, skipping layers that do not exist yet."""
     layers = model._flatten_layers()
     for number, own in more.own.items():
         if number < len(layers):
@@ -93,7 +93,7 @@ def give_own(model: Any, more: ExtraState) -> None:
 
 
 def give_more(model: Any, more: ExtraState) -> None:
-    """Restore the rest in a model with all its weights. Raises InvalidInput if it has other layers."""
+    """Restore the remaining extra state of a model with all its weights. Raises InvalidInput if its layers differ."""
     layers = model._flatten_layers()
     if more.layers and len(layers) != more.layers:
         raise InvalidInput(
@@ -108,7 +108,7 @@ def give_more(model: Any, more: ExtraState) -> None:
 
 
 def set_trainable(model: Any, more: ExtraState) -> None:
-    """Restore what is trainable. Does nothing if the model is not built yet."""
+    """Restore which layers and weights are trainable. Skips those that do not exist yet."""
     layers, weights = model._flatten_layers(), model.weights
     if len(layers) == len(more.trainable_layers):
         for layer, trainable in zip(layers, more.trainable_layers, strict=True):
@@ -120,7 +120,7 @@ def set_trainable(model: Any, more: ExtraState) -> None:
 
 
 def built_for_others(model: Any) -> bool:
-    """Return whether the optimizer was built for other variables than those that are trainable now."""
+    """Return whether the optimizer was built for variables other than those that are trainable now."""
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None or not optimizer.built:
         return False
@@ -176,8 +176,8 @@ def _take_exclusions(more: ExtraState, optimizer: Any, weights: list[Any]) -> No
 
 
 def _own(layer: Any) -> Own | None:
-    """Return what a layer writes itself, or None if it has only variables."""
-    # Keras 3.15: its lookup layer is in a private attribute, so a subclass is told by the class itself.
+    """Return the data that a layer itself writes, or None if it has only variables."""
+    # Keras 3.15: the lookup layer is in a private attribute, so subclasses are recognized by their base class.
     from keras.src.layers.preprocessing.text_vectorization import TextVectorization
 
     if isinstance(layer, TextVectorization):  # its lookup is a separate layer
@@ -248,7 +248,7 @@ def _give_aside(layers: list[Any], values: list[list[Any]]) -> None:
         if [tuple(variable.shape) for variable in layer.variables] != [array.shape for array in arrays]:
             raise InvalidInput(
                 f"A layer held by a custom class must be rebuilt with the same variables, got {layer.name} with "
-                f"others. {OTHER_WAY}"
+                f"different ones. {OTHER_WAY}"
             )
         _assign_if_alike(layer.variables, arrays)
 
@@ -290,7 +290,7 @@ def _has_variables_of_its_own(layer: Any) -> bool:
 
 
 def _compute_anew(layer: Any) -> None:
-    """Recompute what a Keras layer derives from its variables."""
+    """Recompute the values that a Keras layer derives from its variables."""
     import keras
 
     if isinstance(layer, keras.layers.Normalization):

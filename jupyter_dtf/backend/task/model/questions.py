@@ -15,7 +15,7 @@ import numpy as np
 EXAMPLES = 32
 BYTES = 1 << 20
 NUMBERS = 4096
-"""How many numbers of each output are compared at most."""
+"""The maximum number of values of each output that are compared."""
 
 # Tolerances relative to the largest value, for rounding in another order and on another device.
 _FLOAT64, _FLOAT32, _TENSOR_FLOAT, _HALF = 1e-6, 1e-3, 2e-2, 1e-1
@@ -28,7 +28,7 @@ class Answer:
     """A model's outputs for a batch."""
 
     outputs: list[Any]
-    """Some numbers of each output, as float64."""
+    """Some values of each output, as float64."""
     loss: float | None
     tolerance: float
 
@@ -62,13 +62,13 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
 def difference(model: Any, question: Question) -> str:
     """Return how a model's outputs differ from before, in words; empty if they do not.
 
-    Also empty if the outputs are not even reproducible here, or the model cannot be called here, such as one for GPUs
-    on a machine without any.
+    Also empty if the outputs are not even reproducible here, or the model cannot be called here, such as a GPU model on
+    a machine without GPUs.
     """
     try:
         here = _answer(model, question.batch)
         found = _compared(here, question.answer)
-        # A model that uses random numbers from outside of it never gives the same outputs twice.
+        # A model that uses external random numbers never returns the same outputs twice.
         return found if found and not _compared(here, _answer(model, question.batch)) else ""
     except Exception:
         return ""
@@ -105,7 +105,7 @@ def _tensor(value: Any) -> Any:
 
 
 def _some(output: Any) -> Any:
-    """Return some numbers of an output, evenly spaced. None for strings and non-dense outputs."""
+    """Return some values of an output, evenly spaced; None for strings and non-dense outputs."""
     import tensorflow as tf
 
     if not isinstance(output, tf.Tensor) or not (output.dtype.is_floating or output.dtype.is_integer):
@@ -190,16 +190,16 @@ def _specs(spec: Any) -> list[Any]:
 def _compared(here: Answer, there: Answer) -> str:
     tolerance = max(here.tolerance, there.tolerance)
     if [a.shape for a in here.outputs] != [b.shape for b in there.outputs]:
-        return f"it has {len(here.outputs)} outputs of other shapes here"
+        return f"it has {len(here.outputs)} outputs with different shapes here"
     for number, (ours, theirs) in enumerate(zip(here.outputs, there.outputs, strict=True)):
         distance = _distance(ours, theirs, tolerance)
         if distance > tolerance:
             which = f"output {number}" if len(here.outputs) > 1 else "its output"
             loss = "" if here.loss is None else f", its loss {here.loss:.6g} here and {there.loss:.6g} there"
-            return f"{which} is apart by {distance:.2g} of its largest value{loss}"
+            return f"{which} differs by {distance:.2g} of its largest value{loss}"
     if here.loss is None or there.loss is None or _distance(here.loss, there.loss, tolerance) <= tolerance:
         return ""
-    return f"its loss is {here.loss:.6g} here and was {there.loss:.6g} there, on the same outputs"
+    return f"its loss is {here.loss:.6g} here and was {there.loss:.6g} there, for the same outputs"
 
 
 def _distance(ours: Any, theirs: Any, tolerance: float) -> float:

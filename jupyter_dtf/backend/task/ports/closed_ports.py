@@ -1,7 +1,7 @@
-"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), whoever starts it.
+"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), whatever code starts it.
 
-``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and multi-process strategies all end up in a few
-TensorFlow functions that take a serialized ServerDef. These are wrapped, so that access to the port is restricted
+``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and multi-process strategies all call one of a
+few TensorFlow functions that take a serialized ServerDef. These are wrapped, so that access to the port is restricted
 before the server starts: to this user's processes on this machine, and to the other machines in the ServerDef, with all
 their users.
 """
@@ -15,26 +15,26 @@ from typing import Any
 
 from . import guarded_port
 
-UNGUARDED = "Everybody who reaches this machine can use TensorFlow's servers"
+UNGUARDED = "Anyone who can reach this machine can use TensorFlow's servers"
 SHARED = "TensorFlow's servers can be used from other machines"
 
 
 def unguarded(why: str) -> str:
     """Return the warning for ports that cannot be guarded, with advice."""
     return (
-        f"{why[:1].upper()}{why[1:]}. TensorFlow's servers listen on every interface and ask nobody who they are: "
-        "whoever reaches such a port, other users of this machine included, can run graphs there, and read and write "
-        "your files. In-graph training and pipelines over several tasks, servers, and programs that start one have "
-        "such ports; all-reduce and parameter servers on one machine have none. Keep the machine to yourself and its "
-        "ports behind a firewall."
+        f"{why[:1].upper()}{why[1:]}. TensorFlow's servers listen on every interface without authentication: "
+        "anyone who can reach such a port, including other users of this machine, can run graphs there, and read and "
+        "write your files. In-graph training and pipelines over several tasks, servers, and programs that start one "
+        "have such ports; all-reduce and parameter servers on one machine do not. Use a machine that nobody else uses, "
+        "and keep its ports behind a firewall."
     )
 
 
 def _shared(machines: Iterable[str]) -> str:
     return (
-        f"Every user of {', '.join(machines)} can run graphs there, and read and write your files: TensorFlow asks "
-        "nobody who they are. Other machines do not get in, and of this one only your own processes do. Use machines "
-        "that you have to yourself, or a single one."
+        f"Every user of {', '.join(machines)} can run graphs there, and read and write your files, because TensorFlow "
+        "has no authentication. Other machines cannot connect, and on this machine only your own processes can. Use "
+        "machines that nobody else uses, or a single machine."
     )
 
 
@@ -56,7 +56,7 @@ class ClosedPorts:
 
     def install(self) -> None:
         """Start guarding every server of this process."""
-        # TensorFlow 2.21: where servers are started in C can be guarded nowhere else.
+        # TensorFlow 2.21: servers that are started in C can be guarded nowhere else.
         from tensorflow.python import pywrap_tfe
 
         # TensorFlow 2.21: as above, for tf.distribute.Server.
@@ -88,7 +88,7 @@ class ClosedPorts:
             with guarded_port.reusing_ports():
                 result = start(*args[:place], definition, *args[place + 1 :])
             if made is not None and not made.aim():
-                self._warn(UNGUARDED, unguarded("the server is not where it was expected to listen"))
+                self._warn(UNGUARDED, unguarded("the server does not listen where it was expected to"))
             return result
 
         setattr(module, name, guarded)

@@ -180,7 +180,7 @@ class Gate:
                     self._carry_on(each, door)
 
     def _carry_on(self, came: socket.socket, door: _Door) -> None:
-        """Connect to the server from the port that is let through, with another source address each time."""
+        """Connect to the server from the admitted source port, with a different source address each time."""
         self._carried += 1
         n = self._carried
         on = socket.socket()
@@ -260,7 +260,7 @@ class Gate:
 
 
 def main() -> None:
-    """Serve until standard input ends. Signals sent to the guarded process's group too must not end the gate."""
+    """Serve until standard input ends. Ignores signals sent to the process group of the guarded process."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     Gate(socket.socket(fileno=os.dup(0))).serve()

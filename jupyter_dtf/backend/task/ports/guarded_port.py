@@ -5,11 +5,11 @@ by TensorFlow: sockets that listen at the same port with SO_REUSEPORT share inco
 program attached to the first socket decides, before a connection is established, which one gets it. The guard's own
 socket is the first, and gets everything except
 
-* connections from the *source port*, which the guard keeps bound, so that the kernel gives it to no other user;
-* connections from the given machines, whose users cannot be told apart.
+* connections from the *source port*, which the guard keeps bound, so that the kernel does not give it to another user;
+* connections from the given machines, whose users cannot be distinguished.
 
 Behind the guard's socket is the gate (``gate.py``), which checks who has connected and forwards connections of the same
-user. If the gate is killed, the port does not open up: connections are just not accepted.
+user. If the gate is killed, the port does not become open to others: connections are just not accepted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROBE_S = 2.0
 
 
 class Guard:
-    """Guards a ``port`` (0: a free one). ``machines``: addresses from which everybody may reach the server.
+    """Guards a ``port`` (0: a free one). ``machines``: addresses from which any user may reach the server.
 
     Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
     accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed
@@ -70,7 +70,7 @@ class Guard:
         return 1 < len(behind) == len(there)
 
     def close(self) -> None:
-        """Close the guard. Nothing else may listen at the port any more, as it would be open to everybody."""
+        """Close the guard. Nothing else may listen at the port any more, as it would be open to everyone."""
         os.close(self.listener)
         os.close(self.source)
 
@@ -134,11 +134,11 @@ def _steer(listener: socket.socket, program: Sequence[tuple[int, int, int, int]]
 def why_not() -> str:
     """Return why this system cannot guard a port, or "" if a test shows that it can."""
     if not sys.platform.startswith("linux"):
-        return f"{sys.platform} has no way to guard a port that jupyter_dtf knows"
+        return f"{sys.platform} offers no known way to guard a port"
     try:
         guard = Guard()
     except OSError as error:
-        return f"the kernel does not steer connections ({error.strerror})"
+        return f"the kernel cannot direct connections ({error.strerror})"
     with contextlib.closing(guard), contextlib.ExitStack() as opened:
         try:
             server = opened.enter_context(_reusable(guard.family))
@@ -154,14 +154,14 @@ def why_not() -> str:
                 came, peer = expected.accept()
                 opened.enter_context(came)
                 if gate.owner(peer[:2], came.getsockname()[:2], gate.tables()) != os.getuid():
-                    return "/proc/net/tcp does not say whose a connection is"
+                    return "/proc/net/tcp does not report the owner of a connection"
         except OSError as error:
-            return f"the kernel does not steer connections as it should ({error})"
+            return f"the kernel does not direct connections as expected ({error})"
     return ""
 
 
 class Gate:
-    """This process's gate, which lets its user through to the servers behind guards.
+    """This process's gate, which lets processes of the same user through to the servers behind guards.
 
     ``on_refused(who)`` is called in another thread, once for each user or address that was rejected.
     """
@@ -183,7 +183,7 @@ class Gate:
             socket.send_fds(self._control, [message], [guard.listener, guard.source])
 
     def shut(self, port: int) -> None:
-        """Stop letting anybody through. The gate exits with its last port."""
+        """Stop letting connections through to ``port``. The gate exits when no port is left."""
         with self._lock:
             self._ports.discard(port)
             if self._control is None or self._process is None:

@@ -24,7 +24,7 @@ _DERIVED = re.compile(r"(?:^|/)forward/\d+/(?P<rest>.*)$")
 def wall_times(ops: Sequence[TracedOp]) -> list[float]:
     """Return the wall-clock seconds that each operation accounts for, which add up to the duration of the step.
 
-    Time in which several run is divided equally. Time in which none runs is attributed to the one that begins next.
+    Time in which several run is divided equally. Time in which none runs is attributed to the next one to begin.
     """
     edges = sorted(
         [(op.start_us, 1, index) for index, op in enumerate(ops)]

@@ -24,7 +24,7 @@ from . import ProfileJob
 from .attribution import Key, attribute, shared_out
 
 _WARM, _TIMED, _TRACED = 3, 12, 8
-"""Numbers of steps. More are timed if they are short; of the traced ones, the faster half counts."""
+"""The numbers of steps. More steps are timed if they are short; only the faster half of the traced steps is used."""
 _TIMED_S = 2.0
 
 
@@ -63,7 +63,7 @@ def accepted(step: Callable[[], Any]) -> Any:
     """Run a step, and retry if TensorFlow mistakes it for a duplicate request.
 
     This was observed once, for a traced step within one process: "The same RunGraph (Worker) request was received
-    twice". Nothing of such a step has run, and when only measuring, an additional step would not matter anyway.
+    twice". No part of such a step has run, and an additional step would not affect a measurement anyway.
     """
     try:
         return step()

@@ -14,9 +14,10 @@ from .tracer import Tracer
 def start(
     spec: TaskSpec, on_done: Callable[[], None], tell: Callable[[TracedSteps], None] = lambda event: None
 ) -> Tracer:
-    """What records steps of a task: those that it is started to trace, and those that it is asked for later.
+    """Return the tracer of a task, which records the steps given in ``spec`` and those requested later.
 
-    ``on_done`` is called when the first are written, at the task's end at the latest; ``tell`` with the others' fate.
+    ``on_done`` is called when the former are written, at the task's end at the latest. ``tell`` is called with each
+    stage of the latter.
     """
     tracer = Tracer(spec, on_done, tell)
     atexit.register(tracer.finish)
@@ -24,5 +25,5 @@ def start(
 
 
 def marked(tracer: Tracer | None, step: int) -> AbstractContextManager[None]:
-    """What runs inside is step ``step``, counted from 1; None records nothing."""
+    """Return a context manager whose block is step ``step``, counted from 1. Without a tracer, it does nothing."""
     return nullcontext() if tracer is None else tracer.step(step)

@@ -1,4 +1,4 @@
-"""A callback that reports the steps of Keras's ``fit`` to a recorder."""
+"""A callback that reports the steps of Keras's ``fit`` to a tracer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .tracer import Tracer
 
 
 def trace_callbacks(tracer: Tracer | None, done: int = 0) -> list[Any]:
-    """What tells a tracer of the steps of ``fit``: a callback, or where there is no tracer none.
+    """Return the callbacks that report the steps of ``fit`` to a tracer; none without a tracer.
 
-    ``done``: steps of the epochs before the one that ``fit`` begins with.
+    ``done``: the number of steps in the epochs before the one with which ``fit`` begins.
     """
     return [] if tracer is None else [_TraceSteps(tracer, done)]
 

@@ -25,7 +25,10 @@ def parts(device: str) -> dict[str, str]:
 
 
 def plain(device: str, task: str = "") -> str:
-    """Normalize to ``/job:worker/task:1/device:CPU:0``. ``task``, ``/job:worker/task:1``, is added to local devices."""
+    """Normalize a device string, to ``/job:worker/task:1/device:CPU:0``.
+
+    ``task``, such as ``/job:worker/task:1``, is added to local devices.
+    """
     found = parts(device)
     if task and found.get("job", "localhost") == "localhost":
         found.update(parts(task))

@@ -1,8 +1,8 @@
-"""What became of explicitly placed operations: compares the program's graph with the graphs that ran. Pure.
+"""Determines what became of explicitly placed operations, from the program's graph and the graphs that ran. Pure.
 
-TensorFlow optimizes a graph before running it: whatever depends only on constants is computed once, in the client's own
-task, regardless of its device; operations are fused into others, or removed. All of this happens silently. Arithmetic
-on shapes is ignored here, because it is always folded.
+TensorFlow optimizes a graph before running it: operations that depend only on constants are computed once, in the
+client's own task, regardless of their devices; other operations are fused into others, or removed. All of this happens
+silently. Arithmetic on shapes is ignored here, because it is always folded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRIVIAL = frozenset(
     }
 )
 _INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in host memory
-# Their bodies run instead of them, with operations named after the call.
+# The operations of their bodies run instead, with names derived from the call's.
 _INLINED = frozenset(
     {
         "Case",
@@ -56,7 +56,7 @@ class Displaced(NamedTuple):
     what: str
     """``folded``, ``fused``, ``removed`` or ``elsewhere``."""
     into: str = ""
-    """The node that contains its result, or has replaced it, with its type."""
+    """The node that contains its result or has replaced it, followed by that node's type."""
     ran: str = ""
 
     @property
@@ -68,7 +68,7 @@ class Displaced(NamedTuple):
         if self.what == "folded":
             return (
                 f"{head}did not run: its value depends on constants alone and was computed once, before the first step "
-                f"(see {self.into}). Fed through placeholders it would run"
+                f"(see {self.into}). With its inputs fed through placeholders, it would run"
             )
         if self.what == "fused":
             return f"{head}ran as a part of {self.into} on {self.ran}"
@@ -83,7 +83,7 @@ def displaced(
     *,
     task: str = "",
 ) -> list[Displaced]:
-    """Return the operations with an explicit device that did not run there as themselves.
+    """Return the operations with an explicit device that did not run there, or not in their original form.
 
     Args:
         graph: The program's GraphDef.

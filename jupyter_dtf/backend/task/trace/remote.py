@@ -21,8 +21,9 @@ HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jup
 
 
 def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Callable[[int], None]) -> list[Any]:
-    """Have a client of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``, while the
-    result is kept. ``identity``: a number for the run; a client of another one is refused.
+    """Let clients of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``.
+
+    This lasts while the result is referenced. ``identity`` is a number for the run; clients of other runs are rejected.
     """
 
     def on_hello(numbers: Any) -> Any:
@@ -44,9 +45,9 @@ def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Call
 
 
 def others(task: str, identity: int) -> list[str]:
-    """A device of each other task of the run that can record steps and that this process is a client of.
+    """Return a device of each other task of the run that can record steps and whose devices this process uses.
 
-    ``task`` is this one's, ``worker:1``, ``identity`` the run's.
+    ``task`` is the name of this task, such as ``worker:1``; ``identity`` is the number of the run.
     """
     found: dict[str, str] = {}
     for device in tf.config.list_logical_devices("CPU"):
@@ -65,7 +66,10 @@ def _records(device: str, identity: int) -> bool:
 
 
 def tell(device: str, what: str, *numbers: int) -> None:
-    """Say on a device of another task that a step begins or ends. Returns when it is known there."""
+    """Send a message to the task of ``device`` and wait until the task has handled it.
+
+    ``what`` is HELLO, BEGIN or END; ``numbers`` are its arguments.
+    """
     with tf.device(device):
         (heard,) = tf.raw_ops.PyFunc(input=[tf.constant(numbers, tf.int64)], token=what, Tout=[tf.int64])
     heard.numpy()

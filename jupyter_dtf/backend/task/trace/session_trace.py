@@ -1,4 +1,4 @@
-"""Steps of a ``tf.compat.v1.Session`` with a full trace."""
+"""Runs steps of a ``tf.compat.v1.Session`` with a full trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(session: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None, step: i
 def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
     """Return RunOptions like ``options`` that trace the step on all tasks and return the graphs that ran.
 
-    ``profiling``: the session runs in this process while its profiler is active, of which there can be only one.
+    ``profiling``: whether the session runs in this process while the process's only profiler is active.
     """
     traced = tf.compat.v1.RunOptions()
     if options is not None:

@@ -26,10 +26,10 @@ from .xplane import Window, rows
 class StepRecorder:
     """Traces steps ``first`` to ``last`` of one task: functions and eager operations with TensorFlow's profiler.
 
-    Starting from the step before the first, the graphs that run are collected: they alone tell an operation's device.
-    What sessions' steps add comes by ``add``. ``on_done`` is called once, when all is written. All methods but ``add``
-    belong to one thread. Tasks of the run ``identity`` on whose devices this one's functions run record the same steps.
-    ``number``: which of the run's profiles it is.
+    Starting from the step before the first, the graphs that run are collected, because only they contain the devices of
+    operations. Traces of session steps are added with ``add``. ``on_done`` is called once, when the complete trace is
+    written. All methods except ``add`` must be called from one thread. Other tasks of the run ``identity`` record the
+    same steps if this task's functions run on their devices. ``number`` is the number of the profile within the run.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class StepRecorder:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether something has been recorded that is not complete yet."""
+        """Whether a recording has begun that is not complete yet."""
         return self._on_done is not None and (self._collecting or bool(self._parts))
 
     @property
     def found(self) -> tuple[int, int]:
-        """The first and the last step of which there are operations."""
+        """The first and last steps for which operations were recorded."""
         with self._lock:
             steps = {op.step for part in self._parts for op in part.ops}
         return min(steps, default=self.first), max(steps, default=self.last)
@@ -102,10 +102,10 @@ class StepRecorder:
             on_done(self)
 
     def give_up(self) -> None:
-        """Record no more, and leave nothing."""
+        """Stop recording, and discard the profile."""
         self._on_done = None
         if self._profile_dir:
-            with suppress(Exception):  # it may be what went wrong
+            with suppress(Exception):  # stopping the profiler may be what failed
                 tf.profiler.experimental.stop(save=False)
             shutil.rmtree(self._profile_dir, ignore_errors=True)
             self._profile_dir = ""
@@ -135,7 +135,7 @@ class StepRecorder:
     def _start_profile(self) -> None:
         directory = tempfile.mkdtemp(prefix="profile-", dir=self._spec.task_dir or None)
         tf.profiler.experimental.start(directory)
-        self._profile_dir = directory  # from here on it is this one's to stop
+        self._profile_dir = directory  # from here on, this recorder has to stop the profiler
 
     def _add_profile(self) -> None:
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -150,13 +150,13 @@ class StepRecorder:
         devices = {plain(device.name, self.task) for device in tf.config.list_logical_devices()}
         own = [device for device in devices if device.startswith(f"{self.task}/")]
         other = own[0] if len(own) == 1 else self.task
-        data = rows(space, self._windows, _devices(metadata, self.task), other)
+        data = rows(space, self._windows, _devices(metadata, self.task), other, f"{self.task}/device:GPU:")
         data.warnings = _warnings(metadata, self.task)
         self.add(data)
 
 
 def _devices(metadata: Any, task: str) -> dict[str, str]:
-    """Return the devices of the nodes of all functions that ran; the task alone if a name is on several devices."""
+    """Return the devices of the nodes of all functions that ran; only the task if a name is on several devices."""
     found: dict[str, str] = {}
     doubtful = set()
     for function in metadata.function_graphs:
@@ -169,7 +169,7 @@ def _devices(metadata: Any, task: str) -> dict[str, str]:
 
 
 def _warnings(metadata: Any, task: str) -> list[str]:
-    """Compare the functions' placement with the graphs that ran."""
+    """Return a sentence for each operation of a function that did not run as placed."""
     texts = [
         one.text
         for function in metadata.function_graphs

@@ -14,13 +14,13 @@ from .trace_recorder import StepRecorder
 
 
 def are_open() -> bool:
-    """Whether this process has a session that is open: a look at every object that there is."""
+    """Return whether this process has an open session, by inspecting all objects that the garbage collector tracks."""
     base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))
     return any(issubclass(type(each), base) and not getattr(each, "_closed", True) for each in gc.get_objects())
 
 
 class Steps(Protocol):
-    """What is known of a task's steps: a ``Tracer``."""
+    """The part of ``Tracer`` that is used here."""
 
     counts_calls: bool
     has_steps: bool
@@ -28,14 +28,14 @@ class Steps(Protocol):
     recorder: StepRecorder | None
 
     def take(self, step: int) -> None:
-        """Record what was asked for, from ``step`` on."""
+        """Begin recording requested steps, at ``step`` at the earliest."""
 
 
 def wrap(tracer: Steps) -> None:
-    """Have the tracer's steps of every session of this process traced.
+    """Make every session of this process trace the tracer's steps.
 
-    A step is a call of ``Session.run``, counted from 1 since then, or where it is said where steps begin, what runs
-    within one.
+    Each call of ``Session.run`` is a step, counted from 1 since this function was called. If the program marks its
+    steps, calls belong to the step in which they run instead.
     """
     base = next(kind for kind in tf.compat.v1.Session.__mro__ if "run" in vars(kind))
     original = base.run

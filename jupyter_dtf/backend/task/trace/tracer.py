@@ -1,4 +1,4 @@
-"""When steps are recorded: those that a run is started to trace, and those that somebody asks for while it goes on."""
+"""Decides which steps are recorded: those with which a run is started, and those requested while it is running."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOTHING = nullcontext()
 
 
 class Tracer:
-    """Knows where the steps of a task begin and end, and has those recorded that are to be.
+    """Tracks where the steps of a task begin and end, and has the requested steps recorded.
 
-    ``on_done`` is called when the steps that the run was started to trace are written, ``tell`` with what becomes of
-    those that are asked for. All methods but ``ask`` belong to the thread that makes the steps.
+    ``on_done`` is called when the steps that the run was started to trace are written, ``tell`` with each stage of
+    later requests. All methods except ``ask`` must be called from the thread that executes the steps.
     """
 
     def __init__(self, spec: TaskSpec, on_done: Callable[[], None], tell: Callable[[TracedSteps], None]) -> None:
@@ -38,13 +38,13 @@ class Tracer:
         self._order: ProfileOrder | None = None
         self._number = 0
         self.recorder: StepRecorder | None = None
-        """What records steps now, or waits for the first one; None most of the time."""
+        """The recorder that is recording steps, or waits for its first one; usually None."""
         self.has_steps = False
-        """Whether it was said where a step begins."""
+        """Whether the beginning of a step has ever been marked."""
         self.counts_calls = True
-        """Whether the calls of ``Session.run`` are the steps, as long as nobody says where one begins."""
+        """Whether calls of ``Session.run`` count as steps until the beginning of a step is marked."""
         self.current: int | None = None
-        """The step that the program is in."""
+        """The current step; None between steps."""
         self._wraps_sessions = False
         self._identity = zlib.crc32(spec.run_id.encode()) >> 1
         self._listening = remote.listen(self._identity, self._begin_of_client, self.end)
@@ -58,20 +58,20 @@ class Tracer:
         """Whether the run was started to trace some of its steps."""
         return bool(self._spec.trace_steps)
 
-    # -- what is asked ------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------
 
     def ask(self, order: ProfileOrder) -> None:
-        """Have the next steps traced. From any thread."""
+        """Request a trace of the next steps. May be called from any thread."""
         from .traced_sessions import are_open
 
         self._wrap_sessions()
         self._say(order.number, "waits", has_steps=self.has_steps or (self.counts_calls and are_open()))
         with self._lock:
-            if order.number > self._number:  # otherwise a client of this task's devices was quicker
+            if order.number > self._number:  # otherwise a client of this task's devices has already begun it
                 self._order = order
 
     def break_off(self) -> None:
-        """The step that is under way will be done again, in another attempt of the run: record no more of it."""
+        """Stop recording, because the current step will be repeated in another attempt of the run."""
         with self._lock:
             self._order = None
         if self.recorder is not None:
@@ -81,7 +81,7 @@ class Tracer:
     # -- steps --------------------------------------------------------------------------------------------------
 
     def step(self, step: int) -> AbstractContextManager[None]:
-        """What runs inside is step ``step``, counted from 1."""
+        """Return a context manager whose block is step ``step``, counted from 1."""
         if self.recorder is None and self._order is None:
             self.has_steps = True
             return _NOTHING
@@ -96,7 +96,7 @@ class Tracer:
             self.end(step)
 
     def begin(self, step: int, count: int = 1) -> None:
-        """Step ``step`` begins, or ``count`` steps that are executed as one."""
+        """Mark the beginning of step ``step``, or of ``count`` steps that are executed as one."""
         self.has_steps = True
         self.current = step
         if self._order is not None:
@@ -105,18 +105,18 @@ class Tracer:
             self._guarded(recorder, lambda: recorder.begin(step, count))
 
     def end(self, step: int) -> None:
-        """Step ``step`` has ended; after the last one, the trace is written."""
+        """Mark the end of step ``step``. After the last one, the trace is written."""
         self.current = None
         if (recorder := self.recorder) is not None:
             self._guarded(recorder, lambda: recorder.end(step))
 
     def finish(self) -> None:
-        """Write what there is of a trace: the program's steps are over."""
+        """Write the trace recorded so far, because the program's steps are over."""
         if (recorder := self.recorder) is not None:
             self._guarded(recorder, recorder.finish)
 
     def take(self, step: int) -> None:
-        """Record what was asked for, from ``step`` on at the earliest, unless something is being recorded."""
+        """Begin recording requested steps, at ``step`` at the earliest, unless a recording is in progress."""
         with self._lock:
             order = self._order
             if order is None or (self.recorder is not None and self.recorder.is_under_way):
@@ -148,7 +148,7 @@ class Tracer:
         self.recorder = StepRecorder(self._spec, (first, last), self._written, number=number, identity=self._identity)
 
     def _written(self, recorder: StepRecorder) -> None:
-        """The trace of a recorder is complete."""
+        """Handle the completion of a recorder's trace."""
         if self.recorder is recorder:
             self.recorder = None
         if recorder.number == 0:
@@ -158,7 +158,7 @@ class Tracer:
             self._say(recorder.number, "left", first=first, last=last)
 
     def _guarded(self, recorder: StepRecorder, work: Callable[[], None]) -> None:
-        """Do it. What goes wrong with a profile that somebody asks for is no reason to end a run."""
+        """Call ``work``. If it fails for a requested profile, give up the profile rather than failing the run."""
         try:
             work()
         except Exception as error:

@@ -5,17 +5,22 @@ step that they belong to; within them, each operation is an event ``name:Type``.
 collective) is a pair of events with a common connection. An eager operation is an ``EagerKernelExecute`` within an
 ``EagerLocalExecute: Type``. Step ids: -1 is TensorFlow's own work (constant folding), other negative ones belong to
 functions, and positive ones to sessions, whose RunMetadata contains more.
+
+Operations on a GPU are only in that GPU's plane, which has a line for each stream: each kernel and copy names its
+operation in the stat ``tf_op``, as ``name:Type`` (seen in TensorFlow 2.21).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from ....schema.trace import TraceData, TracedOp
 
 _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
+_GPU = re.compile(r"/device:GPU:(\d+)")
 _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
 _WORD_FROM_THE_CLIENT = "PyFunc"  # as an eager operation: trace/remote.py
@@ -45,29 +50,58 @@ class _Event(NamedTuple):
     stats: Mapping[str, Any]
 
 
-def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], other: str) -> TraceData:
+def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], other: str, gpus: str = "") -> TraceData:
     """Return the operations that began in one of the windows, which are in order.
 
-    ``devices`` maps node names to devices, from the graphs that ran; everything else gets the device ``other``.
+    ``devices`` maps node names to devices, from the graphs that ran; everything else gets the device ``other``. A GPU's
+    device is ``gpus`` followed by its number.
     """
     origin_us = windows[0].start_ns // 1000
+
+    def row(execution: _Execution, step: int, device: str) -> TracedOp:
+        return TracedOp(
+            step=step,
+            op=execution.op,
+            op_type=execution.op_type,
+            device=device,
+            start_us=(execution.start_ns - 1000 * origin_us) / 1000,
+            duration_us=(execution.end_ns - execution.start_ns) / 1000,
+        )
+
     found = []
     for execution in _executions(space):
         start_ns = execution.start_ns
         step = next((window.step for window in windows if window.start_ns <= start_ns <= window.end_ns), None)
         if step is not None and execution.op_type not in _NOT_SHOWN:
-            found.append(
-                TracedOp(
-                    step=step,
-                    op=execution.op,
-                    op_type=execution.op_type,
-                    device=other if execution.is_eager else devices.get(execution.op, other),
-                    start_us=(start_ns - 1000 * origin_us) / 1000,
-                    duration_us=(execution.end_ns - start_ns) / 1000,
-                )
-            )
+            found.append(row(execution, step, other if execution.is_eager else devices.get(execution.op, other)))
+    found += [row(execution, step, f"{gpus}{number}") for number, step, execution in _kernels(space, windows)]
     found.sort(key=lambda op: op.start_us)
     return TraceData(origin_us=origin_us, ops=found)
+
+
+def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, _Execution]]:
+    """Yield the operations that ran on GPUs, each with the number of its GPU and its step.
+
+    Successive kernels and copies of an operation in one stream are joined. A GPU computes later than it is told to, so
+    an operation belongs to the last step that had begun by then.
+    """
+    begun_ns = _begun_ns(space)
+
+    def named(event: _Event) -> tuple[str, str, int]:
+        op, _, op_type = str(event.stats.get("tf_op", "")).rpartition(":")
+        step = next((window.step for window in reversed(windows) if window.start_ns <= event.start_ns), -1)
+        return op, op_type, step
+
+    for plane in space.planes:
+        if (gpu := _GPU.match(plane.name)) is None:
+            continue
+        for line in plane.lines:
+            events = [event for event in _events(plane, line, begun_ns) if named(event)[0]]
+            for (op, op_type, step), together in groupby(events, named):
+                first, *others = together
+                if step >= 0:
+                    end_ns = max(event.end_ns for event in [first, *others])
+                    yield int(gpu[1]), step, _Execution(op, op_type, first.start_ns, end_ns)
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
@@ -132,7 +166,7 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """Return when the profile began, which times of lines are relative to; 0 if they are relative to the epoch."""
+    """Return when the profile began if times of lines are relative to that; 0 if they are relative to the epoch."""
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}

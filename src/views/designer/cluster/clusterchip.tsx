@@ -9,7 +9,7 @@ import { StateMark } from '../../controls';
 /** The MIME type of a dragged task (`worker:1`) or job (`worker`). */
 export const TASK_MIME = 'application/x-jupyter-dtf-task';
 
-/** A problem's text next to what it concerns. */
+/** A problem's text, shown next to the item that it concerns. */
 export function SaidBeside(props: { said: Said | undefined }): React.ReactElement | null {
   const { said } = props;
   return said ? <p className={said.isError ? 'jp-dtf-problem' : 'jp-dtf-note'}>{said.message}</p> : null;
@@ -82,7 +82,7 @@ export function TaskChip(props: {
   handlers: ChipHandlers;
   colour: string;
   selected: boolean;
-  /** The memory that it needs, as a fraction of what it has; null if unknown. */
+  /** The memory that it needs, as a fraction of its available memory; null if unknown. */
   memory: number | null;
   state: TaskState | null;
   /** For an unplaced task of a running cluster, the device it was given; otherwise empty. */

@@ -50,7 +50,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
       <CommitField
         label={trans.__('Name')}
         text={cluster.name}
-        placeholder={trans.__('as the file')}
+        placeholder={trans.__('name of the file')}
         disabled={readOnly}
         problem={said('name')}
         read={typed => ({ value: typed.trim() })}
@@ -306,7 +306,7 @@ function Problems(props: { problems: readonly DesignProblem[] }): React.ReactEle
   );
 }
 
-/** A text to be read and copied; `copied` is what is copied if it is formatted differently. */
+/** A text that can be copied. `copied`: the text to copy, if it is formatted differently from the displayed one. */
 function Copyable(props: {
   title: string;
   text: string;

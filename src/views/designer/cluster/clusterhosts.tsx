@@ -60,7 +60,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
         if (hosts.length > 0) {
           props.onTake(source.label, hosts);
         } else {
-          setNotice(trans.__('Which hosts %1 will have is known when it runs.', source.label));
+          setNotice(trans.__('The hosts of %1 are not known until it runs.', source.label));
         }
       },
       (error: unknown) => setNotice(error instanceof Error ? error.message : String(error))
@@ -224,7 +224,7 @@ function HostCard(props: {
       </button>
       {props.onFold && (
         <button type="button" className="jp-dtf-link jp-dtf-host-fold" onClick={props.onFold}>
-          {trans.__('Draw identical ones as one')}
+          {trans.__('Draw identical hosts as one')}
         </button>
       )}
       <SaidBeside said={all.problems.get(host.name)} />

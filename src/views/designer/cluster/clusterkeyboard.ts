@@ -7,7 +7,7 @@ import type { HostDevice } from '../../../model/clusterdesign';
 import type { ChipHandlers } from './clusterchip';
 
 /**
- * Placing tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
+ * Place tasks with the keyboard: Enter picks up, arrow keys choose a device, Enter drops, Escape cancels, Delete
  * unplaces.
  */
 export function useKeyboardPlacement(options: {
@@ -28,7 +28,7 @@ export function useKeyboardPlacement(options: {
     if (key === 'Enter') {
       const place = options.placeOf(what);
       setCarried({ what, at: place ? deviceNumber(devices, place.host, place.device) : -1 });
-      onSay(trans.__('%1 is picked up. Arrows choose a device, Enter puts it down, Escape leaves it.', what));
+      onSay(trans.__('%1 is picked up. Arrows choose a device, Enter puts it down, Escape cancels.', what));
       return true;
     }
     if (key === 'Delete' || key === 'Backspace') {

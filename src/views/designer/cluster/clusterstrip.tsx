@@ -6,9 +6,7 @@ import { formatPercent, formatValue } from '../../../model/format';
 import { StateMark } from '../../controls';
 import { stateText } from '../../localizedtext';
 
-/**
- * The expected performance of the whole design, and all of its problems; clicking a problem selects what it concerns.
- */
+/** The expected performance of a design, and all its problems; clicking a problem selects the item that it concerns. */
 export function StatusStrip(props: {
   report: DesignReport | null;
   failure: string;

@@ -1,5 +1,5 @@
 /**
- * What is drawn of a folded graph: boxes to lay out, edges between visible nodes, and the colour of each node. Pure.
+ * The drawing of a folded graph: boxes to lay out, edges between visible nodes, and the colour of each node. Pure.
  */
 
 import type { Design } from '../../../api/schema';

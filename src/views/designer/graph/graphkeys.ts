@@ -14,7 +14,7 @@ export interface KeyTarget {
   /** The node or input with the keyboard cursor; null before the first move. */
   current: string | null;
   onCurrent: (id: string) => void;
-  /** The user wants to choose a device for the selection with the keyboard. */
+  /** Called when the user wants to choose a device for the selection with the keyboard. */
   onChooseDevice: () => void;
   onFind: () => void;
 }

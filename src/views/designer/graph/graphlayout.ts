@@ -48,7 +48,7 @@ const COLUMN_GAP = 60;
 const NEAR_POINTS = 3;
 /** Levels up to this height stay in one column, px. */
 const HIGH = 700;
-/** Screens are wider than they are high. */
+/** Preferred ratio of width to height, since screens are wider than they are high. */
 const WIDER = 1.3;
 
 /** Lay out a box and its contents. `onBox` is called after each box with the number of boxes done. */
@@ -112,7 +112,7 @@ function level(
   return { places, routes: routes.filter(({ points }) => points.length > NEAR_POINTS) };
 }
 
-/** Break a long and thin layout into columns, to be read one after the other; null if it is neither. */
+/** Break a long, thin layout into columns that are read one after the other; null for any other layout. */
 function columns(places: readonly Place[]): Place[] | null {
   const width = Math.max(...places.map(place => place.x + place.width));
   const height = Math.max(...places.map(place => place.y + place.height));

@@ -10,12 +10,12 @@ import type { Look, Share } from './graphappearance';
 
 /** The callbacks of a node; they must be the same functions for as long as the graph is shown. */
 export interface NodeActions {
-  /** Select a node, and with it its layers, after a click. */
+  /** Select a node and its layers, after a click. */
   pick(node: TreeNode, extend: boolean): void;
   fold(node: TreeNode): void;
   /** Move the keyboard cursor, after a click on something that cannot be selected. */
   go(id: string): void;
-  /** The pointer was pressed on a node, and may drag it to a device. */
+  /** Called when the pointer is pressed on a node, which may be dragged to a device. */
   press(node: TreeNode, event: React.PointerEvent<HTMLElement>): void;
 }
 

@@ -38,7 +38,7 @@ const MAX_ZOOM = 2;
 export interface GraphProps extends KeyTarget {
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
-  /** The user drags nodes; calls back with `true` while they do. */
+  /** Called when a node is pressed to be dragged: with the selection if it contains the node, or else the node. */
   onDrag: (nodes: ReadonlySet<string>, event: React.PointerEvent<HTMLElement>) => void;
   /** Bring this node into view; a new object for each request. */
   goTo: { node: string } | null;
@@ -64,7 +64,7 @@ function Graph(props: GraphProps): React.ReactElement {
   const actions = useActions(props, host);
   const nodes = React.useMemo(
     () => (layout ? flowNodes(props, state.shownOpen, layout, base, actions) : []),
-    // eslint-disable-next-line react-hooks/exhaustive-deps -- of the props only these are drawn
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- only these of the props are drawn
     [tree, layout, props.looks, selected, current, base, actions, trans]
   );
   const inputs = React.useMemo(
@@ -125,7 +125,7 @@ function Graph(props: GraphProps): React.ReactElement {
         <MiniMap
           pannable
           zoomable
-          ariaLabel={trans.__('The whole graph, small')}
+          ariaLabel={trans.__('Overview of the whole graph')}
           style={{ width: 150, height: 100 }}
           nodeColor={node => miniColour(node as GraphNode)}
         />

@@ -59,7 +59,7 @@ export function PlacementBar(props: {
           </SmallButton>
           {source.kind !== 'none' && (
             <SmallButton
-              label={trans.__('Read the model again from where it came from')}
+              label={trans.__('Read the model again from its source')}
               disabled={!editable}
               busy={busy}
               onClick={() =>

@@ -58,7 +58,7 @@ export function Compare(props: {
               <td>{place.planned.map(deviceName).join(', ')}</td>
               <td>
                 {place.elsewhere ? '≠ ' : ''}
-                {place.actual.length > 0 ? place.actual.map(deviceName).join(', ') : trans.__('nothing was seen')}
+                {place.actual.length > 0 ? place.actual.map(deviceName).join(', ') : trans.__('not observed')}
               </td>
               {showsDrawn && <td>{isDrawnOtherwise(place) && `≠ ${drawnText(place, trans)}`}</td>}
             </tr>

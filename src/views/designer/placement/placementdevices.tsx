@@ -26,7 +26,7 @@ export interface DeviceStripProps {
 /** A card of the strip: a device, or a range of them. */
 type Item = { choice: DeviceChoice } | { range: DeviceRange };
 
-/** The devices, as drop targets for layers, with what each will hold. Many devices are folded into ranges. */
+/** The devices as drop targets for layers, with the load of each. Many devices are folded into ranges. */
 export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
   const { devices, loads, counts, choosing, onLeave, trans } = props;
   const host = React.useRef<HTMLDivElement>(null);
@@ -86,7 +86,7 @@ export function DeviceStrip(props: DeviceStripProps): React.ReactElement {
       className="jp-dtf-devices"
       role="listbox"
       aria-orientation="horizontal"
-      aria-label={choosing ? trans.__('Choose a device for what is selected') : trans.__('Devices')}
+      aria-label={choosing ? trans.__('Choose a device for the selection') : trans.__('Devices')}
       onKeyDown={onKeyDown}
     >
       {items.map((item, index) =>
@@ -158,7 +158,7 @@ function Card(props: { choice: DeviceChoice; strip: DeviceStripProps; focusable:
   );
 }
 
-/** Many devices as one card, which unfolds. */
+/** A range of devices as one card, which can be unfolded. */
 function RangeCard(props: {
   range: DeviceRange;
   open: boolean;
@@ -192,7 +192,7 @@ function RangeCard(props: {
       {memory && (
         <div className="jp-dtf-device-line">
           <Bar fraction={fraction} label={trans.__('Memory of %1, on average', name)} />
-          <span className="jp-dtf-number" title={trans.__('The mean, and the least and the most of one device')}>
+          <span className="jp-dtf-number" title={trans.__('The mean, and the minimum and maximum of a single device')}>
             {formatBytes(memory.mean)} ({formatBytes(memory.low.value)} – {formatBytes(memory.high.value)})
           </span>
         </div>

@@ -5,7 +5,7 @@ import type { Prediction, RunPlacement } from '../../../api/schema';
 import { formatPercent, formatValue } from '../../../model/format';
 import { Gantt, ganttHeight } from './placementgantt';
 
-/** The predicted step, as text and as a Gantt chart; above that of the overlaid run. */
+/** The predicted step as text and as a Gantt chart, above the step of the overlaid run. */
 export function Forecast(props: {
   prediction: Prediction | null;
   measured: RunPlacement | null;
@@ -29,7 +29,7 @@ export function Forecast(props: {
       <p>
         {prediction
           ? words(prediction, trans).join(' · ')
-          : trans.__('A step can be predicted when layers are on devices and the numbers are right.')}
+          : trans.__('A step can be predicted once layers are placed on devices and all numbers are valid.')}
       </p>
       {told && <p>{told}</p>}
       {children}

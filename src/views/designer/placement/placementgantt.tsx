@@ -19,10 +19,13 @@ const LAST_PX = 50;
 const MOST_TICKS = 8;
 const TITLE_PX = 20;
 const MOST_PX = 220;
-/** Of very many devices, in how many parts of a step is told how busy they are. */
+/** The number of equal parts of a step whose utilization is drawn if there are many devices. */
 const COLUMNS = 120;
 
-/** A step as a Gantt chart: one row for each device, one box for each microbatch; of many devices, when they are busy. */
+/**
+ * A step as a Gantt chart: one row for each device and one box for each microbatch. If there are many devices, a row
+ * combines several of them and shows when they are busy.
+ */
 export interface GanttPart {
   title: string;
   slots: readonly Slot[];
@@ -125,7 +128,7 @@ function Rows(props: {
   );
 }
 
-/** A row for devices that follow each other, the darker the more of them are busy. */
+/** One row for several consecutive devices: the more of them are busy, the darker. */
 function BusyRows(props: { part: GanttPart; end: number; trans: TranslationBundle }): React.ReactElement {
   const { part, end, trans } = props;
   const rows = React.useMemo(() => {

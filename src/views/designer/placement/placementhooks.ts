@@ -55,8 +55,8 @@ export interface OpenTree {
 }
 
 /**
- * Each view has its own open nodes: it begins with those of the document, and folding in another user's view does not
- * affect it.
+ * Each view has its own open nodes: initially those that the document stores. Folding in another user's view does not
+ * affect them.
  */
 export function useTree(model: DesignModel, graph: LayerGraph): OpenTree {
   const [kept, setKept] = React.useState(graph);

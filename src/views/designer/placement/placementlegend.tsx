@@ -19,7 +19,7 @@ export function Legend(props: {
       <div className="jp-dtf-legend">
         {devices.length > MANY ? (
           <span>
-            {trans.__('a colour for each of %1, the same for several', rangesOf(devices.map(({ task }) => task)))}
+            {trans.__('colours for %1, each shared by several tasks', rangesOf(devices.map(({ task }) => task)))}
           </span>
         ) : (
           devices.map(({ device, task, name }) => (
@@ -51,7 +51,7 @@ export function Legend(props: {
       <span>{what}</span>
       <span>{trans.__('none')}</span>
       <span className="jp-dtf-legend-heat" />
-      <span>{trans.__('the most of those shown')}</span>
+      <span>{trans.__('largest value shown')}</span>
     </div>
   );
 }

@@ -33,7 +33,7 @@ export function Properties(props: {
     return (
       <aside className="jp-dtf-properties" aria-label={trans.__('Selection')}>
         <p className="jp-dtf-faint">
-          {trans.__('Select layers by a click, Shift and a click, or Shift and dragging over them.')}
+          {trans.__('Select layers by clicking, by Shift-clicking, or by Shift-dragging over them.')}
         </p>
         <p className="jp-dtf-faint">
           {trans.__('Drop them on a device above, or press D and choose one with the arrow keys.')}

@@ -34,7 +34,7 @@ export interface PlacementServices {
   runPlacement(run: string): Promise<RunPlacement>;
   /**
    * Save the design, and insert the code that trains it into the notebook that was used last; if none is open, copy it
-   * to the clipboard. Null if the design cannot be saved: the code would train what is in the file.
+   * to the clipboard. Null if the design cannot be saved, since the code trains the saved file.
    */
   insertCode(): Promise<'notebook' | 'clipboard' | null>;
 }

@@ -19,7 +19,7 @@ export function sourceText(source: ModelSource, trans: TranslationBundle): strin
   }
 }
 
-/** Read a model from its source; `chosen`: the user chose it just now, rather than reading it again. */
+/** Read a model from its source; `chosen`: the user has just chosen it, rather than reading it again. */
 export async function readModel(
   source: ModelSource,
   services: PlacementServices,
@@ -70,7 +70,7 @@ export function SourcePicker(props: {
       )}
       {variables?.length === 0 && (
         <p className="jp-dtf-faint">
-          {trans.__('No running kernel has a Keras model. Run the cells of a notebook that make one, and look again.')}
+          {trans.__('No running kernel has a Keras model. Run the notebook cells that create one, then check again.')}
         </p>
       )}
       <ul>
@@ -103,7 +103,7 @@ export function SourcePicker(props: {
           list={list}
           value={path}
           placeholder="model.keras"
-          aria-label={trans.__('Path of a .keras file or a SavedModel, from the folder that the server shows')}
+          aria-label={trans.__('Path of a .keras file or a SavedModel, relative to the folder that the server shows')}
           onChange={event => setPath(event.target.value)}
         />
         <datalist id={list}>

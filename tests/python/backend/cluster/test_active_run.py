@@ -105,15 +105,15 @@ def test_pictures_are_bounded_and_none_goes_before_the_archive_has_it() -> None:
 
     report(100)
     assert kept() == list(range(before, before + 100))  # a burst of 25 MiB that is still to be told
-    run.taken(before + 10)
+    run.log.taken(before + 10)
     assert kept() == list(range(before + 10, before + 100))
-    run.taken(before + 100)
+    run.log.taken(before + 100)
     room = media_tail.MOST_BYTES // (size + 200)
     assert kept() == list(range(before + 100 - room, before + 100))
     report(400)  # which nobody takes
     assert sum(map(len, run.log)) < media_tail.MOST_NOT_TAKEN + 100_000
     assert [seq for seq, _ in recorded.published] == list(range(before + 500))
-    run.taken(len(run.log))
+    run.log.taken(len(run.log))
     run.to(RunState.FAILED)
     assert sum(map(len, run.log)) < media_tail.ENDED_BYTES + 100_000
     late = KeptMedia()  # of a viewer without a store
@@ -339,7 +339,7 @@ def test_a_new_attempt_is_a_gang_of_its_own() -> None:
     assert not run.decided.is_set()
     assert not run.tasks_ended.is_set()
     assert [(task.state, task.attempt, task.pid) for task in run.info.tasks] == [(TaskState.PENDING, 1, 0)] * 2
-    assert run.lines_printed() == {"worker:0": {"stdout": 5}}
+    assert run.log.lines_printed() == {"worker:0": {"stdout": 5}}
     run.task_ended(TaskResult(task="worker:1", attempt=0, signal="SIGKILL"))  # late
     assert not run.decided.is_set()
     recorded.all_run()
@@ -412,7 +412,7 @@ def test_what_a_loss_has_cost_is_told_with_the_first_step_of_a_later_attempt() -
     assert told() == ["worker:1 takes long", ""]
     progressed(21, 2)
     progressed(22, 2)
-    assert told()[2:] == ["Goes on after step 20: some 10 steps are done again"]
+    assert told()[2:] == ["Continues after step 20: about 10 steps are repeated"]
     run.note("warning", "worker:1 takes long", task="worker:1", mark=SLOW)
     run.note("info", "worker:1 is fast", task="worker:1", mark=FAST_AGAIN)
     assert run.info.slow == {}

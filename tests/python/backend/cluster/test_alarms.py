@@ -25,7 +25,7 @@ def test_epochs_without_improvement_are_counted_from_the_best() -> None:
     losses = [1.0, 0.5, 0.6, 0.5, 0.4, 0.4, 0.4, 0.4]
     found = words(Notify(no_improvement=2), *({"loss": loss} for loss in losses))
     assert [n for n, word in enumerate(found) if word] == [3, 6]
-    assert found[3] == Word("no improvement", "loss has not become better for 2 epochs", "It is 0.5; the best was 0.5")
+    assert found[3] == Word("no improvement", "loss has not improved for 2 epochs", "It is 0.5; the best was 0.5")
     both = [{"loss": 1.0 - n, "val_loss": 1.0} for n in range(2)]
     (_, validation) = words(Notify(no_improvement=1), *both)
     assert validation is not None
@@ -35,15 +35,15 @@ def test_epochs_without_improvement_are_counted_from_the_best() -> None:
     assert words(None, {"loss": 1.0}, {"loss": 1.0}) == [None, None]
 
     never = words(Notify(no_improvement=2), *({"loss": loss} for loss in (math.nan, math.nan, 1.0, 0.5)))
-    title = "loss has not become better for 2 epochs"
-    assert never == [None, Word("no improvement", title, "It is NaN; it never was a number"), None, None]
+    title = "loss has not improved for 2 epochs"
+    assert never == [None, Word("no improvement", title, "It is NaN; it was never a number"), None, None]
 
 
 def test_an_epoch_that_is_done_again_counts_once_and_an_unknown_metric_is_told_of() -> None:
     alarms = Alarms(Notify(no_improvement=1))
     assert [alarms.epoch(EpochEnded(time=1.0, epoch=0, step=1, logs={"loss": 1.0})) for _ in range(3)] == [None] * 3
     missing = words(Notify(no_improvement=1, metric="f1"), {"loss": 1.0}, {"loss": 1.0})
-    assert missing == [Word("no improvement", "There is no metric f1 to watch", "Epochs have loss"), None]
+    assert missing == [Word("no improvement", "There is no metric f1 to watch", "Epochs report loss"), None]
 
 
 def host(cpu: float = 1.0, used: int = 10, gpus: tuple[float, ...] = ()) -> HostInfo:
@@ -65,16 +65,16 @@ def test_devices_that_do_nothing_and_memory_that_is_full_are_told_of_once() -> N
         return [word.title for word in alarms.machines(state, [task], {"a": of}, now)]
 
     assert look(0, planned(), host(cpu=0.0)) == look(9, planned(), host(cpu=0.0)) == []
-    assert look(10, planned(), host(cpu=0.0)) == ["The CPU of worker:1 has done nothing for 10 s"]
+    assert look(10, planned(), host(cpu=0.0)) == ["The CPU of worker:1 has been idle for 10 s"]
     assert look(30, planned(), host(cpu=0.0)) == []
     assert look(31, planned(), host(cpu=2.0)) == look(32, planned(), host(cpu=0.0)) == []
     assert look(40, planned(), host(cpu=0.0), RunState.RESTARTING) == look(43, planned(), host(cpu=0.0)) == []
-    assert look(53, planned(), host(cpu=0.0)) == ["The CPU of worker:1 has done nothing for 10 s"]
+    assert look(53, planned(), host(cpu=0.0)) == ["The CPU of worker:1 has been idle for 10 s"]
     assert look(60, planned("ps"), host(cpu=0.0)) == look(99, planned("ps"), host(cpu=0.0)) == []
 
     own = planned(gpus=("GPU-1",))
     assert look(100, own, host(gpus=(0.0, 0.0))) == []
-    assert look(110, own, host(gpus=(0.0, 0.0))) == ["The GPU 1 of worker:1 has done nothing for 10 s"]
+    assert look(110, own, host(gpus=(0.0, 0.0))) == ["The GPU 1 of worker:1 has been idle for 10 s"]
     full = ["91% of the memory of host h is in use"]
     assert [look(now, own, host(used=used)) for now, used in ((120, 90), (121, 91), (122, 95))] == [[], full, []]
     assert [look(now, own, host(used=used)) for now, used in ((123, 20), (124, 91))] == [[], full]

@@ -99,14 +99,14 @@ def test_no_end_is_lost_that_a_host_tells_badly_or_not_at_all(tmp_path: Path) ->
             controller.on_ended(address, "r", "nobody:7", b"")
             controller.on_ended(address, "r", "worker:0", b"garbage")
             assert run.info.tasks[0].state is TaskState.FAILED
-            assert run.info.tasks[0].message.startswith("has ended; what its host says of it cannot be read: ")
+            assert run.info.tasks[0].message.startswith("has ended; the report of its host cannot be read: ")
 
             host = to_plain(HostInfo(name="a", address=address))
             for _ in range(2):  # the first time, its end might be on its way
                 assert run.info.tasks[2].state is TaskState.STARTING
                 controller.on_host(address, host, speech=SPEECH, alive=["r/worker:1"])
             assert [task.state for task in run.info.tasks[1:]] == [TaskState.STARTING, TaskState.FAILED]
-            assert run.info.tasks[2].message == "has ended; how was not told by its host"
+            assert run.info.tasks[2].message == "has ended; its host did not report how"
             controller.on_host(address, {"nonsense": 1}, speech=SPEECH)
 
             for time_, cpu in ((1000.0, 0.5), (1002.0, 0.75)):

@@ -239,14 +239,14 @@ async def test_a_program_leaves_a_host_that_is_to_go() -> None:
     await leaves(cluster, B)
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert {task.host for task in cluster.run.info.tasks} == {"a"}
-    assert cluster.notes[:2] == ["Host b is to go (SIGTERM)", "worker:1 has to go with its machine (SIGTERM)"]
+    assert cluster.notes[:2] == ["Host b is going away (SIGTERM)", "worker:1 has to leave its machine (SIGTERM)"]
     assert (B, "dtf_release") in cluster.asked
 
 
 async def test_a_program_that_does_not_begin_again_stays_as_long_as_it_can() -> None:
     cluster = await begun(Restart(max_restarts=0))
     await leaves(cluster, B)
-    assert cluster.notes == ["Host b is to go (SIGTERM)", "The run has no restart left"]
+    assert cluster.notes == ["Host b is going away (SIGTERM)", "The run has no restart left"]
     cluster.all_succeed()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert (B, "dtf_end_frozen") not in cluster.asked
@@ -290,7 +290,7 @@ async def test_a_restart_without_hosts_ends_and_says_why(monkeypatch: pytest.Mon
     info = await cluster.end()
     assert info.state is RunState.FAILED
     assert info.message.startswith(
-        "worker:0 failed: its host went away, and the run could not be started again: There must be at least one host"
+        "worker:0 failed: its host went away, and the run could not be restarted: There must be at least one host"
     )
 
 
@@ -404,7 +404,7 @@ async def test_a_task_that_can_go_on_is_kept_and_the_lost_one_is_forked_anew() -
     assert [spec.may_go_over for spec in cluster.specs] == [True] * 4
     assert "dtf_kill" not in [op for _, op in cluster.asked]
     (lost,) = cluster.texts("worker:1 died (SIGKILL)")
-    assert lost == "In attempt 1 of 4, on b. worker:0 goes on; worker:1 is started again: attempt 2 of 4"
+    assert lost == "In attempt 1 of 4, on b. worker:0 continues; worker:1 is restarted: attempt 2 of 4"
 
 
 async def test_one_that_has_died_meanwhile_is_one_loss_more() -> None:
@@ -448,7 +448,7 @@ async def test_one_that_does_not_come_back_is_ended(monkeypatch: pytest.MonkeyPa
     cluster.ends("worker:1", signal="SIGKILL")
     info = await cluster.end()
     assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 2)
-    assert "worker:0 has not come back within 0.01 s to go on" in cluster.notes
+    assert "worker:0 has not joined the new attempt within 0.01 s" in cluster.notes
     assert [spec.joins for spec in cluster.specs] == [False, False, True, True, False, False]
 
 
@@ -475,7 +475,7 @@ async def test_without_room_those_that_are_left_go_on_if_they_are_enough() -> No
         "worker:1": TaskState.FAILED,
     }
     (lost,) = cluster.texts("worker:1 failed: its host b went away")
-    assert lost.endswith("worker:0 goes on without worker:1, for which there is no room: attempt 2 of 4")
+    assert lost.endswith("worker:0 continues without worker:1, for which there is no room: attempt 2 of 4")
 
 
 async def test_a_host_that_is_closing_and_knows_no_operation_any_more_is_one_loss_more() -> None:
@@ -484,7 +484,7 @@ async def test_a_host_that_is_closing_and_knows_no_operation_any_more_is_one_los
     cluster.ends("worker:1", signal="SIGKILL")
     info = await cluster.end()
     assert (info.state, cluster.run.attempt) == (RunState.SUCCEEDED, 2)
-    assert [text for text in cluster.notes if "worker:1 on host b: it is ending" in text]
+    assert [text for text in cluster.notes if "worker:1 on host b: it is shutting down" in text]
 
 
 async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> None:
@@ -505,7 +505,7 @@ async def test_they_are_more_again_when_there_is_room_which_is_no_restart() -> N
         ("worker:0", 2, True),
         ("worker:1", 2, True),
     ]
-    assert cluster.texts("There is room for worker:1 again") == ["worker:0 goes on with it: attempt 3 of 4"]
+    assert cluster.texts("There is room for worker:1 again") == ["worker:0 continues with it: attempt 3 of 4"]
     assert "dtf_kill" not in [op for _, op in cluster.asked]
 
 
@@ -581,7 +581,7 @@ async def test_a_stop_while_some_go_on_stops_all(while_it_starts: bool) -> None:
 async def test_a_task_that_rejoins_is_told_what_its_gang_was() -> None:
     cluster = await begun(Restart(), rejoins=True)
     cluster.ends("worker:1", signal="SIGKILL")
-    while "worker:1 is started again: attempt 2 of 4" not in cluster.notes:
+    while "worker:1 is restarted: attempt 2 of 4" not in cluster.notes:
         assert cluster.run.is_active
         await asyncio.sleep(0)
     cluster.all_succeed()
@@ -636,7 +636,7 @@ async def without_worker_1(**restart: Any) -> Cluster:
 async def test_where_there_is_no_room_for_a_task_that_could_rejoin_the_others_go_on_and_end() -> None:
     cluster = await without_worker_1()
     (said,) = cluster.texts("There is no room for worker:1")
-    assert said == "The others go on without it. No host has 1 free threads for worker:1"
+    assert said == "The others continue without it. No host has 1 free threads for worker:1"
     while (A, "dtf_without") not in cluster.asked:
         await asyncio.sleep(0)
     cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))
@@ -713,7 +713,7 @@ async def test_tasks_that_cannot_go_over_begin_again_with_fewer_where_there_is_n
     last = cluster.specs[-1]
     assert (last.task, last.rank, last.size, last.joins) == ("worker:0", 0, 1, False)
     assert [task.state for task in info.tasks] == [TaskState.SUCCEEDED, TaskState.FAILED]
-    assert cluster.texts("There is no room for worker:1") == ["worker:0 is started again without"]
+    assert cluster.texts("There is no room for worker:1") == ["Only worker:0 is restarted"]
 
 
 async def test_they_are_more_again_by_a_checkpoint_when_there_is_room_which_is_no_restart() -> None:
@@ -730,7 +730,7 @@ async def test_they_are_more_again_by_a_checkpoint_when_there_is_room_which_is_n
     assert [(task.host, task.attempt) for task in info.tasks] == [("a", 2), ("c", 2)]
     assert [spec.size for spec in cluster.specs[3:]] == [2, 2]
     (said,) = cluster.texts("There is room for worker:1 again")
-    assert said == "All tasks begin again with a checkpoint of this step"
+    assert said == "All tasks are restarted from a checkpoint of this step"
     await cluster.background.end()
 
 
@@ -794,7 +794,7 @@ async def test_what_comes_between_a_pause_and_its_end() -> None:
     cluster.ends("worker:1", exit_code=1, outcome=Outcome(ok=False, peer_lost=True, message="worker:0 has gone"))
     await cluster.until(RunState.PAUSED)
     await cluster.driver.end(cluster.run)
-    assert (await cluster.end()).message == "stopped while it was paused without a checkpoint: it begins anew"
+    assert (await cluster.end()).message == "stopped while it was paused without a checkpoint: it starts over"
 
     cluster = await begun(Restart(), goes_on=True)
     await cluster.driver.pause(cluster.run)

@@ -79,7 +79,7 @@ def test_what_is_said_is_heard_until_every_worker_has_said_farewell(
                 for controller in controllers:
                     coming = controller.describe().coming
                     assert {(host.name, host.step) for host in coming} == {("early", "ended"), ("late", "ended")}
-                    assert all("instead of 9.9.9: install the same" in host.problem for host in coming)
+                    assert all("instead of 9.9.9: install that one" in host.problem for host in coming)
                 hears, let_go = [asyncio.Event() for _ in range(2)]
                 plugin = late.plugins[scoped("jupyter_dtf", TOKEN)]
                 teardown = plugin.teardown
@@ -115,8 +115,8 @@ def test_it_leaves_when_its_cluster_process_has_gone_without_a_word(tmp_path: Pa
         await comm.read()
         assert controller.viewers.archive_is_there
         lonely, open_to_all = controller.describe().warnings
-        assert lonely.endswith(f"has no worker. A run waits for one: `dask worker {scheduler.address}`")
-        assert " has no certificates: whoever reaches it " in open_to_all
+        assert lonely.endswith(f"has no worker. Runs wait until one joins: `dask worker {scheduler.address}`")
+        assert " has no certificates: anyone who can reach it " in open_to_all
         comm.abort()
         await until(lambda: scoped(LEAVE, TOKEN) not in scheduler.handlers)
 

@@ -72,8 +72,8 @@ def test_a_host_of_other_versions_is_named_with_both(cluster: dtf.Cluster, tmp_p
     with guest(tmp_path, path=str(tmp_path)):
         patience.until(lambda: told(cluster), lambda: cluster.info)
         assert told(cluster) == [
-            f"Host guest has {problem}. Programs may fail or compute otherwise there: install the same versions on all "
-            "hosts"
+            f"Host guest has {problem}. Programs may fail or give different results there: install the same versions "
+            "on all hosts"
         ]
         problems = {host.name: host.problem for host in cluster.info.hosts}
         assert problems.pop("guest") == problem
@@ -120,6 +120,6 @@ def test_what_the_cluster_does_without_is_compared_among_hosts() -> None:
     for name, keras in (("a", "3.15.1"), ("b", "3.15.1"), ("c", "3.14.0"), ("d", "3.14.0"), ("e", "3.15.1")):
         hosts.tells(name, name, {**OWN, "Keras": keras})
     assert hosts.warnings == [
-        "Hosts c, d have Keras 3.14.0 instead of 3.15.1. Programs may fail or compute otherwise there: "
+        "Hosts c, d have Keras 3.14.0 instead of 3.15.1. Programs may fail or give different results there: "
         "install the same versions on all hosts"
     ]

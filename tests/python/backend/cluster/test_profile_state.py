@@ -33,7 +33,7 @@ def test_it_waits_for_all_that_make_steps_and_for_every_answer() -> None:
     says(profile, "ps:0", "waits")
     said = profile.verdict(tasks)
     assert said is not None and (said.number, said.done, said.message) == (1, True, "")
-    assert profile.words()[0] == "Steps 5 to 7 are traced"
+    assert profile.words()[0] == "Steps 5 to 7 were traced"
     assert profile.verdict(tasks) is None  # it is told once
 
 
@@ -57,7 +57,7 @@ def test_all_are_waited_for_where_each_makes_steps() -> None:
     assert profile.verdict(tasks) is None
     tasks[2].state = TaskState.FAILED  # or it is none of those that were asked
     assert profile.verdict(tasks) is not None
-    assert profile.words()[0] == "Step 5 is traced"
+    assert profile.words()[0] == "Step 5 was traced"
 
 
 def test_a_task_that_was_started_again_is_not_waited_for() -> None:
@@ -93,7 +93,7 @@ def test_what_some_have_left_is_there_whatever_became_of_the_others() -> None:
     says(profile, "worker:1", "failed", message="no room")
     said = profile.verdict(tasks, "The run has ended")
     assert said is not None and not said.message
-    assert profile.words()[1].endswith(". worker:1 has left no trace: no room")
+    assert profile.words()[1].endswith(". worker:1 has written no trace: no room")
 
 
 def test_the_pace_of_a_training_is_what_its_newest_points_tell() -> None:

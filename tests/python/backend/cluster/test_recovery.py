@@ -16,10 +16,10 @@ def progressed(time: float, done: int, unit: str = "step") -> Progressed:
 @pytest.mark.parametrize(
     ("begins", "title"),
     [
-        (1200, "Goes on after step 1200: some 37 steps are done again"),
-        (1236, "Goes on after step 1236: one step is done again"),
-        (1237, "Goes on after step 1237"),
-        (1238, "Goes on after step 1238"),
+        (1200, "Continues after step 1200: about 37 steps are repeated"),
+        (1236, "Continues after step 1236: one step is repeated"),
+        (1237, "Continues after step 1237"),
+        (1238, "Continues after step 1238"),
     ],
 )
 def test_it_is_told_with_the_first_step(begins: int, title: str) -> None:
@@ -33,12 +33,12 @@ def test_it_is_told_with_the_first_step(begins: int, title: str) -> None:
 
 def test_the_chief_s_word_on_where_is_told_with_it() -> None:
     recovery = Recovery("worker:1", 50.0, 30)
-    said = Note(time=54.0, level="info", title="Training goes on after step 20", text="With epoch 2: /checkpoints/20")
+    said = Note(time=54.0, level="info", title="Training continues after step 20", text="With epoch 2: /checkpoints/20")
     assert not recovery.takes(Note(time=54.0, level="info", title="Equal weights"))
     assert recovery.takes(said)
     assert recovery.follows(progressed(55.0, 20)) is None
     assert recovery.follows(progressed(56.0, 21)) == (
-        "Training goes on after step 20: some 10 steps are done again",
+        "Training continues after step 20: about 10 steps are repeated",
         "With epoch 2: /checkpoints/20. The first step ended 6 s after worker:1 was lost",
     )
 

@@ -70,6 +70,6 @@ def test_one_look_that_fails_ends_neither_the_others_nor_the_watch(
             watching.cancel()
         once = [("a", "idle"), ("a", "dtf_end_frozen"), ("b", "slow"), ("b", "idle")]
         assert told[:8] == [*once, *once]
-        assert "The delays of run a could not be followed" in caplog.text
+        assert "The delays of run a could not be checked" in caplog.text
 
     asyncio.run(asyncio.wait_for(test(), left_s()))

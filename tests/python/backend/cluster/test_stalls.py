@@ -53,7 +53,7 @@ def test_who_does_not_wait_is_to_blame(zero: list[Quiet], one: list[Quiet], blam
     found = stalls.blamed(run)
     assert (found and found[:2]) == blamed
     if found is not None:
-        assert found[2].endswith("s and uses no processor, and the others wait")
+        assert found[2].endswith("s and uses no CPU time, and the others wait")
 
 
 @pytest.mark.parametrize("state", [TaskState.SUCCEEDED, TaskState.FINISHED])
@@ -79,7 +79,7 @@ def test_a_task_that_has_ended_or_only_serves_is_not_waited_for() -> None:
     assert stalls.blamed(run) is None
     run._task_changed(TaskChanged(time=1.0, task="worker:0", state=TaskState.SERVING))
     found = stalls.blamed(run)
-    assert found == (B, "worker:1", "has made no step for 11 s and uses no processor")
+    assert found == (B, "worker:1", "has completed no step for 11 s and uses no CPU time")
 
 
 def test_a_host_that_is_gone_and_an_attempt_that_is_over_say_nothing() -> None:

@@ -60,7 +60,7 @@ def test_a_straggler_is_named_once_and_when_it_is_none_any_more() -> None:
     assert gang.windows(IN_A_ROW - 1, UNEVEN) == []
     (word,) = gang.windows(10, UNEVEN)
     assert word.title == "worker:2 takes 3.1 times as long for its part of a step as the others, on host c"
-    assert word.text == "310 ms of its own in a step; the others' median is 100 ms. On host c"
+    assert word.text == "310 ms for its own part of a step; the others' median is 100 ms. On host c"
     assert (word.level, word.task, word.mark) == ("warning", "worker:2", "slow")
     assert gang.windows(IN_A_ROW - 1, EVEN) == []
     assert gang.windows(10, {**EVEN, "worker:2": 0.17}) == []  # neither the one nor the other

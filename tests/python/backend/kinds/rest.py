@@ -20,16 +20,18 @@ def rests_and_wakes(kind: str, options: Mapping[str, Any], given_back: Callable[
         info = wait_for(cluster, lambda info: len(info.hosts) == 1 and not info.coming)
         given_back()
         assert info.notes == [
-            "The cluster has given its hosts back while nothing runs. The next run has them again, and waits for them"
+            "The cluster has released its hosts because nothing was running. The next run requests them again and waits"
         ]
-        with pytest.raises(dtf.Unavailable, match="given its hosts back while nothing runs"):
+        with pytest.raises(dtf.Unavailable, match="released its hosts because nothing was running"):
             cluster.spec  # noqa: B018
 
         run = cluster.run(where)
         assert run.result() == ["worker:0", "worker:1"]
         told = {event.title: event.text for _seq, event in session().hub.events(run.id) if isinstance(event, Note)}
-        assert told["Waiting for hosts"].endswith("given its hosts back while nothing runs, and asks for them again")
-        assert told["The hosts are there"].startswith("After ")
+        assert told["Waiting for hosts"].endswith(
+            "released its hosts because nothing was running, and requests them again"
+        )
+        assert told["All hosts have joined"].startswith("After ")
 
 
 def where(_args: Any, ctx: Any) -> str:

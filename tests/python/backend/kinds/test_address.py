@@ -137,10 +137,10 @@ def test_the_runs_of_a_scheduler_that_is_killed_are_lost(tmp_path: Path) -> None
         foreign.start_worker("a")
         cluster = dtf.Cluster(backend="address", jobs={"worker": 1}, address=foreign.address)
         (warning,) = wait_until(cluster, lambda info: info.hosts and info.warnings).warnings
-        assert warning.startswith(f"The scheduler at {foreign.address} has no certificates: whoever reaches it")
+        assert warning.startswith(f"The scheduler at {foreign.address} has no certificates: anyone who can reach it")
         run = cluster.run(wait_for_the_stop, str(tmp_path / "begun"), wait=False)
         patience.until((tmp_path / "begun").exists, "the run")
-        with pytest.raises(Unavailable, match="Dask's dashboard is that of the scheduler, which somebody else runs"):
+        with pytest.raises(Unavailable, match="Dask's dashboard belongs to the scheduler, which somebody else runs"):
             cluster.dashboard_url  # noqa: B018
         foreign.signal("scheduler", signal.SIGKILL)
         with pytest.raises(dtf.ClusterLost, match="The scheduler at tcp://.* is gone, or cannot be reached any more"):
@@ -189,7 +189,7 @@ def test_something_else_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(address_cluster, "CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         there = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(Unavailable, match=f"What is at {there} does not answer as a Dask scheduler does"):
+        with pytest.raises(Unavailable, match=f"The server at {there} does not respond like a Dask scheduler"):
             connect(there, [])
 
 
@@ -239,11 +239,11 @@ def test_a_scheduler_of_other_versions() -> None:
         ({"address": "tcp://a:123456"}, "address", "got 'tcp://a:123456'"),
         ({"address": "tcp://a"}, "address", "got 'tcp://a'"),
         ({"address": "tls://a:1", "ca_file": __file__}, "cert_file", "must be given with the others, got ''"),
-        ({"address": "tcp://a:1", "ca_file": __file__}, "ca_file", "is for an address that begins with tls://"),
+        ({"address": "tcp://a:1", "ca_file": __file__}, "ca_file", "requires an address that begins with tls://"),
         (
             {"address": "tls://a:1", "ca_file": "/no/ca", "cert_file": __file__, "key_file": __file__},
             "ca_file",
-            "must be one that can be read, got '/no/ca'",
+            "must be a readable file, got '/no/ca'",
         ),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.kinds import registry
 from jupyter_dtf.backend.kinds.cuda import CudaKind
-from jupyter_dtf.backend.planning.gpu_assignment import GpuRequest
+from jupyter_dtf.backend.planning.gpu_assignment import GpuRequest, share_of
 from jupyter_dtf.backend.viewer import starting
 from jupyter_dtf.errors import InvalidInput
 from jupyter_dtf.schema.cluster_request import ClusterRequest
@@ -81,7 +81,7 @@ class TestCuda(KindContract):
 
     def test_a_cluster_of_it_starts_scales_trains_and_stops(self, made: Any) -> None:
         super().test_a_cluster_of_it_starts_scales_trains_and_stops(made)
-        share = int(0.475 * (16 << 30))
+        share = share_of(16 << 30, 2)
         with dtf.Cluster(backend="cuda", jobs={"worker": 4}, **self.options) as cluster:
             told = cluster.run(surroundings).result()
             assert told == [(gpu, share, True, "NCCL_P2P_DISABLE") for gpu in ("GPU-2a", "GPU-0a") * 2]
@@ -89,7 +89,7 @@ class TestCuda(KindContract):
             assert trials["result"].tolist() == [("GPU-2a", share // 2)]
             alone = cluster.run(surroundings, jobs={"worker": 1}, gpus_per_task=2).result()
             assert alone == [("GPU-2a,GPU-0a", 0, True, "NCCL_P2P_DISABLE")]
-            with pytest.raises(dtf.Unavailable, match="48% of each: host .* has 2 GPUs .* for 5 tasks"):
+            with pytest.raises(dtf.Unavailable, match="46% of each, but host .* has 2 GPUs .* for 5 tasks"):
                 cluster.run(surroundings, jobs={"worker": 5})
 
 
@@ -112,7 +112,7 @@ def test_a_machine_without_a_gpu_is_told_at_the_field(monkeypatch: pytest.Monkey
             "gpus",
             r"must be some of 0 \(GPU-0a\), 1 \(GPU-1a\), 2 \(GPU-2a\), each at most once, got '7'",
         ),
-        ({"gpus": "1,GPU-1a"}, "gpus", "each at most once, got 'GPU-1a', which is there twice"),
+        ({"gpus": "1,GPU-1a"}, "gpus", "each at most once, got 'GPU-1a', which is listed twice"),
         ({"gpus": "GPU-"}, "gpus", "got 'GPU-'"),
         ({"gpu_memory_bytes": 17 << 30}, "gpu_memory_bytes", "16.0 GiB for GPU 0, got 17.0 GiB per task"),
         ({"gpu_memory_bytes": 9 << 30, "tasks_per_gpu": 2}, "gpu_memory_bytes", "of 2 tasks must fit into"),

@@ -162,7 +162,7 @@ class TestTheForm:
         (closed,) = free_ports(1)
         found = problem(address=f"http://127.0.0.1:{closed}")
         assert found.field == "options.address"
-        assert found.message == f"No gateway answers at http://127.0.0.1:{closed}: Connection refused"
+        assert found.message == f"No gateway responds at http://127.0.0.1:{closed}: Connection refused"
 
         found = problem(address="gateway.example.org")
         assert (found.field, found.message) == (
@@ -177,7 +177,7 @@ class TestTheForm:
         wrong.chmod(0o600)
         found = problem(password_file=str(wrong))
         assert found.field == "options.authentication"
-        assert found.message.startswith(f"The gateway {server.address} refuses you (401 ")
+        assert found.message.startswith(f"The gateway {server.address} denies access (401 ")
 
     def test_without_an_address_it_is_that_of_dasks_configuration(self, server: Server) -> None:
         import dask.config
@@ -218,8 +218,8 @@ class TestACluster:
     @pytest.mark.parametrize(
         ("profile", "message"),
         [
-            ("bare", "There is no jupyter_dtf where the scheduler runs: put jupyter-dtf"),
-            ("broken", "could not start the cluster .* it is FAILED. It says no more"),
+            ("bare", "jupyter_dtf is not installed where the scheduler runs: install jupyter-dtf"),
+            ("broken", "could not start the cluster .* it is FAILED. The gateway gives no reason"),
         ],
     )
     def test_what_cannot_be_is_told_in_a_sentence(self, server: Server, profile: str, message: str) -> None:

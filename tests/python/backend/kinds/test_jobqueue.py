@@ -100,12 +100,12 @@ def test_a_training_leaves_a_job_that_is_to_end(queue: Path, tmp_path: Path) -> 
         other, host = (info.host for info in sorted(run.info.tasks, key=lambda info: info.task))
         (job,) = [script.stem for script in queue.glob("*.sh") if f"--name {host} " in script.read_text()]
         subprocess.run(["scancel", job], check=True)
-        until_told(run, lambda title: title == f"Host {host} is to go (SIGTERM)")
+        until_told(run, lambda title: title == f"Host {host} is going away (SIGTERM)")
         on.touch()
         run.result(patience.left_s())
         assert_weights(run)
         assert AT <= run.checkpoints[0].step < STEPS / 2
-        assert any(note.title.startswith("worker:1 has to go with its machine (SIGTERM), after") for note in notes(run))
+        assert any(note.title.startswith("worker:1 has to leave its machine (SIGTERM), after") for note in notes(run))
         assert {info.host for info in run.info.tasks} == {other}
         patience.until(lambda: len(running(queue)) == 1, lambda: f"the end of one of the jobs {running(queue)}")
 
@@ -171,7 +171,7 @@ class TestTheScript:
             ("slurm", {"account": "a b"}, "`account` must be one word"),
             ("slurm", {"walltime": "soon"}, "`walltime` must be written as hours:minutes:seconds, got 'soon'"),
             ("slurm", {"directives": "a\nrm -r ~"}, "`directives` must be one line"),
-            ("htcondor", {"directives": "a"}, "A directive is written as name = value, got 'a'"),
+            ("htcondor", {"directives": "a"}, "A directive must be written as name = value, got 'a'"),
             ("sge", {"parallel_environment": ""}, "`parallel_environment` must be one word"),
         ],
     )
@@ -183,7 +183,7 @@ class TestTheScript:
         assert problem.message.startswith(message)
 
     def test_an_interface_that_is_not_here(self) -> None:
-        with pytest.raises((InvalidInput, dtf.errors.DtfError), match="The network interface must be one of this"):
+        with pytest.raises((InvalidInput, dtf.errors.DtfError), match="The network interface must exist on this"):
             dtf.Cluster(backend="slurm", interface="nope0").wait_ready()
 
 

@@ -98,7 +98,7 @@ class TestACluster:
             await remote_scheduler.register(cluster, Controller(settings))
             while standin.left:
                 await asyncio.sleep(0.05)
-            assert "its pod is no more" in await cluster.last_words()
+            assert "its pod no longer exists" in await cluster.last_words()
         finally:
             await cluster.close()
 
@@ -130,7 +130,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"namespace": "nope"}, "`namespace` must be one that exists, got 'nope': namespaces \"nope\" not found"),
+            ({"namespace": "nope"}, "`namespace` must be an existing one, got 'nope': namespaces \"nope\" not found"),
             ({"image": MISSING}, "ImagePullBackOff: Back-off pulling image"),
             (
                 {"image": BARE},
@@ -143,19 +143,19 @@ class TestRefusals:
 
     def test_a_user_who_may_not(self, standin: Standin, small: dict[str, Any]) -> None:
         small["kubeconfig"] = str(standin.kubeconfig("reader"))
-        self.refuses(small, 'does not allow it: secrets is forbidden: User "reader" cannot create resource')
+        self.refuses(small, 'does not allow the request: secrets is forbidden: User "reader" cannot create resource')
 
     def test_a_user_who_is_not_known(self, standin: Standin, small: dict[str, Any]) -> None:
         small["kubeconfig"] = str(standin.kubeconfig("nobody"))
-        self.refuses(small, "Kubernetes does not know you: Unauthorized")
+        self.refuses(small, "Kubernetes does not accept the credentials: Unauthorized")
 
     def test_nobody_there(self, standin: Standin, small: dict[str, Any]) -> None:
         small["kubeconfig"] = str(standin.kubeconfig(server="http://127.0.0.1:9"))
-        self.refuses(small, "No Kubernetes answers: All connection attempts failed")
+        self.refuses(small, "Kubernetes cannot be reached: All connection attempts failed")
 
     def test_no_kubeconfig(self, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-        self.refuses({**small, "kubeconfig": ""}, "There is no way to a Kubernetes: `kubeconfig`, KUBECONFIG or")
+        self.refuses({**small, "kubeconfig": ""}, "Kubernetes is not configured: `kubeconfig`, KUBECONFIG or")
 
     def test_no_operator(self, standin: Standin, small: dict[str, Any]) -> None:
         standin.has_operator = False
@@ -220,10 +220,10 @@ class TestTheResource:
         [
             ({"image": ""}, "`image` must name an image with jupyter-dtf in it, got ''"),
             ({"namespace": "My_Space"}, "`namespace` must be lower-case letters, digits and hyphens, got 'My_Space'"),
-            ({"pod_template": "/no/such"}, "`pod_template` must be a file that is here, got '/no/such'"),
+            ({"pod_template": "/no/such"}, "`pod_template` must be an existing file, got '/no/such'"),
             ({"pod_template": "LIST"}, "`pod_template` must have a pod's `spec`, got ['a']"),
             ({"pod_template": "BROKEN"}, "`pod_template` cannot be read: "),
-            ({"kubeconfig": "/no/such"}, "`kubeconfig` must be a file that is here, got '/no/such'"),
+            ({"kubeconfig": "/no/such"}, "`kubeconfig` must be an existing file, got '/no/such'"),
             ({"python": "python -c"}, "`python` must be one word"),
         ],
     )

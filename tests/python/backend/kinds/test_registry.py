@@ -13,6 +13,7 @@ import pytest
 
 from jupyter_dtf import entry_points
 from jupyter_dtf.backend.kinds import registry
+from jupyter_dtf.backend.kinds.local import LocalKind
 from jupyter_dtf.backend.kinds.registry import check_options
 from jupyter_dtf.backend.machine import paths
 from jupyter_dtf.backend.viewer import starting
@@ -58,8 +59,10 @@ class TestKindsThatCannotBeUsed:
         assert kinds["local"].available
         assert kinds["nannies"].available
         assert not kinds["moved"].available
-        assert "dask-nannies offers it and cannot be used: AttributeError: " in kinds["moved"].missing
-        with pytest.raises(Unavailable, match="A cluster of kind moved cannot start here: dask-nannies offers it"):
+        assert "dask-nannies provides this kind, which cannot be loaded: AttributeError: " in kinds["moved"].missing
+        with pytest.raises(
+            Unavailable, match="A cluster of kind moved cannot start here: dask-nannies provides this kind"
+        ):
             registry.find_kind("moved")
 
     def test_a_kind_under_another_name(self) -> None:
@@ -67,12 +70,30 @@ class TestKindsThatCannotBeUsed:
         assert "a kind must have the name of its entry point, 'other-name', got 'nannies'" in info.missing
 
 
+@pytest.mark.parametrize("method", ["missing", "fields"])
+def test_a_kind_that_fails_is_shown_with_its_error(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(LocalKind):
+        kind = "rack"
+        title = "The rack"
+
+    def fail(self: LocalKind) -> None:
+        raise NameError("name 'shutil' is not defined")
+
+    monkeypatch.setattr(Failing, method, fail)
+    monkeypatch.setattr(registry, "kinds", lambda: {"local": LocalKind(), "rack": Failing()})
+    local, rack = registry.describe_kinds()
+    assert (local.kind, local.available) == ("local", True)
+    assert (rack.available, rack.missing) == (False, "Failing has failed: NameError: name 'shutil' is not defined")
+    with pytest.raises(Unavailable, match="A cluster of kind rack cannot start here: Failing has failed: NameError"):
+        registry.find_kind("rack")
+
+
 def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The entry points of a checkout are those of its last installation."""
     gone = EntryPoint("local", "jupyter_dtf.backend.gone:LocalKind", registry.GROUP)
     distribution = entry_points.points(registry.GROUP)["local"].dist
     monkeypatch.setitem(entry_points.points(registry.GROUP), "local", gone._for(distribution))  # type: ignore[attr-defined]
-    with pytest.raises(Unavailable, match=r"gone:LocalKind is not there .* Reinstall the package: pip install"):
+    with pytest.raises(Unavailable, match=r"gone:LocalKind cannot be loaded .* Reinstall the package: pip install"):
         registry.find_kind("local")
     monkeypatch.setattr(entry_points, "entry_points", lambda group: [])
     entry_points.points.cache_clear()

@@ -136,7 +136,7 @@ class TestWhatIsSaidAtTheField:
     def test_a_file_that_is_not_there(self, option: str) -> None:
         field, message = self.refused(hosts=["gpu1"], **{option: "/nowhere/file"})
         assert field == f"options.{option}"
-        assert message.endswith("must be a file that can be read, got '/nowhere/file'")
+        assert message.endswith("must be a readable file, got '/nowhere/file'")
 
     def test_a_key_that_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "key").write_text("no key")
@@ -171,7 +171,7 @@ class TestWhereTheSchedulerListens:
     def test_an_address_or_an_interface_that_was_named(self) -> None:
         assert self.listens("10.1.0.1", address="192.0.2.1") == ("0.0.0.0", ["tls://192.0.2.1:1"])
         assert self.listens("10.1.0.1", interface="lo") == ("127.0.0.1", ["tls://127.0.0.1:1"])
-        with pytest.raises(InvalidInput, match="must be one of this machine's, got 'none0'") as refused:
+        with pytest.raises(InvalidInput, match="must exist on this machine, got 'none0'") as refused:
             self.listens("10.1.0.1", interface="none0")
         assert refused.value.field == "options.interface"
 
@@ -209,8 +209,8 @@ class TestBadDays:
         asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(key))
         ada = there.machines[0]
         said = self.failure(there, ada, key_file=str(key))
-        assert f"Host {ada.address}: {ada.address} port {ada.port} does not let in the key in {key}: " in said
-        assert f"`ssh -p {ada.port} root@{ada.address}` must work without a question" in said
+        assert f"Host {ada.address}: {ada.address} port {ada.port} does not accept the key in {key}: " in said
+        assert f"`ssh -p {ada.port} root@{ada.address}` must work without a prompt" in said
 
     def test_a_host_where_no_sshd_is(self, there: Net, tmp_path: Path) -> None:
         ada = there.machines[0]
@@ -223,7 +223,7 @@ class TestBadDays:
         known = tmp_path / "known_hosts"
         mixed = there.known_hosts.read_text().replace(f"[{bert.address}]:{bert.port}", f"[{ada.address}]:{ada.port}")
         known.write_text(mixed.splitlines()[1] + "\n")
-        assert "has shown another host key than the one that is known" in self.failure(
+        assert "presents a host key that differs from the known one" in self.failure(
             there, ada, known_hosts=str(known), host_keys="accept-new"
         )
 
@@ -244,7 +244,7 @@ class TestBadDays:
     def test_a_host_that_does_not_reach_the_scheduler(self, there: Net) -> None:
         cluster = dtf.Cluster(1, backend="ssh", **options_of(there, there.machines[0], address="203.0.113.1"))
         (host,) = wait_for(cluster, lambda info: any(host.problem for host in info.coming)).coming
-        assert "This host does not reach tls://203.0.113.1:" in host.problem
+        assert "This host cannot reach the cluster at tls://203.0.113.1:" in host.problem
         cluster.close()
         nothing_is_left(there)
 
@@ -288,7 +288,7 @@ class TestThreeMachines:
         (host,) = info.coming
         assert host.name == bert.address
         assert host.problem.startswith(f"{bert.address} port {bert.port} ")
-        assert f"Host {bert.address} cannot be used, and is tried again: {host.problem}" in info.warnings
+        assert f"Host {bert.address} cannot be used, and is retried: {host.problem}" in info.warnings
         assert cluster.run(_machine, jobs={"worker": 3}).result() == ["ada", "ada", "cleo"]
         bert.mend()
         wait_for(cluster, lambda info: len(info.hosts) == 3)
@@ -363,11 +363,11 @@ class TestThreeMachines:
             told = {host.name: [each.text for each in host.findings if each.level != "ok"] for host in found.hosts}
             (there_and,), (back,) = told.pop(ada.address), told.pop(cleo.address)
             assert there_and.startswith(
-                f"{ada.address} at {ada.address} does not reach {cleo.address} at {cleo.address}: "
+                f"{ada.address} at {ada.address} cannot reach {cleo.address} at {cleo.address}: "
             )
             assert back.endswith(f": no answer within 3 s (from {cleo.address} on eth0)")
             assert list(told.values()) == [[]]
-            with pytest.raises(RunFailed, match="The hosts of this run do not reach each other"):
+            with pytest.raises(RunFailed, match="The hosts of this run cannot reach each other"):
                 _fit(cluster, "allreduce", {"worker": 3})
         finally:
             ada.run("ip", "route", "del", "unreachable", cleo.address)

@@ -43,7 +43,7 @@ def test_directories_of_which_nobody_lives(parents: list[Path], token: str) -> N
     os.close(claim)
     (left,) = of(token)
     assert left.directories == [str(path) for path in there]
-    assert str(left) == f"{there[0]}, {there[1]}, of a cluster that is gone"
+    assert str(left) == f"{there[0]}, {there[1]}, of a dead cluster"
     assert leftovers.find({token}) == []
     assert leftovers.remove([left]) == []
     assert not any(path.exists() for path in there)

@@ -59,7 +59,7 @@ def test_the_largest_example_is_known() -> None:
             [Examples([np.zeros(2), np.zeros(3)])],
             "Partition 7 of x cannot be used: all input arrays must have the same",
         ),
-        ([FRAME.assign(a=[None, "b", 1])], "numbers, truth values or strings"),
+        ([FRAME.assign(a=[None, "b", 1])], "numbers, booleans or strings"),
         ([(np.zeros(2),) * 4], r"it must be x, \(x,\), \(x, y\) or \(x, y, sample_weight\), got 4 values"),
         (["text"], "must be arrays or pandas objects, got 'text'"),
     ],

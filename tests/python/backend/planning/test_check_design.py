@@ -109,7 +109,11 @@ def test_any_design_is_reported(design: Design) -> None:
             "The host of worker:1 must be one of the design's hosts (node-a, node-b), got",
         ),
         ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
-        ("cluster.tasks[0].memory_bytes", 25 * GIB, "A memory cap must be <= 25769803776, what GPU:1 of node-a has"),
+        (
+            "cluster.tasks[0].memory_bytes",
+            25 * GIB,
+            "A memory cap must be <= 25769803776, the memory of GPU:1 of node-a",
+        ),
         ("cluster.hosts[1].name", "node-a", "Host names must be unique, got 'node-a' twice"),
         ("model.graph.layers[1].id", "encoder/dense", "`id` must be unique and not empty, got 'encoder/dense'"),
         ("model.graph.layers[1].flops", -1, "`flops` must be from 0 to"),
@@ -138,7 +142,7 @@ def test_any_design_is_reported(design: Design) -> None:
         (
             "placement.devices.encoder/dense_9",
             cpu(0),
-            "A placed layer must be one of the model's, got 'encoder/dense_9'",
+            "A placed layer must be a layer of the model, got 'encoder/dense_9'",
         ),
         ("placement.splits.encoder/dense_1", [cpu(0)], "A layer must be split over at least two different devices"),
         (
@@ -151,13 +155,13 @@ def test_any_design_is_reported(design: Design) -> None:
             [cpu(0), cpu(7)],
             "Layers must be on one of the tasks worker:0, worker:1, got",
         ),
-        ("placement.splits.encoder", [cpu(0), cpu(1)], "A split layer must be one of the model's, got 'encoder'"),
+        ("placement.splits.encoder", [cpu(0), cpu(1)], "A split layer must be a layer of the model, got 'encoder'"),
         ("placement.splits.logits", [cpu(0), cpu(1)], "A layer must be either placed or split, got both for 'logits'"),
         ("run.batch_size", 0, "`batch_size` must be an integer from 1 to 9007199254740992, got 0"),
         (
             "run.replicas",
             3,
-            "`replicas` must be from 1 to 2, at most the batch size and the number of tasks that compute, got 3",
+            "`replicas` must be from 1 to 2, the smaller of the batch size and the number of tasks that compute, got 3",
         ),
         ("run.microbatches", 257, "`microbatches` must be from 1 to 256, and at most the 256 examples"),
         ("run.epochs", 0, "`epochs` must be an integer >= 1, got 0"),
@@ -197,7 +201,7 @@ def test_tasks_that_share_a_gpu() -> None:
         (
             "warning",
             "cluster.tasks[1].memory_bytes",
-            "worker:0, worker:1 share GPU:1 of node-a: without a cap worker:1 may take all",
+            "worker:0, worker:1 share GPU:1 of node-a: without a memory limit, worker:1 may take all of its memory",
         )
     ]
     report = check(design)
@@ -222,18 +226,18 @@ def test_warnings() -> None:
     design.calibration = msgspec.structs.replace(design.calibration, layer_seconds={})
     found = problems(design)
     assert found == [
-        ("warning", "placement.pinned[1]", "encoder is pinned and has no place"),
+        ("warning", "placement.pinned[1]", "encoder is pinned but has no place"),
         (
             "warning",
             "calibration",
-            "It was measured with another model: it lacks encoder/dense, encoder/dense_1, logits",
+            "The calibration was measured with another model: it lacks encoder/dense, encoder/dense_1, logits",
         ),
         ("warning", "cluster.jobs.worker", found[-1][2]),
     ]
     assert re.fullmatch(r"worker:2 has no layer: .*", found[-1][2])
     crowded = Design(cluster=ClusterDesign(jobs={"worker": 3}, hosts=[HostDesign(name="a", cpus=2)]))
     assert problems(crowded) == [
-        ("warning", "cluster.jobs", "3 tasks with 3 threads share the 2 of host a"),
+        ("warning", "cluster.jobs", "3 tasks with 3 threads share the 2 threads of host a"),
     ]
 
 
@@ -253,7 +257,7 @@ def test_a_layer_without_a_place_and_what_does_not_fit_are_problems_too() -> Non
     )
     found = problems(design)
     assert ("error", "placement.devices", "Each layer must have a device. Without one: z") in found
-    assert any(f"{cpu(0)}: needs 2.0 MiB of memory, and has 1.0 MiB" in text for _, _, text in found)
+    assert any(f"{cpu(0)}: needs 2.0 MiB of memory, but has 1.0 MiB" in text for _, _, text in found)
 
 
 def test_a_container_is_placed_as_a_whole() -> None:
@@ -312,7 +316,7 @@ class TestPlace:
         assert [load.layers for load in report.prediction.devices] == [4, 4, 4, 4]
 
     def test_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="A design must have a model to be placed, got one without"):
+        with pytest.raises(InvalidInput, match="A design must have a model before its layers can be placed, got none"):
             place(Design())
         with pytest.raises(InvalidInput, match="`microbatches` must be from 1 to") as refused:
             place(Design(model=chain("a"), run=RunSettings(microbatches=0)))

@@ -89,13 +89,13 @@ def test_one_task_alone_is_the_measure() -> None:
 def test_a_network_that_costs_nothing_leaves_stragglers_alone() -> None:
     found = made(link=FAST, straggling=1e-9, device="CPU", per_device=32)
     assert [round(point.efficiency, 6) for point in found.points] == [1.0] * 10
-    assert found.pays_until == 512 and found.why == "It pays up to 512 tasks, the most that were asked for."
+    assert found.pays_until == 512 and found.why == "It pays up to 512 tasks, the most that were requested."
 
 
 def test_where_it_stops_paying() -> None:
     found = made(network="1gbit", device="A100", per_device=8, tasks=[1, 2, 4])
     assert found.pays_until == 1
-    assert found.why.startswith("From 1 to 2 tasks it does not pay: the exchange takes the time; ")
+    assert found.why.startswith("From 1 to 2 tasks it does not pay: the exchange takes too long; ")
     assert made(network="1gbit", device="A100", per_device=8, tasks=[1, 2, 4], threshold=0.0).pays_until < 4
 
 
@@ -195,13 +195,13 @@ def test_a_deep_pipeline_that_is_not_played_through() -> None:
 
 def test_what_would_not_work() -> None:
     found = made(Machines(memory_bytes=1000), batch_size=4, tasks=[2, 8])
-    assert "of memory, and has 1000 B" in found.at(2).problem
+    assert "of memory, but has 1000 B" in found.at(2).problem
     assert found.at(8).problem == "4 examples in a step are fewer than 8 tasks"
     assert found.pays_until == 0
     found = made(strategy="pipeline", stages=4, tasks=[4, 6])
     assert (found.at(4).problem, found.at(6).problem) == ("", "6 tasks are not a whole number of copies of 4 stages")
     found = made(strategy="ps", sync=True, backup_workers=2, tasks=[2, 4])
-    assert found.at(2).problem == "2 backup workers leave none of 2"
+    assert found.at(2).problem == "2 backup workers leave no other worker among 2"
 
 
 def test_input_that_is_too_slow_is_what_a_step_takes() -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_dtf.backend.planning.gpu_assignment import NO_GPU, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
+from jupyter_dtf.backend.planning.gpu_assignment import (
+    CONTEXT_BYTES,
+    NO_GPU,
+    Gpu,
+    GpuAssignment,
+    GpuRequest,
+    HostedTask,
+    assign_gpus,
+    share_of,
+)
 from jupyter_dtf.errors import Unavailable
 
 GIB = 1 << 30
@@ -42,7 +51,7 @@ def test_a_machines_gpus_are_divided_among_its_tasks(tasks: int, there: int, eac
 def test_too_few_are_refused_where_a_task_needs_one() -> None:
     needed = GpuRequest(is_needed=True)
     assert [own.gpus for own in assign_gpus(hosted_tasks(1, gpus(2)), needed).values()] == [("GPU-0", "GPU-1")]
-    with pytest.raises(Unavailable, match="1 GPU per task: host node-a has 1 GPU for 2 tasks"):
+    with pytest.raises(Unavailable, match="Requested 1 GPU per task, but host node-a has 1 GPU for 2 tasks"):
         assign_gpus(hosted_tasks(2, gpus(1)), needed)
 
 
@@ -110,12 +119,18 @@ def test_a_cap_is_in_bytes_of_the_smallest_of_a_tasks_gpus() -> None:
 @pytest.mark.parametrize(
     ("tasks", "there", "per_task", "memory", "message"),
     [
-        (1, 1, 2, None, "2 GPUs per task: host node-a has 1 GPU for 1 task"),
-        (2, 1, 1, None, "1 GPU per task: host node-a has 1 GPU for 2 tasks"),
-        (2, 0, 1, None, "1 GPU per task: host node-a has none for 2 tasks"),
-        (3, 1, None, 0.5, "1 GPU per task, 50% of each: host node-a has 1 GPU (16 GiB) for 3 tasks"),
-        (2, 1, None, 9 * GIB, "1 GPU per task, 9 GiB of each: host node-a has 1 GPU (16 GiB) for 2 tasks"),
-        (1, 0, None, 0.5, "1 GPU per task, 50% of each: host node-a has none for 1 task"),
+        (1, 1, 2, None, "Requested 2 GPUs per task, but host node-a has 1 GPU for 1 task"),
+        (2, 1, 1, None, "Requested 1 GPU per task, but host node-a has 1 GPU for 2 tasks"),
+        (2, 0, 1, None, "Requested 1 GPU per task, but host node-a has none for 2 tasks"),
+        (3, 1, None, 0.5, "Requested 1 GPU per task, 50% of each, but host node-a has 1 GPU (16 GiB) for 3 tasks"),
+        (
+            2,
+            1,
+            None,
+            9 * GIB,
+            "Requested 1 GPU per task, 9 GiB of each, but host node-a has 1 GPU (16 GiB) for 2 tasks",
+        ),
+        (1, 0, None, 0.5, "Requested 1 GPU per task, 50% of each, but host node-a has none for 1 task"),
     ],
 )
 def test_what_is_not_there_is_refused_with_what_is(
@@ -130,10 +145,23 @@ def test_gpus_of_unknown_size_are_whole_or_refused() -> None:
     unknown = gpus(1, memory_bytes=0)
     assert assigned(hosted_tasks(1, unknown)) == [("GPU-0",)]
     assert assigned(hosted_tasks(1, unknown), memory=GIB) == [("GPU-0",)]
-    with pytest.raises(Unavailable, match="size not known"):
+    with pytest.raises(Unavailable, match="unknown size"):
         assigned(hosted_tasks(2, unknown), memory=GIB)
     with pytest.raises(Unavailable, match="NVML"):
         assigned(hosted_tasks(1, unknown), memory=0.5)
+
+
+@pytest.mark.parametrize(
+    ("memory_bytes", "tasks", "together"),
+    [
+        (141 * GIB, 2, int(141 * GIB * 0.95)),
+        (24 * GIB, 2, 24 * GIB - 2 * CONTEXT_BYTES),
+        (4 * GIB, 8, 2 * GIB),  # they need more for their contexts than there is
+        (0, 2, 0),
+    ],
+)
+def test_tasks_that_share_a_gpu_leave_room_for_their_contexts(memory_bytes: int, tasks: int, together: int) -> None:
+    assert share_of(memory_bytes, tasks) == together // tasks
 
 
 def test_memory_that_does_not_grow_is_said_of_tasks_that_have_a_gpu() -> None:

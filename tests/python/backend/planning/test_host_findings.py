@@ -17,29 +17,29 @@ GIB = 1 << 30
 def test_a_disk_with_little_room(path: str, free: int, level: str) -> None:
     (found,) = host_findings.of_free_space([FreeSpace("runs", path, free, 20 * GIB, "move it")])
     assert found.level == level
-    assert ("Free some room, or move it" in found.text) is (level != OK)
+    assert ("Free some space, or move it" in found.text) is (level != OK)
 
 
 @pytest.mark.parametrize(
     ("visible", "there", "said"),
     [
-        (None, [], "none, and none was asked for"),
+        (None, [], "none, and none was requested"),
         ("", ["A100"], "A100"),
-        ("-1", [], "none, and none was asked for"),
+        ("-1", [], "none, and none was requested"),
         ("0,1", ["A100", "A100"], "A100, A100"),
-        ("0,1", ["A100"], "GPU 1 was asked for (CUDA_VISIBLE_DEVICES=0,1) and is not there"),
-        ("0, 1", [], "GPUs 0, 1 were asked for (CUDA_VISIBLE_DEVICES=0, 1) and are not there"),
+        ("0,1", ["A100"], "GPU 1 was requested (CUDA_VISIBLE_DEVICES=0,1), but is missing"),
+        ("0, 1", [], "GPUs 0, 1 were requested (CUDA_VISIBLE_DEVICES=0, 1), but are missing"),
     ],
 )
 def test_a_gpu_that_was_asked_for_and_is_not_there(visible: str | None, there: list[str], said: str) -> None:
     (found,) = host_findings.of_gpus(visible, there, "tensorflow")
     assert found.text.startswith(said)
-    assert found.level == (ERROR if "not there" in said else OK)
+    assert found.level == (ERROR if "missing" in said else OK)
 
 
 def test_a_tensorflow_that_knows_no_gpus_beside_one() -> None:
     (found,) = host_findings.of_gpus(None, ["A100"], "tensorflow-cpu")
-    assert (found.level, found.text[:33]) == (WARNING, "The TensorFlow that is installed ")
+    assert (found.level, found.text[:33]) == (WARNING, "The installed TensorFlow computes")
 
 
 def test_tensorflow_that_is_missing_or_cannot_be_imported() -> None:

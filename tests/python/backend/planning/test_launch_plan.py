@@ -62,7 +62,7 @@ def test_a_hosts_threads_are_divided_among_its_tasks() -> None:
 
 def test_more_threads_than_cores_is_said() -> None:
     assert crowding(plan({"worker": 4}, [ONE])) == ""
-    assert crowding(plan({"worker": 3}, [FAR])) == "3 tasks with 3 threads share the 2 of host c"
+    assert crowding(plan({"worker": 3}, [FAR])) == "3 tasks with 3 threads share the 2 threads of host c"
 
 
 def test_no_host_is_refused() -> None:
@@ -84,7 +84,7 @@ def test_tasks_know_their_devices() -> None:
 def test_gpus_that_are_too_few_to_divide_are_said() -> None:
     planned = plan({"worker": 2, "ps": 1}, [HostSlot("tls://a:1", "a", "alpha", 4, (Gpu("GPU-a"),))])
     assert without_gpu(planned) == (
-        "2 tasks on host a compute on its CPU, for it has 1 GPU: gpu_memory lets several share one"
+        "2 tasks on host a compute on its CPU because it has 1 GPU: set gpu_memory to let several tasks share one"
     )
 
 

@@ -167,7 +167,7 @@ def test_memory_is_that_of_all_microbatches_with_what_is_received() -> None:
     graph = chain(1, 1, parameter_bytes=1000, gradient_bytes=1000, slot_bytes=2000, activation_bytes=10, bytes_=5)
     found = predict(graph, on(0, 1), tasks(2, memory_bytes=4350), batch_size=32, microbatches=8)
     assert [load.memory_bytes for load in found.devices] == [4000 + 320, 4000 + 320 + 160]
-    assert [load.problem for load in found.devices] == ["", "needs 4.4 KiB of memory, and has 4.2 KiB"]
+    assert [load.problem for load in found.devices] == ["", "needs 4.4 KiB of memory, but has 4.2 KiB"]
     assert [problem.message for problem in found.problems] == [f"{task(1)}: {found.devices[1].problem}"]
 
 

@@ -70,7 +70,7 @@ def test_a_budget_finds_the_fastest_within_it() -> None:
     assert found.best.device_hours <= alone * 1.5
     nothing = plan(design(), ScaleTarget(device_hours=alone / 2, examples=1e9), [settings])
     assert not nothing.reached and nothing.design is None
-    assert nothing.why.startswith("Nothing that was tried reaches 1G examples for ")
+    assert nothing.why.startswith("No tested option reaches 1G examples for ")
 
 
 def test_the_best_strategy_comes_first() -> None:

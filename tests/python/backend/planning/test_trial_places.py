@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from jupyter_dtf.backend.planning.gpu_assignment import Gpu, GpuAssignment
+from jupyter_dtf.backend.planning.gpu_assignment import Gpu, GpuAssignment, share_of
 from jupyter_dtf.backend.planning.launch_plan import HostSlot, PlannedTask, plan
 from jupyter_dtf.backend.planning.trial_places import Free, place_jobs, places_of, take
 from jupyter_dtf.errors import Unavailable
@@ -80,13 +80,15 @@ def test_trials_share_a_place_and_its_gpu() -> None:
     while (one := take(two, taken, [("worker", 0)], 1, shares=2)) is not None:
         found += seats(one)
         taken += one[1]
-    cap = int(16 * GIB * 0.95) // 2
+    cap = share_of(16 * GIB, 2)
     assert found == [("a", 1, GpuAssignment((gpu,), cap)) for gpu in ("a0", "a0", "a1", "a1")]
     assert take(two, taken, [("worker", 0)], 1) is None
     assert seats(take(two, taken[:2], [("worker", 0)], 1)) == [
         ("a", 2, GpuAssignment(("a1",)))
     ]  # the whole one is left
-    assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [("a", 1, GpuAssignment(("a0",), cap * 2 // 3))]
+    assert seats(take(two, taken[:1], [("worker", 0)], 1, shares=3)) == [
+        ("a", 1, GpuAssignment(("a0",), share_of(16 * GIB, 3)))
+    ]
     assert take(two, [taken[0], taken[2]], [("worker", 0)], 1) is None  # two halves of two GPUs are no GPU
     capped = [PlannedTask("worker", 0, 0, host[0], 2, 0, 1, GpuAssignment(("a0",), 4 * GIB))]
     assert seats(take(capped, (), [("worker", 0)], 1, shares=2)) == [("a", 1, GpuAssignment(("a0",), 2 * GIB))]

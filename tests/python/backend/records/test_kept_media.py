@@ -36,7 +36,7 @@ def test_what_there_is_is_told_by_name_task_and_step() -> None:
     ]
     assert [one.step for one in media.histograms("weights", "worker:0")] == [1, 2]
     assert media.picture("input", "worker:0", 8.5).step == 5
-    with pytest.raises(NotFound, match="of step 4 or before"):
+    with pytest.raises(NotFound, match="at or before step 4"):
         media.picture("input", "worker:0", 4)
     with pytest.raises(NotFound, match="no histogram 'nothing'"):
         media.histograms("nothing", "worker:0")
@@ -106,5 +106,5 @@ def test_texts_and_tables_are_found_by_their_step() -> None:
     assert media.table("sample", "worker:0", 9).rows == [["x"], [1.0]]
     with pytest.raises(NotFound, match="There is no text 'other'"):
         media.text("other", "worker:0", 9)
-    with pytest.raises(NotFound, match="has no table 'sample' of step 1 or before"):
+    with pytest.raises(NotFound, match="has no table 'sample' at or before step 1"):
         media.table("sample", "worker:0", 1)

@@ -55,14 +55,14 @@ def test_compute_is_the_step_without_its_exchange() -> None:
     assert found.at(1).parts.compute_s == pytest.approx(0.08)
     assert found.at(1).examples_per_second == pytest.approx(32 / 0.08)
     assert found.at(64).efficiency < found.at(2).efficiency < 1
-    assert found.notes[0] == "Compute is what 20 steps of the run took, without their exchange."
+    assert found.notes[0] == "Compute times come from 20 steps of the run, without their exchange."
 
 
 def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
     found = run_forecast(record(TWO), ForecastSettings())
-    assert any("How long its exchange took was not measured" in note for note in found.notes)
+    assert any("The duration of the exchange was not measured" in note for note in found.notes)
     found = run_forecast(record(TWO, origin=Origin()), ForecastSettings())
-    assert "How many parameters the model has is not known: its exchange is left out." in found.notes
+    assert "The number of the model's parameters is unknown: its exchange is left out." in found.notes
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
@@ -71,7 +71,7 @@ def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
         run_forecast(record(TWO, **fields), ForecastSettings())
     with pytest.raises(Conflict, match="have taken at least 8 steps"):
         run_forecast(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit")), ForecastSettings())
-    assert "are laid over a forecast" in efficiency(record(TWO, **fields)).findings[0]
+    assert "can be compared with a forecast" in efficiency(record(TWO, **fields)).findings[0]
 
 
 def test_the_straggler_is_named() -> None:
@@ -87,7 +87,7 @@ def test_an_exchange_that_is_longer_than_forecast_is_said() -> None:
     gaps = {gap.part: gap for gap in found.gaps}
     assert gaps["exchange"].measured_s == pytest.approx(0.06)
     assert gaps["exchange"].forecast_s < 0.01
-    assert found.findings[0].startswith("The exchange is not hidden: it takes 60 ms of a step, and ")
+    assert found.findings[0].startswith("The exchange is not hidden: it takes 60 ms of a step, but ")
     assert "exchange" in repr(found)
 
 
@@ -96,7 +96,7 @@ def test_what_was_not_measured_is_named() -> None:
     assert found.efficiency is None
     assert found.findings == ["Not measured by this run: input, compute, exchange, update."]
     few = efficiency(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit", strategy="allreduce")))
-    assert few.steps == 0 and "nothing can be said yet" in few.findings[0]
+    assert few.steps == 0 and "its efficiency is not known yet" in few.findings[0]
 
 
 def test_a_forecast_from_elsewhere_is_laid_over() -> None:
@@ -104,7 +104,7 @@ def test_a_forecast_from_elsewhere_is_laid_over() -> None:
     found = efficiency(record(TWO, {"worker:0": 0.1, "worker:1": 0.1}), ahead)
     assert [finding.partition(":")[0] for finding in found.findings[:2]] == [
         "A step is longer than forecast",
-        "Computing, with reading the input and updating, is slower than forecast",
+        "Computing, including input and update, is slower than forecast",
     ]
     with pytest.raises(InvalidInput, match="`tasks` must be one of 2, got 3"):
         efficiency(record({f"worker:{number}": 0.1 for number in range(3)}), ahead)
@@ -164,7 +164,7 @@ def test_parts_without_an_exchange_leave_it_out() -> None:
     found = {gap.part: gap for gap in efficiency(with_parts(told, strategy="mirrored")).gaps}
     assert found["input"].measured_s == pytest.approx(0.04)
     assert found["exchange"].measured_s is None and found["compute"].measured_s is None
-    assert found["exchange"].text == "not measured: TensorFlow does it"
+    assert found["exchange"].text == "not measured: TensorFlow performs it"
     assert "checkpoint" not in found
 
 

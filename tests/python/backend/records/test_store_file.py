@@ -112,7 +112,7 @@ def test_a_newer_store_that_older_versions_may_only_read_is_read(path: Path) -> 
         lambda: store.prune(max_runs=0),
     ]
     for write in writes:
-        with pytest.raises(Unavailable, match="this one may read it and not write to it. Use jupyter_dtf >= 9.0.0"):
+        with pytest.raises(Unavailable, match="it can read the file but not write to it. Use jupyter_dtf >= 9.0.0"):
             write()
     store.close()
     assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM events").fetchone() == (len(short_run()),)
@@ -126,7 +126,7 @@ def test_a_store_that_becomes_a_newer_versions_is_written_no_more(path: Path) ->
         store.append("r1", [(99, b"x")])
     assert [info.id for info in store.runs()] == ["r1"]
     change(path, "PRAGMA user_version = 9", "CREATE TABLE more (x)")
-    with pytest.raises(Unavailable, match="this one cannot read it"):
+    with pytest.raises(Unavailable, match="it cannot read the file"):
         store.runs()
     store.close()
 

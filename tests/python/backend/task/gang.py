@@ -332,3 +332,12 @@ def _reserve() -> socket.socket:
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     reserved.bind(("127.0.0.1", 0))
     return reserved
+
+
+def divide_cpu(count: int) -> None:
+    """Divide the CPU of this process into as many devices, before TensorFlow has started: one for each replica."""
+    import tensorflow as tf
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    if tf.config.get_logical_device_configuration(cpu) is None:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)

@@ -49,5 +49,5 @@ def test_a_command_that_cannot_be_followed_is_told_and_the_next_is_followed(
     assert set(went_without) == {frozenset({"worker:1"})}
     assert killed == [(0, 9)]  # the host is gone
     said = capsys.readouterr().err
-    assert "A command of the host (n) could not be followed" in said
+    assert "The host's command (n) could not be carried out" in said
     assert "FileNotFoundError" in said

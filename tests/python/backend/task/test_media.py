@@ -129,10 +129,10 @@ def test_names_that_count_up_are_refused() -> None:
     for number in range(MOST_NAMES):
         assert thinned.takes(Histogram, f"step {number}")
         thinned.sends(histogram_of("w", f"step {number}", 0, [1.0], 3))
-    with pytest.raises(InvalidInput, match="pass what changes as `step`"):
+    with pytest.raises(InvalidInput, match="pass the changing part as `step`"):
         thinned.takes(Histogram, "one more")
     assert thinned.takes(Histogram, "step 0")
-    with pytest.raises(InvalidInput, match="`name` must be a text"):
+    with pytest.raises(InvalidInput, match="`name` must be a string"):
         thinned.takes(Histogram, [])
 
 
@@ -175,5 +175,5 @@ def test_a_text_is_kept_as_it_is_and_refused_where_it_is_too_long() -> None:
     assert text_of("worker:0", "sample", 7, "one\n two\ud800").text == "one\n two\\ud800"
     with pytest.raises(InvalidInput, match="must have at most 64.0 KiB, got 64.1 KiB"):
         text_of("worker:0", "sample", 7, "ü" * 32_800)
-    with pytest.raises(InvalidInput, match="must be a text, got 5"):
+    with pytest.raises(InvalidInput, match="must be a string, got 5"):
         text_of("worker:0", "sample", 7, 5)

@@ -11,4 +11,4 @@ def test_a_result_that_cannot_be_pickled_is_named() -> None:
     with pytest.raises(TypeError) as caught:
         _pickled(number for number in range(3))
     message = _failure(caught.value).message
-    assert message.startswith("TypeError: What the program returns must be picklable, got generator: ")
+    assert message.startswith("TypeError: The program's return value must be picklable, got generator: ")

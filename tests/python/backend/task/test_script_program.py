@@ -47,7 +47,7 @@ def test_one_that_is_broken_takes_nothing_from_the_script(tmp_path: Path) -> Non
     )
     done = run(code, tmp_path)
     assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
-    assert done.stderr == "Nothing stands in for mine: ModuleNotFoundError: No module named 'no_such_module'\n"
+    assert done.stderr == "The stand-in for mine failed: ModuleNotFoundError: No module named 'no_such_module'\n"
 
 
 def test_an_installation_from_before_says_what_to_do(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def program(ctx: FakeContext) -> float:
         over_workers.optimizer.build(over_workers.trainable_variables)
         with pytest.raises(InvalidInput, match=r"cluster\.fit\(model, x, y\).*dtf\.DistributedOptimizer"):
             over_workers.fit(x, y, verbose=0)
-    with pytest.raises(InvalidInput, match="Keras 3 cannot fit a model over several processes"):
+    with pytest.raises(InvalidInput, match="Keras 3 cannot fit a model across several TensorFlow processes"):
         over_workers.fit(x, y, verbose=0)  # made under the strategy
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         model().fit(x, y, verbose=0)

@@ -189,7 +189,7 @@ def test_nothing_is_left_of_a_process_whose_machine_was_restarted() -> None:
     if before.where.host.startswith("localhost"):
         pytest.skip("this machine has a name that any machine may have")
     assert not before.is_elsewhere and not before.is_alive
-    assert starting.how_it_died(before) == "ended with its machine, which has been restarted"
+    assert starting.how_it_died(before) == "ended when its machine was restarted"
 
 
 def test_a_file_that_does_not_say_where_is_taken_to_be_from_here() -> None:

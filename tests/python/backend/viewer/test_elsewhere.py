@@ -19,6 +19,7 @@ from jupyter_dtf.schema.api import ClusterState
 from jupyter_dtf.schema.cluster_request import ClusterRequest
 from jupyter_dtf.schema.run import RunInfo, RunRequest, RunState
 
+from ... import lacking
 from ...patience import left_s
 from .test_connections import connection, gone
 from .test_fleet import ENDED, PROGRAM, run, until, viewer
@@ -49,9 +50,9 @@ def test_a_viewer_with_other_process_ids_leaves_a_cluster_alone() -> None:
     try:
         tried = subprocess.run([*ALONE, "true"], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        pytest.skip("unshare must be installed, which is part of util-linux")
+        lacking.skip("unshare must be installed, which is part of util-linux")
     if tried.returncode:
-        pytest.skip(f"no namespace can be made here: {tried.stderr.strip()}")
+        lacking.skip(f"no namespace can be made here: {tried.stderr.strip()}")
 
     async def test() -> None:
         async with viewer() as here:

@@ -304,7 +304,7 @@ def test_a_starting_cluster_can_be_stopped_and_cannot_be_asked() -> None:
     async def test() -> None:
         async with viewer() as fleet:
             await fleet.start_cluster(ClusterRequest(name="early", jobs={"worker": 1}))
-            with pytest.raises(ClusterLost, match="cannot be asked now"):
+            with pytest.raises(ClusterLost, match="does not accept requests now"):
                 await fleet.scale("early", {"worker": 2})
             with pytest.raises(Conflict, match="'early', which exists"):
                 await fleet.start_cluster(ClusterRequest(name="early", jobs={"worker": 1}))

@@ -62,12 +62,12 @@ def test_what_another_version_does_not_know_is_said_in_a_sentence(tmp_path: Path
             with pytest.raises(Unavailable, match="must know all arguments .* stop_run: .*keyword argument 'later'"):
                 await link.request("stop_run", run_id="r", later=1)
             scheduler.handlers |= {"dtf_old_stop": old_stop, "dtf_old_submit": old_submit, "dtf_broken": broken}
-            rule = "The cluster c must be of a version that knows the operation '{}' as jupyter_dtf .*, but {}"
+            rule = "The cluster c must support the operation '{}' as jupyter_dtf .*, but its version {}"
             for operation, arguments, why in (
-                ("later", {}, "does not know it. To use it, close the cluster"),
-                ("old_stop", {"run_id": "r", "later": 1}, "takes other arguments: .* 'later'"),
-                ("old_stop", {}, "takes other arguments: .*missing 1 required"),
-                ("old_submit", {}, "does not take all of it: .*unknown field `later`"),
+                ("later", {}, "does not know it. To use it, close and restart"),
+                ("old_stop", {"run_id": "r", "later": 1}, "takes different arguments: .* 'later'"),
+                ("old_stop", {}, "takes different arguments: .*missing 1 required"),
+                ("old_submit", {}, "does not accept all of it: .*unknown field `later`"),
             ):
                 with pytest.raises(UnknownOperation, match=rule.format(operation, why)):
                     await link.request(operation, **arguments)

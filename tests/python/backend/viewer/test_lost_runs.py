@@ -51,7 +51,7 @@ def test_the_runs_of_a_cluster_that_has_ended_are_lost(caplog: pytest.LogCapture
     )
     lost_runs.mark_lost(hub, cluster(created=4.0), "It crashed")
     assert hub.lost == {"its": "It crashed", "its second": "It crashed"}
-    assert "The end of the run unwritten could not be kept" in caplog.text
+    assert "The end of the run unwritten could not be saved" in caplog.text
 
 
 def test_runs_of_clusters_that_nobody_knows_are_lost() -> None:
@@ -75,7 +75,7 @@ def test_a_store_that_fails_leaves_it_to_the_next_viewer(caplog: pytest.LogCaptu
     lost_runs.mark_orphans(hub, {}, lambda name: False)
     lost_runs.mark_lost(hub, cluster(created=4.0), "It crashed")
     assert hub.lost == {}
-    assert caplog.text.count("Which runs are lost could not be found out") == 2
+    assert caplog.text.count("It could not be determined which runs are lost") == 2
 
 
 @pytest.mark.parametrize("step_s", [-3600.0, 0.0, 3600.0])

@@ -121,7 +121,7 @@ def test_watching_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch, cap
         assert len(tries) == 4
 
     run(test)
-    assert caplog.text.count("cannot be watched, and is read from time to time") == 1
+    assert caplog.text.count("cannot be watched, and is read at intervals instead") == 1
 
 
 def test_a_directory_that_cannot_be_watched_is_read_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:

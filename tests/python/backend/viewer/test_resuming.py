@@ -35,7 +35,7 @@ def test_a_training_goes_on_with_what_it_was_submitted_with(hub: Hub, tmp_path: 
     assert found.request.resume == str(tmp_path / "checkpoints")
     assert payload.unpack(bytes(found.program)) == "program"
     assert resuming.prepared(hub, "r", 7).request.resume == str(tmp_path / "checkpoints" / "7")
-    with pytest.raises(NotFound, match="`step` must be one of the checkpoints' of the run .*, 7, 14, got 8"):
+    with pytest.raises(NotFound, match="`step` must be that of a checkpoint of the run .*, 7, 14, got 8"):
         resuming.prepared(hub, "r", 8)
 
 
@@ -63,7 +63,7 @@ def test_why_one_cannot_go_on_is_said(hub: Hub, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(submission_files, "MOST_BYTES", 100)
     small = payload.packed(1)
     submission_files.keep(tmp_path, RunRequest(kind="fit"), payload.packed(bytes(2 << 20)), small)
-    with pytest.raises(Conflict, match=r"the model is kept, and not the data: with them it is 2.0 MiB, and 100 B are"):
+    with pytest.raises(Conflict, match=r"is kept, but not its data: together they take 2.0 MiB, and at most 100 B are"):
         resuming.prepared(hub, "r", None)
 
 

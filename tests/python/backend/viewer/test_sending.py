@@ -176,7 +176,7 @@ def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypat
         run = controller.runs.find(run_id)
         await settled(run)
         assert run.info.state is RunState.FAILED
-        assert run.info.message == "its client went away while it was sending the program and its data"
+        assert run.info.message == "the client disconnected while it was sending the program and its data"
 
     monkeypatch.setattr(TaskAssignment, "plan", lambda *_: [])
     on_a_controller(tmp_path, go)
@@ -188,7 +188,7 @@ def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypat
         ({"at": 0, "word": "0" * 64}, "does not see the directory"),
         ({"at": 7, "word": ""}, "does not see the directory"),
         ({"failed": "no room is left"}, "no room is left"),
-        ({"nothing": 1}, "could not be taken: KeyError"),
+        ({"nothing": 1}, "could not be received: KeyError"),
     ],
 )
 def test_what_is_no_program_is_refused(

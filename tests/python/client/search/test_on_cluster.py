@@ -322,7 +322,7 @@ def test_who_looks_at_a_search_has_it_stopped_or_adds_trials(cluster: dtf.Cluste
     grid = cluster.search(waits, {"x": [1, 2, 3]}, sampler="grid", objective="area", wait=False)
     until(lambda: "running" in grid.trials["state"].tolist(), lambda: grid)
     until_heard_of(grid)
-    with pytest.raises(Conflict, match="Only a search that ends after a number of `trials`"):
+    with pytest.raises(Conflict, match="only of a search that ends after a number of `trials`"):
         ask(grid, more=1)
     ask(grid, stop=True)
     grid.wait(left_s())
@@ -559,5 +559,5 @@ def test_a_timeout_ends_a_search(cluster: dtf.Cluster, tmp_path: Path) -> None:
     space = {"x": [1], "go": [str(tmp_path / "never")]}
     search = cluster.search(waits_for, space, objective="value", timeout=1.0)
     assert search.status == "stopped"
-    assert search.message == "Its time was up"
+    assert search.message == "Its time limit was reached"
     assert set(search.trials["state"]) == {"stopped"}

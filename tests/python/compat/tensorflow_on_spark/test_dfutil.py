@@ -78,7 +78,7 @@ def test_what_an_example_cannot_hold_is_told(tmp_path: Path) -> None:
             dfutil.saveAsTFRecords(pd.DataFrame({"x": pd.Series(column, dtype=object)}), str(tmp_path / words[:4]))
     with pytest.raises(InvalidInput, match="got 'complex' of 'x'"):
         dfutil.toTFExample([("x", "complex")])
-    with pytest.raises(NotFound, match="must have files to read"):
+    with pytest.raises(NotFound, match="must contain files to read"):
         dfutil.loadTFRecords(None, str(tmp_path / "nothing-*"))
-    with pytest.raises(InvalidInput, match="one of Dask or pandas"):
+    with pytest.raises(InvalidInput, match="a Dask or pandas dataframe"):
         dfutil.saveAsTFRecords([1, 2], str(tmp_path / "list"))

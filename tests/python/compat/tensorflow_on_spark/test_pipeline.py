@@ -54,9 +54,9 @@ def test_parameters_go_before_arguments() -> None:
     assert both.merge_args_params() == Namespace({"a": 1, "b": 2, "batch_size": 10, "steps": 100})
     assert both.copy({Both.steps: 7}).getSteps() == 7
     assert both.getSteps() == 100
-    with pytest.raises(InvalidInput, match="`batch_size` must be a whole number from 0, got 'ten'"):
+    with pytest.raises(InvalidInput, match="`batch_size` must be an integer >= 0, got 'ten'"):
         both.setBatchSize("ten")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="'batch_size' has no value"):
+    with pytest.raises(InvalidInput, match="'batch_size' must be set"):
         Both().getBatchSize()
 
 
@@ -118,7 +118,7 @@ def test_an_estimator_and_its_model(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(Unavailable, match="`export_fn` is of TensorFlow 1"):
+    with pytest.raises(Unavailable, match="`export_fn` must be None, because it requires TensorFlow 1"):
         TFEstimator(train, {}, export_fn=train)
     with pytest.raises(Unavailable, match="gRPC"):
         TFEstimator(train, {}).setProtocol("rdma")

@@ -1,1 +1,1 @@
-"""Collectives between machines over TCP, with connections that only tasks of the run can make."""
+"""Collectives between machines over TCP, with connections that only tasks of the run can establish."""

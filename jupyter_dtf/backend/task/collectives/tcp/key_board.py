@@ -1,4 +1,4 @@
-"""A board hosted by the first task of a run, which the others access through separate connections."""
+"""A board for deadlock detection, hosted by the run's first task, which the others access by separate connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATIENCE_S = 20.0
 
 
 class KeyBoard(Board):
-    """See the module."""
+    """The board, on the first task and on the others."""
 
     lasts = False  # hosted by the first task
 
@@ -46,7 +46,7 @@ class KeyBoard(Board):
         return self._ask(0, key, "")
 
     def linger(self) -> None:
-        """Wait until the other tasks have read their messages or are gone, because the board ends with this task."""
+        """Wait until the other tasks have read their messages or ended, because the board ends with this task."""
         with self._changed:
             self._changed.wait_for(lambda: not self._unaware, HEARD_S)
             self._unaware.update(self._readers)  # for the next message, if this task continues

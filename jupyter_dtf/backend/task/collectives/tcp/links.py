@@ -1,8 +1,8 @@
 """This task's port, and the connections between the tasks of a run.
 
-Nothing is read from a peer that has not first proved that it belongs to the run: by the run's certificate (TLS) or, if
-encryption is off, by an HMAC over fresh nonces. Each incoming connection gets a thread and a few seconds, so that a
-silent one cannot keep others out.
+A peer must prove that it belongs to the run before any other data is read from it: with the run's certificate (TLS) or,
+if encryption is disabled, with an HMAC over fresh nonces. Each incoming connection has its own thread and a few
+seconds for that, so that a silent one cannot block others.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, 
 from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 
 HANDSHAKE_S = 10.0
-"""How long an incoming connection may take to authenticate."""
+"""The time within which an incoming connection must authenticate itself."""
 KNOCKING = 200
-"""The maximum number of connections being authenticated. If there is one more, the oldest is closed."""
+"""The maximum number of connections that are being authenticated. If another one arrives, the oldest is closed."""
 _BACKLOG = 128
 
 _HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name
@@ -41,10 +41,10 @@ class NotOurs(OSError):
 
 
 class Links:
-    """The connections of the task with that rank. ``addresses``: ``host:port`` of each task of the run, by rank.
+    """The connections of the task ``rank``. ``addresses``: ``host:port`` of each task of the run, by rank.
 
-    ``refused(host)`` is called in another thread, once for each host from which a connection was rejected. Raises
-    Unavailable if the task cannot listen at its address.
+    ``refused(host)`` is called in another thread, once for each host from which a connection was rejected. The
+    constructor raises Unavailable if the task cannot listen at its address.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Links:
         return self._listener.getsockname()
 
     def close(self) -> None:
-        """Stop listening. Connections already handed out stay open."""
+        """Stop listening. Connections that have already been returned stay open."""
         self._closed = True
         _hang_up(self._listener)
         with self._changed:
@@ -91,11 +91,14 @@ class Links:
         return Peer(rank, self._tasks[rank], self._places[rank][0])
 
     def dial(self, group: str, rank: int) -> Outgoing:
-        """Connect to the task with that rank. Raises OSError, ConnectionRefusedError while it is not listening."""
+        """Connect to the task with that rank.
+
+        Raises OSError, in particular ConnectionRefusedError while the task is not listening.
+        """
         return Outgoing(self.dial_raw(group, rank), self.peer(rank), self.patience_s)
 
     def dial_raw(self, group: str, rank: int) -> socket.socket:
-        """Like ``dial``, but return the socket."""
+        """Connect as ``dial`` does, but return the socket."""
         connected = socket.create_connection(self._places[rank], timeout=HANDSHAKE_S)
         try:
             prepare(connected, self.patience_s)
@@ -112,7 +115,7 @@ class Links:
                 if not is_proof(exactly(connected, PROOF_BYTES), self._secret, b"answers", nonces, hello):
                     raise NotOurs("it does not know the run's secret")
             if exactly(connected, 1) != _WELCOME:
-                raise NotOurs("it does not answer as a task does")
+                raise NotOurs("it does not respond like a task")
             connected.settimeout(None)
         except BaseException:
             connected.close()
@@ -120,12 +123,12 @@ class Links:
         return connected
 
     def await_change(self, seconds: float) -> None:
-        """Wait until a connection has arrived, or that much time has passed."""
+        """Wait until a connection arrives, for at most ``seconds``."""
         with self._changed:
             self._changed.wait(seconds)
 
     def arrived(self, group: str, rank: int) -> Incoming | None:
-        """Return the connection from the task with that rank for the group, or None. The caller must close it."""
+        """Return the connection that the task with that rank made for the group, or None. The caller must close it."""
         with self._changed:
             return self._arrived.pop((group, rank), None)
 
@@ -142,7 +145,7 @@ class Links:
             except OSError:
                 if self._closed:
                     return
-                time.sleep(0.1)  # out of descriptors: others may close some
+                time.sleep(0.1)  # out of descriptors: other threads may close some
                 continue
             with self._changed:
                 if len(self._knocking) >= KNOCKING:
@@ -153,7 +156,7 @@ class Links:
             threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
 
     def _receive(self, connected: socket.socket, host: str, number: int) -> None:
-        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if it sends a byte now and then
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if a byte arrives now and then
         late.daemon = True
         late.start()
         try:
@@ -177,7 +180,10 @@ class Links:
             before.close()
 
     def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str]:
-        """Authenticate a connection. Returns it with the peer's rank and the group. Raises OSError for a stranger."""
+        """Authenticate a connection. Returns it with the peer's rank and the group.
+
+        Raises OSError if the peer does not belong to the run.
+        """
         connected.settimeout(HANDSHAKE_S)
         prepare(connected, self.patience_s)
         try:
@@ -191,7 +197,7 @@ class Links:
             head = exactly(connected, _HELLO.size)
             magic, rank, length = _HELLO.unpack(head)
             if magic != _MAGIC or length > _MOST_OF_A_NAME or rank >= len(self._tasks):
-                raise Stranger("it is no task")
+                raise Stranger("it is not a task")
             name = exactly(connected, length)
             if self._tls is None:
                 given = exactly(connected, PROOF_BYTES)
@@ -218,8 +224,8 @@ class Links:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Listen at the address by which the cluster knows this machine, or on all interfaces if that address is not the
-    machine's own (translated by a router).
+    """Listen at the address that the cluster uses for this machine, or on all interfaces if the machine does not have
+    that address, because a router translates it.
     """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
@@ -237,7 +243,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def exactly(connected: socket.socket, nbytes: int) -> bytes:
-    """Read exactly ``nbytes`` bytes. Raises OSError if the connection ends before."""
+    """Read exactly ``nbytes`` bytes. Raises OSError if the connection ends earlier."""
     data = b""
     while len(data) < nbytes:
         more = connected.recv(nbytes - len(data))
@@ -258,7 +264,7 @@ _lock = threading.Lock()
 
 
 def forget_links() -> None:
-    """Stop listening: this process goes over to an attempt of its run with other addresses and another secret."""
+    """Stop listening: this process joins another attempt of its run, which has other addresses and another secret."""
     global _links
     with _lock:
         if _links is not None:
@@ -267,7 +273,7 @@ def forget_links() -> None:
 
 
 def links_of(ctx: Any) -> Links:
-    """Return this task's links, creating them on first use."""
+    """Return this task's links. They are created on first use."""
     global _links
     with _lock:
         if _links is None:
@@ -275,9 +281,9 @@ def links_of(ctx: Any) -> Links:
             def refused(host: str) -> None:
                 ctx.note(
                     "warning",
-                    f"A connection from {host} to {ctx.task} was turned away",
-                    "It could not prove to be a task of this run. Somebody else has tried the port, or looks for open "
-                    "ones.",
+                    f"A connection from {host} to {ctx.task} was rejected",
+                    "It could not prove that it belongs to this run. Another program has connected to the port, or is "
+                    "scanning for open ports.",
                 )
 
             _links = Links(ctx.rank, ctx.tasks, ctx.links, bytes.fromhex(ctx.secret), refused)

@@ -1,8 +1,8 @@
 """Authentication between the tasks of a run, with a key derived from the run's secret.
 
-Every task derives the same key and, since Ed25519 signatures are deterministic, the same certificate. So nothing has to
-be distributed, and without the secret nobody can create a certificate that a task would accept. Its validity dates
-tolerate any difference between the machines' clocks.
+Every task derives the same key and, since Ed25519 signatures are deterministic, the same certificate. So no certificate
+has to be distributed, and the secret is required to create one that a task accepts. Its validity dates tolerate any
+difference between the machines' clocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ NONCE_BYTES, PROOF_BYTES = 32, 32
 
 
 def encrypts() -> bool:
-    """Return whether traffic between machines is encrypted: DTF_ENCRYPT, by default yes. Raises InvalidInput."""
+    """Return whether traffic between machines is encrypted, from DTF_ENCRYPT, by default True.
+
+    Raises InvalidInput for an invalid value.
+    """
     value = os.environ.get("DTF_ENCRYPT", "1")
     if value not in ("0", "1"):
         raise InvalidInput(f"`DTF_ENCRYPT` must be 0 or 1, got {value!r}", field="DTF_ENCRYPT")
@@ -31,7 +34,7 @@ def encrypts() -> bool:
 
 
 class Tls:
-    """Both sides of TLS between tasks that know ``secret``."""
+    """The contexts for both sides of TLS connections between tasks that know ``secret``."""
 
     def __init__(self, secret: bytes) -> None:
         certificate, key = _made(secret)
@@ -47,21 +50,21 @@ class Tls:
                 context.load_cert_chain(path)
 
     def accepted(self, connected: socket.socket) -> ssl.SSLSocket:
-        """Accept a connection, verifying the other side's certificate. Raises OSError."""
+        """Do the server's part of the handshake, and verify the client's certificate. Raises OSError if this fails."""
         return self._server.wrap_socket(connected, server_side=True)
 
     def dialled(self, connected: socket.socket) -> ssl.SSLSocket:
-        """Do the same as the connecting side. Its first reply shows whether the other side accepted the certificate."""
+        """Do the client's part of the handshake. The first reply shows whether the server accepted the certificate."""
         return self._client.wrap_socket(connected)
 
 
 def proof(secret: bytes, side: bytes, nonces: bytes, said: bytes) -> bytes:
-    """Return a proof, without encryption, that this side knows the secret and has sent ``said``."""
+    """Return a proof, for unencrypted connections, that this side knows the secret and has sent ``said``."""
     return hmac.digest(secret, side + nonces + said, "sha256")
 
 
 def is_proof(given: bytes, secret: bytes, side: bytes, nonces: bytes, said: bytes) -> bool:
-    """Return whether ``given`` is the right proof."""
+    """Return whether ``given`` is the correct proof."""
     return hmac.compare_digest(given, proof(secret, side, nonces, said))
 
 
@@ -97,7 +100,7 @@ def _made(secret: bytes) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """Yield a path to read the data from, as Python's ``ssl`` requires; on Linux it is not on disk."""
+    """Yield the path of a file with the data, which Python's ``ssl`` requires. On Linux, the file is not on disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("run-certificate")
         try:

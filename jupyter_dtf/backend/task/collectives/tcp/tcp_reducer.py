@@ -1,8 +1,9 @@
 """Collectives over TCP connections between all pairs of tasks.
 
 Every collective begins with a round in which all tasks send each other a few bytes, including the digest of the call.
-Small data is sent with these. A large reduction uses a ring, in pieces: what arrives from one neighbor is added to the
-local data and sent to the other, so that both directions of the network are busy from the first piece to the last.
+Small data is sent with these. A large reduction uses a ring, in pieces: the data that arrives from one neighbor is
+added to the local data and sent to the other, so that both directions of the network are busy from the first piece to
+the last.
 """
 
 from __future__ import annotations
@@ -31,24 +32,26 @@ from .pieces import Piece, chunks
 from .traffic import Traffic
 from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
 
-_HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of what follows
-_SMALL_BYTES = 1 << 15  # fits into a connection's buffers without anybody reading at the other end
+_HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of the following data
+_SMALL_BYTES = 1 << 15  # fits into a connection's buffers even if the other task does not read
 _ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send each other
 _PIECE_BYTES = 1 << 18
-_FEW = 4  # up to so many parts of a piece are sent separately
-_WORD_S = 1.0  # how long the reason may take to arrive after a connection has ended
+_FEW = 4  # up to this number, the parts of a piece are sent separately
+_WORD_S = 1.0  # the time within which the reason must arrive after a connection has ended
 _RETRY_S = 0.01
 _MANY_CALLS = 1000
-_HAS_LEFT = "This task has left the collectives: it was told to, or one of them has failed"
-_VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides what the others call
+_HAS_LEFT = "This task has left its collectives: they were closed, or one of them has failed"
+_VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the calls of the others
 
 
 class TcpReducer(ArrayReducer):
-    """See the module. ``ranks`` are those in the run, ``rank`` is this task's index in them, and ``group`` is the same
-    in all tasks.
+    """The reducer over TCP.
+
+    ``ranks`` are the tasks' ranks in the run, ``rank`` is this task's index in them, and ``group`` is the same in all
+    tasks.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so it pays to start early
+    bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class TcpReducer(ArrayReducer):
                 self._meet(mark("start"))
 
     def _connect(self, group: str) -> None:
-        """Connect to the others, and wait for their connections. Raises RuntimeError if one cannot be reached."""
+        """Connect to the other tasks, and wait for their connections. Raises RuntimeError if one cannot be reached."""
         since: dict[int, float] = {}
         look_at = time.monotonic() + LOOK_S
         while len(self._out) + len(self._in) < 2 * len(self._others):
@@ -151,7 +154,10 @@ class TcpReducer(ArrayReducer):
     # -- waiting ------------------------------------------------------------------------------------------------
 
     def _from(self, other: int) -> Incoming:
-        """Wait until there is data on the connection from that task and return it. Raises if there will be none."""
+        """Wait until there is data on the connection from that task, and return the connection.
+
+        Raises Broken if a task was lost, and DifferentCalls if the wait would never end.
+        """
         wire = self._in[other]
         if wire.is_ready():
             return wire
@@ -170,7 +176,7 @@ class TcpReducer(ArrayReducer):
                         self._poll.unregister(out)
                         if word is not Word.LEFT:
                             raise Broken(out.peer)
-                        if out.peer.rank == self._ranks[other]:  # anything that it has sent has already arrived
+                        if out.peer.rank == self._ranks[other]:  # all data that it has sent has already arrived
                             return wire
         finally:
             waited = time.perf_counter() - begun
@@ -180,18 +186,18 @@ class TcpReducer(ArrayReducer):
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Convert a broken connection to an error that names the lost task, and measure the time of the block."""
+        """Measure the time of the block, and convert Broken to an error that names the lost task."""
         begun = time.perf_counter()
         try:
             yield
             self._traffic.add(time.perf_counter() - begun, self._out)
         except Broken as error:
             lost = self._lost(error)
-            self._leave(Word.FOLLOWED)  # in the middle of an exchange, so the connections cannot be used any more
+            self._leave(Word.FOLLOWED)  # an exchange was interrupted, so the connections cannot be used any more
             raise lost from error
 
     def _look(self) -> None:
-        """Raise DifferentCalls if this would wait forever; the other tasks then no longer wait for this one."""
+        """Raise DifferentCalls if this wait would never end; the other tasks then no longer wait for this one."""
         self._sender.check()
         check_gang()
         if verdict := self._wait.still_waits():
@@ -200,7 +206,7 @@ class TcpReducer(ArrayReducer):
             raise DifferentCalls(verdict)
 
     def _lost(self, broken: Broken) -> RuntimeError:
-        """Return why a connection has ended, naming the first task to leave if several have."""
+        """Return the error for a connection that has ended. It names the first task to leave if several have left."""
         end = time.monotonic() + _WORD_S
         while True:
             gone = self._gone(broken)
@@ -221,7 +227,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Return, of the tasks known to be gone, the one that explains why the others are."""
+        """Return the task that explains why others have left, with its word, or None if none is known to have left."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
@@ -238,15 +244,15 @@ class TcpReducer(ArrayReducer):
             return f"{own} has not heard from {peer.task} at {peer.host} for {self._links.patience_s:g} s"
         if word in (Word.FAILED, Word.LEFT):
             how = "failed" if word is Word.FAILED else "ended"
-            return f"The task {peer.task} has {how} while the others wait for it in a collective"
+            return f"The task {peer.task} has {how} while other tasks were waiting for it in a collective"
         if word is Word.FOLLOWED:
-            return f"The task {peer.task} has left its collectives, for another task had gone"
+            return f"The task {peer.task} has left its collectives because another task was lost"
         return f"The task {peer.task} has died: its connection to {own} has ended (it ran at {peer.host})"
 
     # -- rounds -------------------------------------------------------------------------------------------------
 
     def _round(self, digest: bytes, sent: Any, size: int) -> tuple[list[bytes], list[int], list[bytes]]:
-        """Exchange a little data between all tasks. Returns the digests, the sizes and the data, by rank."""
+        """Exchange a small amount of data between all tasks. Returns the digests, the sizes and the data, by rank."""
         if not self._out:
             raise RuntimeError(_HAS_LEFT)
         message = _HEAD.pack(digest, size, len(sent)) + sent
@@ -263,7 +269,7 @@ class TcpReducer(ArrayReducer):
     def _meet(self, call: bytes, sent: Any = b"", size: int = 0) -> tuple[tuple[int, ...], list[int], list[bytes]]:
         """Run a round in which all tasks must make the same call. Returns joined tasks, sizes and data.
 
-        Raises DifferentCalls in all tasks, which can continue afterwards.
+        Raises DifferentCalls in all tasks if they have not. They can continue afterwards.
         """
         digest = call[:DIGEST_BYTES]
         digests, sizes, came = self._round(digest, sent, size)
@@ -289,7 +295,7 @@ class TcpReducer(ArrayReducer):
     def join(self) -> int:
         """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises InvalidInput in all tasks if one calls anything other than a sum or average meanwhile.
+        Raises InvalidInput in all tasks if one of them calls anything other than a sum or average in the meantime.
         """
         since = self._rounds
         while True:

@@ -1,4 +1,4 @@
-"""Statistics of exchanges with other machines: bytes and seconds, periodically, and by pair at the end."""
+"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and per pair at the end."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from .wires import Incoming, Outgoing
 
 EVERY_S = 2.0
 WORTH_TELLING_S = 10.0
-"""The time spent in exchanges from which on figures by pair are reported."""
+"""The shortest total time of exchanges for which figures per pair are reported."""
 
 
 _MOST_PEERS = 8
-"""The number of peers with figures, those that most is sent to. In a ring there is only one."""
+"""The maximum number of peers with figures: those to which the most bytes are sent. In a ring there is only one."""
 _WORTH_SHARE = 0.01
-"""The share of all traffic above which a peer is reported; less than that is only the overhead of exchanges."""
+"""The share of all traffic above which a peer is reported; a smaller share is only the overhead of exchanges."""
 
 
 class Traffic:
-    """Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if there was much traffic.
+    """Measures traffic. Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if exchanges took long.
 
-    ``step()`` is the program's step, if it reports steps: figures of pairs are per step, otherwise per exchange.
+    ``step()`` returns the program's current step. If the program reports steps, figures of pairs are per step,
+    otherwise per exchange.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Traffic:
         step: Callable[[], float],
     ) -> None:
         self.waited: defaultdict[int, float] = defaultdict(float)
-        """The seconds waited, by the rank in the set of the task waited for."""
+        """The seconds spent waiting for each task, by its rank in the set."""
         self._task = task
         self._measured = measured
         self._told = told
@@ -46,7 +47,7 @@ class Traffic:
         self._before = _Sum(0.0, 0, step(), {})
 
     def add(self, seconds: float, out: Mapping[int, Outgoing]) -> None:
-        """Count an exchange that has taken this long."""
+        """Count an exchange that took ``seconds``."""
         self._seconds += seconds
         self._exchanges += 1
         now = time.monotonic()
@@ -57,7 +58,7 @@ class Traffic:
             self._since, self._before = now, total
 
     def end(self, out: Mapping[int, Outgoing], incoming: Mapping[int, Incoming]) -> None:
-        """Report the totals by pair, because there are no more exchanges over these connections."""
+        """Report the totals per pair. Called after the last exchange over these connections."""
         if self._seconds < WORTH_TELLING_S:
             return
         pairs = [
@@ -69,13 +70,13 @@ class Traffic:
 
 
 class _Sum(NamedTuple):
-    """The totals at some time."""
+    """The totals at one time."""
 
     seconds: float
     exchanges: int
     step: float
     pairs: Mapping[str, tuple[int, float]]
-    """The bytes sent to each task, and the seconds that took. New connections count from zero."""
+    """The bytes sent to each task, and the seconds that this took. New connections count from zero."""
 
 
 def _figures(before: _Sum, now: _Sum, passed_s: float) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """One-way data connections between two tasks.
 
-The connecting side sends. So a task can read and write at the same time in two threads, which a single TLS connection
-does not allow. The opposite direction carries only one word, with which a leaving task says why.
+The connecting side sends. With one connection per direction, a task can read and write at the same time in two threads,
+which a single TLS connection does not allow. The opposite direction of a connection carries only one word, by which a
+task that leaves reports the reason.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 _INFO = struct.Struct("=52x2I")  # in tcp_info: milliseconds since the last data, and since the last acknowledgment
 _BUSY = struct.Struct("=168xQ")  # also in tcp_info: microseconds with data in flight; from Linux 4.10 on
-_SILENT_SHARE = 0.75  # of the patience, within which there are normally six replies
-_PROBES = 6  # keepalive probes on an idle connection before it is given up
+_SILENT_SHARE = 0.75  # a fraction of the patience, in which there are normally six replies
+_PROBES = 6  # keepalive probes on an idle connection before it is considered lost
 
 
 class Word(Enum):
@@ -39,8 +40,8 @@ class Word(Enum):
     LEFT = b"L"
     FAILED = b"F"
     FOLLOWED = b"G"  # it has left because another task was lost
-    DIED = b"D"  # never sent: the connection ended without a word
-    SILENT = b"S"  # never sent: its machine has not responded for too long
+    DIED = b"D"  # never sent: the connection has ended without a word
+    SILENT = b"S"  # never sent: the machine has not responded for too long
 
 
 _SAID = {word.value for word in (Word.LEFT, Word.FAILED, Word.FOLLOWED)}
@@ -57,7 +58,7 @@ class Peer:
 
 
 class Broken(Exception):
-    """A connection has ended. The words received on the connections say why."""
+    """Raised when a connection has ended. The words received on the connections give the reason."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)  # makes it picklable
@@ -68,8 +69,9 @@ class Broken(Exception):
 
 
 def link_seconds() -> float:
-    """Return after how long without a reply from another machine to give up: DTF_LINK_SECONDS, or 60. Raises
-    InvalidInput.
+    """Return the seconds without a reply after which another machine is considered lost: DTF_LINK_SECONDS, or 60.
+
+    Raises InvalidInput for an invalid value.
     """
     value = os.environ.get("DTF_LINK_SECONDS", "60")
     try:
@@ -84,7 +86,7 @@ def link_seconds() -> float:
 
 
 def prepare(connected: socket.socket, patience_s: float) -> None:
-    """Disable delays of small messages, and make the connection fail when the other machine is silent for that long.
+    """Disable delays of small messages, and make the connection fail after ``patience_s`` seconds without a reply.
 
     Until then, TCP retransmits lost data.
     """
@@ -101,7 +103,7 @@ def prepare(connected: socket.socket, patience_s: float) -> None:
 def _is_silent(connected: socket.socket, patience_s: float) -> bool:
     """Return whether a connection has ended because the other machine did not respond.
 
-    This is read from the kernel, because ``ssl`` reports failed reads and writes as the end of the file.
+    The kernel provides this information, because ``ssl`` reports failed reads and writes as the end of the file.
     """
     if sys.platform != "linux":
         return False
@@ -120,7 +122,7 @@ class Outgoing:
         self.peer = peer
         self._patience_s = patience_s
         self.sent = 0
-        """The number of bytes so far."""
+        """The number of bytes sent so far."""
         self._sending_s = 0.0
         self._socket = connected
         self._raw = socket.socket(fileno=os.dup(connected.fileno()))  # to check for data without decrypting it
@@ -131,7 +133,7 @@ class Outgoing:
         return self._raw.fileno()
 
     def send(self, data: Any) -> None:
-        """Send all of the data. Raises Broken."""
+        """Send all of the data. Raises Broken if the connection has ended."""
         try:
             with self._lock:
                 begun = time.perf_counter()
@@ -144,9 +146,9 @@ class Outgoing:
 
     @property
     def busy_s(self) -> float:
-        """The seconds with data in flight to the other machine, which are many on a slow link.
+        """The time in seconds in which data was in flight to the other machine. It is long on a slow link.
 
-        They are counted by the kernel, because its buffers accept data long before the link does.
+        The kernel measures it, because its buffers accept data long before the link does.
         """
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
@@ -156,7 +158,7 @@ class Outgoing:
         return self._sending_s
 
     def word(self) -> Word:
-        """Return the other task's state, as far as it is known, without waiting."""
+        """Return the last known state of the other task, without waiting."""
         if self._word is Word.HERE and self._lock.acquire(blocking=False):
             try:
                 self._look()
@@ -165,7 +167,7 @@ class Outgoing:
         return self._word
 
     def await_word(self, seconds: float) -> Word:
-        """Like ``word``, but wait until it is known, or that much time has passed."""
+        """Return the state of the other task, after waiting for at most ``seconds`` until it is no longer HERE."""
         if self.word() is Word.HERE:
             await_any([self], seconds)
         return self.word()
@@ -194,7 +196,7 @@ class Outgoing:
 
 
 def await_any(wires: Sequence[Outgoing], seconds: float) -> None:
-    """Wait until a word has arrived on one of these connections, or that much time has passed."""
+    """Wait until a word arrives on one of these connections, for at most ``seconds``."""
     poll = select.poll()
     for wire in wires:
         poll.register(wire, select.POLLIN)
@@ -209,9 +211,9 @@ class Incoming:
         self.peer = peer
         self._patience_s = patience_s
         self.received = 0
-        """The number of bytes so far."""
+        """The number of bytes received so far."""
         self.word = Word.HERE
-        """SILENT if that has been detected here."""
+        """SILENT if this side has detected that the other machine does not respond, otherwise HERE."""
         self._socket = connected
         self._is_encrypted = isinstance(connected, ssl.SSLSocket)
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -225,7 +227,10 @@ class Incoming:
         return self._end > self._first or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
 
     def read(self, nbytes: int) -> memoryview:
-        """Return the next bytes, at most a buffer's size, valid until the next call. Raises Broken."""
+        """Return the next ``nbytes`` bytes, at most the buffer's size, as memory that is valid until the next call.
+
+        Raises Broken if the connection has ended.
+        """
         if self._end - self._first < nbytes:
             left = self._end - self._first
             self._buffer[:left] = self._buffer[self._first : self._end]
@@ -237,7 +242,7 @@ class Incoming:
         return self._buffer[self._first - nbytes : self._first]
 
     def read_into(self, target: memoryview) -> None:
-        """Fill ``target`` with the next bytes. Raises Broken."""
+        """Fill ``target`` with the next bytes. Raises Broken if the connection has ended."""
         done = min(self._end - self._first, len(target))
         target[:done] = self._buffer[self._first : self._first + done]
         self._first += done
@@ -260,8 +265,8 @@ class Incoming:
         return count
 
     def say(self, word: Word) -> None:
-        """Tell the other task why this one leaves."""
-        with contextlib.suppress(OSError):  # the other task has left too
+        """Report to the other task why this one leaves."""
+        with contextlib.suppress(OSError):  # the other task has left, too
             self._socket.settimeout(1.0)
             self._socket.send(word.value)
 
@@ -276,7 +281,7 @@ def _close(connected: socket.socket) -> None:
 
 
 class Sender:
-    """Sends in a thread while another one receives."""
+    """Sends data in a thread, while another thread receives."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[tuple[Outgoing | None, Any]] = SimpleQueue()
@@ -284,14 +289,14 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(self, wire: Outgoing, data: Any) -> None:
-        """Queue data to send. It must not change until ``flush``."""
+        """Queue data to be sent. It must not change until ``flush`` has returned."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="dtf-sending", daemon=True)
             self._thread.start()
         self._queue.put((wire, data))
 
     def flush(self) -> None:
-        """Wait until everything has been sent. Raises Broken if that failed."""
+        """Wait until all queued data has been sent. Raises Broken if that failed."""
         done = threading.Event()
         if self._thread is not None:
             self._queue.put((None, done))
@@ -304,7 +309,7 @@ class Sender:
             raise self._broken
 
     def end(self) -> None:
-        """End the thread after everything queued has been sent."""
+        """End the thread after all queued data has been sent."""
         if self._thread is not None:
             self._queue.put((None, None))
 

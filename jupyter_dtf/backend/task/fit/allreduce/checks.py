@@ -8,7 +8,7 @@ from ..job import FitJob
 
 
 class AllReduceChecks(Checks):
-    """The checks for every task having the whole model and a share of the batch."""
+    """The checks of a strategy that gives every task the whole model and a share of the batch."""
 
     def is_exact(self, job: FitJob) -> bool:
         strategy = job.strategy

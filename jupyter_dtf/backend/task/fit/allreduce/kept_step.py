@@ -1,8 +1,8 @@
 """A training step that can be repeated if it fails halfway because another task is lost.
 
 The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
-changes is small, and is copied before it begins. An execution of several steps has already made updates if it fails in
-a later one: what they change is copied too, and the whole execution is repeated.
+changes is small, and is copied before the step begins. An execution of several steps has already made updates if it
+fails in a later step, so the variables that updates change are copied, too, and the whole execution is repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
-    """Wraps ``step``, which replaces the model's ``train_step``, and copies what it changes besides the update.
+    """Wraps ``step``, which replaces the model's ``train_step``, and copies the variables that it changes outside of
+    the update.
 
-    ``updated``: returns what updates change, for several updates in one call of Keras's train function.
+    ``updated``: returns the variables that updates change, for several updates in one call of Keras's train function.
     """
 
     def __init__(self, model: Any, step: Any, updated: Callable[[], Sequence[Any]]) -> None:
@@ -33,7 +34,7 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a step has begun and not ended."""
+        """Whether a step has begun and not yet ended."""
 
     def prepare(self) -> None:
         """Create the copies. Must be called before the first step, when model and metrics have all their variables."""

@@ -1,4 +1,4 @@
-"""A tiny training before the first real one, for what TensorFlow and Keras do once per process."""
+"""A tiny training before the first real one, for the work that TensorFlow and Keras do once per process."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ..models import seed_of_task
 
 @dataclass
 class Standing:
-    """The position of a surviving task. ``part`` and the fields after ``own`` are only its own."""
+    """The position of a surviving task. ``part`` and the fields from ``own`` on apply only to this task."""
 
     step: int
     """Steps done, over all epochs."""
@@ -41,16 +41,16 @@ class Standing:
     epoch_begun: bool = False
     """Whether the task's callbacks have seen the start of the epoch."""
     epoch_ended: bool = False
-    """Whether they have seen its end."""
+    """Whether the task's callbacks have seen the end of the epoch."""
     was_chief: bool = False
-    """Whether the callbacks that run only on the chief ran here."""
+    """Whether the callbacks that run only on the chief ran on this task."""
     wants_stop: bool = False
-    """Whether one of them has requested the end of the training then."""
+    """Whether one of the callbacks has requested the end of the training at the end of the epoch."""
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """What all tasks of a new group agree on: where it starts, and which task has the weights."""
+    """The agreement of all tasks of a new group: where it starts, and which task has the weights."""
 
     begin: Begin
     furthest: int
@@ -78,7 +78,7 @@ def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, r
 
 
 def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: PackedCallbacks) -> Part:
-    """Return a task's new state. What only a lost task had is derived from what the others have."""
+    """Return a task's new state. State that only a lost task had is derived from that of the others."""
     best, own = standings[furthest], standings[rank]
     assert best is not None
     chief = next((each for each in standings if each is not None and each.was_chief), None)
@@ -104,7 +104,7 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
 
 
 def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Return states of random generators with these seeds, which have drawn as often as those of ``states``."""
+    """Return states of random generators with these seeds and the counters of ``states``."""
     return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
 
 
@@ -113,7 +113,7 @@ def _callbacks_of(
 ) -> list[bytes]:
     """Return the attributes of a task's callbacks: its own, or the last known ones of the chief or another task.
 
-    ``chief``: the surviving chief. Without one, only what the others were told of it is known.
+    ``chief``: the surviving chief. Without one, only the attributes that it has shared with the others are known.
     """
     if rank == 0:
         known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
@@ -124,4 +124,4 @@ def _callbacks_of(
 
 
 NOTHING = pickle.dumps({})
-"""The attributes of a callback of which no survivor knows any."""
+"""The attributes of a callback if no survivor knows them."""

@@ -1,4 +1,4 @@
-"""How a training continues in its processes when other tasks are lost: its current position, and its reducer."""
+"""Continues a training in its processes when other tasks are lost: records its position, and replaces its reducer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .kept_step import KeptStep
 from .survivor_state import Standing
 
 MOST_SHARED = 16 << 20
-"""Bytes. The largest size of one callback's attributes that the chief shares at the start of an epoch."""
+"""The largest size, in bytes, of one callback's attributes that the chief shares at the start of an epoch."""
 
 
 def reducer_of(transport: str, ctx: Any) -> Reducer:
     """Return the reducer of all tasks. Its transport can be exchanged if the run may continue after losing tasks.
 
-    A collective. Raises what ``make_reducer`` raises.
+    A collective. Raises the same exceptions as ``make_reducer``.
     """
     reducer = make_reducer(transport, ctx)
     going_over = getattr(ctx, "going_over", None)
@@ -73,9 +73,9 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
 def can_go_on(
     model: Any, job: FitJob, ctx: Any, *, optimizers: Sequence[Any], reducer: Reducer, begin: Begin | None
 ) -> bool:
-    """Return whether a step that fails halfway can be repeated, because all it leaves behind can be undone.
+    """Return whether a step that fails halfway can be repeated, because all of its effects can be undone.
 
-    A task left as the only one of its group, which ``begin`` shows, continues like this so that others can return.
+    If only this task is left of its group, as shown by ``begin``, it continues in this way so that others can return.
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
@@ -85,7 +85,7 @@ def can_go_on(
         return False
     is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1
-    # Keras lets executions of several steps run past the end of an epoch that is a part of the examples.
+    # Keras lets executions of several steps run past the end of an epoch that contains only some of the examples.
     has_places = model.steps_per_execution == 1 or job.steps_per_epoch is None
     return is_kerass and in_one_go and has_places
 
@@ -94,7 +94,7 @@ class Survival(keras.callbacks.Callback):
     """Tracks the position of this task during a fit. Runs as the last callback.
 
     ``own``: the callbacks that run here. ``here``, which runs before ``Last``, and ``moved``, which runs after it, must
-    be among the callbacks too. ``before``: this task's previous position, if its process continues.
+    be among the callbacks, too. ``before``: this task's previous position, if its process continues.
     """
 
     def __init__(
@@ -129,13 +129,13 @@ class Survival(keras.callbacks.Callback):
         self._ended = before is not None and before.epoch_ended
         self._is_over = False
         self.is_under_way = False
-        """Whether this task has restored its whole state, so that it has continued."""
+        """Whether this task has restored its whole state, and has continued."""
         self.here: Any = _Here(self)
         self.moved: Any = _Moved(self)
 
     @property
     def again(self) -> Again:
-        """What the callbacks of this task have already seen of the first epoch."""
+        """The events of the first epoch that the callbacks of this task have already seen."""
         return Again(self._begun, self._ended)
 
     def standing(self) -> Standing:
@@ -171,14 +171,14 @@ class Survival(keras.callbacks.Callback):
     # -- events ---------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Start: all tasks have the same weights, and from here on one surviving task suffices."""
+        """Announce that one surviving task suffices from now on, because all tasks have the same weights."""
         self._kept.prepare()
         if states := seed_states(self.model):
             self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Check for tasks that join while none is missing: all learn of them at the end of a step."""
+        """Check for tasks that join while none is missing: all tasks are notified of them at the end of a step."""
         check_gang()
 
     def own_heard_of_begin(self, epoch: int) -> None:
@@ -198,7 +198,7 @@ class Survival(keras.callbacks.Callback):
         return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:
-        """Record that they have seen its end, which they must not see twice."""
+        """Record that the caller's callbacks have seen the end of the epoch, which they must not see twice."""
         self._ended = True
         if self._wants_stop:
             self.model.stop_training, self._wants_stop = True, False
@@ -232,7 +232,7 @@ class _Moved(keras.callbacks.Callback):
 
 
 def as_of(standing: Standing, begin: Any, rank: int) -> Standing:
-    """Return the position of a task after it has taken the weights of the furthest."""
+    """Return the position of a task after it has taken the weights of the furthest task."""
     info = begin.info
     same = standing.epoch == info.epoch
     return dataclasses.replace(

@@ -42,7 +42,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Return the result on the chief, None on the other tasks.
 
     If the run may have another attempt, this process takes part in it when other tasks are lost. Raises InvalidInput
-    for what cannot be trained this way, RuntimeError if another task has died, and whatever the caller's code raises.
+    for a job that cannot be trained in this way, RuntimeError if another task has died, and any exception of the
+    caller's code.
     """
     assert isinstance(job.strategy, AllReduce)
     transport = job.strategy.transport
@@ -77,13 +78,14 @@ def train_with(
 ) -> FitResult | None:
     """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` replaces ``train_step``.
 
-    ``replicas``: how many compute gradients of a step, by which the learning rate is scaled; by default one per task.
+    ``replicas``: the number of replicas that compute a step's gradients, by which the learning rate is scaled; by
+    default, one per task.
     """
     return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
 
 
 def _begun(job: FitJob, ctx: Any, reducer: Reducer, checks: Checks, **options: Any) -> Fit:
-    """Create a fit that starts at its beginning or from a checkpoint. A collective."""
+    """Create a fit that starts from the beginning or from a checkpoint. A collective."""
     configure_keras(job.keras_config)
     begin, stored = where_to_begin(job, ctx, reducer)
     return Fit(job, ctx, reducer, checks, begin=begin, stored=stored, **options)
@@ -114,7 +116,7 @@ def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
 class Fit:
     """A training in a task, starting at ``begin``. ``stored``: the files of that checkpoint, on the chief.
 
-    For the other arguments see ``train_with``. Creating one is a collective, and so is calling it.
+    For the other arguments, see ``train_with``. Creating a ``Fit`` is a collective, and so is calling it.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class Fit:
         keras.utils.set_random_seed((seed + reducer.rank) % 2**32)
         asked = Asked.of(job, shares=replicas or reducer.size)
         self.model = model = job_model(job, checks, asked)
-        if begin is not None and not begin.of:  # the state of another task of this training fits
+        if begin is not None and not begin.of:  # the state of another task of this training always fits
             check_data(begin, job, model.steps_per_execution)
         self.take_up(begin, stored)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
@@ -177,7 +179,7 @@ class Fit:
         self._state = State(weights, self._metrics, sync, reducer, self._between)
         if (reducer.size > 1 or self._accumulates) and model.jit_compile:
             model.jit_compile = False
-            ctx.note("info", "XLA is not used", "jit_compile=True is set aside: sums over tasks are no XLA operations")
+            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: sums over tasks are not XLA operations")
         self._own = callbacks_here(job.callbacks, ctx.is_chief, model)
         self._history = history_of(self._own)
         self._step = make_step(model, sync, self._data.may_be_empty)
@@ -191,7 +193,7 @@ class Fit:
         return [variable for _, variable in variables_of(self.model, self.optimizers)]
 
     def _updated(self) -> list[Any]:
-        """Return what an update changes."""
+        """Return the variables that an update changes."""
         return [*self.variables, *self._sync.agreed]
 
     @property
@@ -294,7 +296,7 @@ class Fit:
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
             reducer.all_gather("done")  # if the chief is lost before this, another task has the model
-            check_gang()  # a task called before this joins the others, which get the end of the training from it
+            check_gang()  # called before this, the task joins the others, and they receive the finished training
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:
             ctx.note(
@@ -305,7 +307,7 @@ class Fit:
         return result
 
     def _begin_anew(self) -> None:
-        """Reset what was interrupted by the loss of another task."""
+        """Reset the state of operations that the loss of another task has interrupted."""
         self._metrics.validating = False
         self._state.data_ended = False
         self._epoch_end.begin(self._job.initial_epoch)

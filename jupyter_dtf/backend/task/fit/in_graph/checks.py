@@ -1,4 +1,4 @@
-"""The checks of replicas."""
+"""The checks of in-graph training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .replica_names import check_devices
 
 
 class InGraphChecks(Checks):
-    """The checks for each device having a replica and a share of the batch."""
+    """The checks of a strategy that gives each device a replica and a share of the batch."""
 
     def sharing(self, asked: Asked) -> int | None:
         assert isinstance(asked.strategy, InGraph)

@@ -1,8 +1,8 @@
 """The tensors that layers, metrics and losses hold between the parts of a replica's step.
 
-Keras keeps the losses of a forward pass (``add_loss``, activity regularizers) in its layers, and a user's own code
-may keep any tensor in an attribute. Replicas share these objects and run side by side, so each must find there what it
-has left, not what another one has put there since.
+Keras keeps the losses of a forward pass (``add_loss``, activity regularizers) in its layers, and a user's own code may
+keep any tensor in an attribute. Replicas share these objects and take turns running, so each must find there the
+tensors that it has stored itself, not those that another replica has stored since.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ABSENT = object()
 
 @dataclass
 class Held:
-    """The attributes of objects at one time, and the contents of those that are lists or dicts."""
+    """The attributes of objects at one time, and the contents of attributes that are lists or dicts."""
 
     holders: list[Any]
     attributes: dict[int, dict[str, tuple[Any, Any]]]
@@ -39,7 +39,7 @@ def holders_of(model: Any) -> Callable[[], list[Any]]:
 
 
 def held_by(holders: list[Any]) -> Held:
-    """Return what the objects hold now."""
+    """Return the current attributes of the objects."""
     return Held(
         holders,
         {id(holder): {name: (value, _content(value)) for name, value in vars(holder).items()} for holder in holders},
@@ -47,7 +47,7 @@ def held_by(holders: list[Any]) -> Held:
 
 
 def give_back(held: Held) -> None:
-    """Let the objects hold the tensors that they held then, and no others. Other attributes keep their values."""
+    """Restore the tensors that the objects held at that time, and remove others. Other attributes keep their values."""
     for holder in held.holders:
         then, now = held.attributes[id(holder)], vars(holder)
         for name in [*now, *(name for name in then if name not in now)]:
@@ -71,7 +71,7 @@ def _content(value: Any) -> Any:
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Replace the contents past Keras's subclasses, which look for layers and variables in what is added."""
+    """Replace the contents, bypassing Keras's subclasses, which search added items for layers and variables."""
     if isinstance(container, list):
         list.__setitem__(container, slice(None), content)
     else:

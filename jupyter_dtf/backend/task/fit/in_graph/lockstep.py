@@ -1,10 +1,10 @@
-"""Running one function once per replica, in lockstep.
+"""Runs a function once per replica, in lockstep.
 
-A training step computes, meets and continues: after ``optimizer.apply``, it needs the variables changed by the mean
-gradient of all replicas. So each replica's part runs in a thread of its own up to a meeting, where it waits for all
-others; the caller's thread then merges their values, and they continue with the result. Only one of the threads runs at
-a time, in the order of the replicas, so operations are created in the same order every time. (``tf.distribute`` runs
-its own replicas in the same way.)
+After ``optimizer.apply``, a training step needs the variables as changed by the mean gradient of all replicas.
+Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all other
+replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
+threads runs at a time, in the order of the replicas, so operations are created in the same order every time.
+(``tf.distribute`` runs its own replicas in the same way.)
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .held_tensors import Held, give_back, held_by
 
 
 class Lockstep:
-    """Runs replicas. ``current`` is the running one's index, or None outside of replicas and while merging.
+    """Runs replicas. ``current`` is the index of the running replica, or None outside of replicas and while merging.
 
-    ``holders()``: the objects that the replicas share, in which each finds the tensors that it has left there. A
-    replica begins with those from before the step.
+    ``holders()``: the objects that the replicas share. Each replica finds in them the tensors that it has stored there
+    itself, and begins with those from before the step.
     """
 
     def __init__(self, holders: Callable[[], list[Any]] = list) -> None:
@@ -40,7 +40,7 @@ class Lockstep:
         """Return the results of ``function(replica)`` for ``count`` replicas, in order, in the current graph or
         eagerly.
 
-        Raises the exception of the first one to fail.
+        Raises the exception of the first replica that fails.
         """
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         if self._graph is not None:
@@ -56,7 +56,7 @@ class Lockstep:
                 if all(ended):
                     return [replica.value for replica in self._replicas]
                 if any(ended):
-                    raise InvalidInput("`model`: train_step must be alike on every replica, got one that ends earlier")
+                    raise InvalidInput("`model`: train_step must be the same on every replica, got one that ends early")
                 merged = self._replicas[0].merge([replica.value for replica in self._replicas])
                 for replica in self._replicas:
                     replica.value = merged
@@ -71,7 +71,9 @@ class Lockstep:
         return self._graph is None or tf.compat.v1.get_default_graph() is self._graph
 
     def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Wait for the other replicas, and return ``merge`` of all values in their order. Called by a replica."""
+        """Wait for the other replicas, and return ``merge`` of all values, in the order of the replicas. Called by a
+        replica.
+        """
         assert self.current is not None
         if not self.at_top_level:
             raise InvalidInput(
@@ -99,9 +101,9 @@ class _Abandoned(BaseException):
 
 
 class _Replica:
-    """One replica's thread. ``value``: what it brings to a meeting or returns, and the meeting's result.
+    """One replica's thread. ``value``: the value that it hands over at a meeting or returns, or the meeting's result.
 
-    ``held``: what shared objects held when it last ran; None if it shares them with no one.
+    ``held``: the attributes of the shared objects when the replica last ran; None if there are no other replicas.
     """
 
     def __init__(
@@ -122,19 +124,19 @@ class _Replica:
         self._thread.start()
 
     def resume(self) -> None:
-        """Let it run until it pauses or ends."""
+        """Run the replica until it pauses or ends."""
         self._go.release()
         self._back.acquire()
 
     def pause(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Hand over ``value``, wait to be resumed, and return the merged value. Called in its thread."""
+        """Hand over ``value``, wait to be resumed, and return the merged value. Called in the replica's thread."""
         self.value, self.merge = value, merge
         self._back.release()
         self._wait()
         return self.value
 
     def abandon(self) -> None:
-        """End its thread, wherever it waits."""
+        """End the replica's thread, wherever it waits."""
         if not self.ended:
             self._abandoned = True
             self.resume()

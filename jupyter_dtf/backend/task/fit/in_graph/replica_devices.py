@@ -1,4 +1,4 @@
-"""The devices of a run as its client sees them, and the choice of those with a replica."""
+"""The devices of a run that its client can use, and the choice of those that have a replica."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def connect(ctx: Any) -> list[str]:
 def replica_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
     """Return the full names of the replicas' devices: ``wanted``, or by default all GPUs, or all CPUs without GPUs.
 
-    A name without job and task is on the client. Raises InvalidInput, with the available devices, for unknown ones.
+    A name without job and task refers to the client. Raises InvalidInput, listing the available devices, for unknown
+    devices.
     """
     known = {_parts(name, ctx): name for name in there}
     if not wanted:

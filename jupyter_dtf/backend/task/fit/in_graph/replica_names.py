@@ -9,7 +9,7 @@ from ...trace.device_names import parts
 
 
 def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
-    """Raise InvalidInput for a device of an unknown task. Whether the task has the device is checked there."""
+    """Raise InvalidInput for a device of an unknown task. Whether the task has the device is checked in the run."""
     for name in names:
         found = parts(name)
         if "type" not in found and "job" not in found:

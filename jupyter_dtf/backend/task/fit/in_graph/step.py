@@ -1,9 +1,10 @@
 """A training step by one client on several devices.
 
 Each replica runs the model's own ``train_step`` on its share of the batch, on its device. Variables stay on the client.
-At meetings, the client applies the mean of the replicas' gradients, weighted by examples. Values that replicas estimate
-from their own examples (moving statistics) are set to the same mean. Metrics have all examples, because each replica
-adds its own. Losses that are not means over examples are corrected as over several tasks (see ``losses.py``).
+When all replicas have computed their gradients, the client applies the mean, weighted by examples. Values that replicas
+estimate from their own examples (moving statistics) are set to the same mean. Metrics include all examples, because
+each replica adds its own. Losses that are not means over examples are corrected as over several tasks (see
+``losses.py``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .mean_gradients import mean_gradients, weighted
 class ReplicaStep:
     """Replaces a built model's ``train_step``. There is a replica on each of ``devices``.
 
-    A batch with fewer examples than replicas is processed by the first one alone.
+    A batch with fewer examples than replicas is processed by the first replica alone.
     """
 
     def __init__(self, model: Any, sync: GradientSync, devices: list[str]) -> None:
@@ -82,17 +83,17 @@ class ReplicaStep:
 
     @property
     def examples(self) -> Any:
-        """Return the number of examples of the running replica."""
+        """The number of examples of the running replica."""
         return self._sizes[self._running]
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers that do not depend on the weights over the replicas. Called by each of them."""
+        """Sum a few numbers over the replicas. They must not depend on the weights. Called by each replica."""
         if self._lookups[self._running].looks_again:
             return values
         return tf.stop_gradient(self._meet(tf.stop_gradient(values), tf.add_n))
 
     def _meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Meet the other replicas, in whose parts of the step other assignments are made."""
+        """Meet the other replicas, and ignore the assignments that they make in the meantime."""
         is_watched = len(self._sizes) > 1 and self._lookups[self._running].provenance is not None
         outside = self._outside[self._running]
         if is_watched:
@@ -183,7 +184,7 @@ class ReplicaStep:
     def _move(self, index: int, value: Any) -> None:
         """Record the value that one of several replicas assigns to a variable that no optimizer changes.
 
-        In a condition or loop of the step, they assign one after the other.
+        In a condition or loop of the step, the replicas assign their values one after the other.
         """
         replica = self._lockstep.current
         if replica is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
@@ -200,7 +201,7 @@ class ReplicaStep:
     # -- combining the replicas' results ----------------------------------------------------------------------------
 
     def _mean_moved(self, values: dict[int, Any]) -> Any:
-        """Return the weighted mean of the replicas' values for a variable; for integers and booleans, the first's."""
+        """Return the weighted mean of the replicas' values of a variable; for integers and booleans, the first."""
         tensors = {replica: tf.convert_to_tensor(value) for replica, value in values.items()}
         first = tensors[min(tensors)]
         if len(tensors) == 1 or not first.dtype.is_floating:
@@ -235,7 +236,7 @@ def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quotient(part: Any, whole: Any) -> Any:
-    """Return a number, or a float32 scalar if the numbers of examples are known only when the step runs."""
+    """Return the quotient: a number, or a float32 scalar if the numbers of examples are known only at run time."""
     if isinstance(whole, int):
         return part / whole if whole else 1.0
     return tf.cast(part, tf.float32) / tf.cast(tf.maximum(whole, 1), tf.float32)

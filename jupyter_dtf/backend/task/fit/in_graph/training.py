@@ -17,9 +17,9 @@ from .step import ReplicaStep
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; on other tasks serve until the client ends, and return None.
+    """Run ``job`` as the client on the chief; on other tasks, serve until the client ends, and return None.
 
-    Raises InvalidInput for unknown devices, and what Keras's own ``fit`` raises.
+    Raises InvalidInput for unknown devices, and any exception of Keras's own ``fit``.
     """
     assert isinstance(job.strategy, InGraph)
     if not ctx.is_chief:
@@ -35,7 +35,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     def step(model: Any, sync: GradientSync, _: bool) -> ReplicaStep:
         if model.jit_compile:
             model.jit_compile = False
-            ctx.note("info", "XLA is not used", "jit_compile=True is set aside: a step of several devices has none")
+            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: a step on several devices cannot use it")
         return ReplicaStep(model, sync, devices)
 
     return train_with(job, OneClient(ctx), Alone(), InGraphChecks(), make_step=step, replicas=len(devices))

@@ -1,4 +1,4 @@
-"""``dtf.ParameterServer``: variables and optimizer on the ``ps`` tasks, gradients from the others."""
+"""``dtf.ParameterServer``: the ``ps`` tasks hold variables and optimizer, the other tasks compute gradients."""
 
 from __future__ import annotations
 

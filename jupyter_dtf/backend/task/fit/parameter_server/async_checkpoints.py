@@ -1,8 +1,8 @@
-"""Where asynchronous tasks start and resume, and their checkpoints, which the chief alone writes.
+"""The positions at which asynchronous tasks start and resume, and their checkpoints, which only the chief writes.
 
-The servers tell a worker's process where to start: from what the chief has sent at the start of the group, and from the
-worker's last gradient that the first server has received. So the procedure is the same for a training that begins, one
-that resumes from a checkpoint, and a worker process that replaces a lost one.
+A worker's process gets its starting position from the servers, which derive it from the message that the chief sends at
+the start of the group, and from the worker's last gradient received by the first server. So the procedure is the same
+for a training that begins, one that resumes from a checkpoint, and a worker process that replaces a lost one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .server_client import Client
 
 @dataclasses.dataclass
 class Beginning:
-    """Where this process starts. ``begin`` and ``stored`` are set on the chief if there is a checkpoint."""
+    """The start of this process. ``begin`` and ``stored`` are set on the chief if there is a checkpoint."""
 
     started: Started
     begin: Begin | None = None
@@ -43,12 +43,12 @@ class Beginning:
         return self.place.steps > 0 or self.started.version > 0
 
     def job(self, job: FitJob) -> FitJob:
-        """Return the job as it continues from here."""
+        """Return the job with which this process continues from its starting position."""
         place, began = self.place.epoch, self.started.first_epoch
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
     def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
-        """Return which of the examples to skip."""
+        """Return the examples to skip, or None."""
         place, first = self.place, self.started.first_epoch
         if not place.within and (job.steps_per_epoch is None or place.epoch == first):
             return None
@@ -60,14 +60,14 @@ class Beginning:
             where = f"epoch {self.place.epoch + 1}"
             if self.place.within:
                 where += f", after {self.place.within} of its steps"
-            ctx.note("info", f"{ctx.task} is back", f"It goes on with {where}")
+            ctx.note("info", f"{ctx.task} is back", f"It continues with {where}")
 
 
 def beginning(job: FitJob, ctx: Any, client: Client, *, steps_per_execution: int, follows_the_run: bool) -> Beginning:
-    """Ask the servers, to which the chief has already sent the start.
+    """Return the start of this process. The chief first sends the starting positions; each task then requests its own.
 
-    ``follows_the_run``: the place is the run's, in whole epochs; otherwise it is this worker's own, in whole
-    executions. Raises InvalidInput or NotFound, on the chief, if there is no valid checkpoint of a training.
+    ``follows_the_run``: whether the position is that of the run, in whole epochs; otherwise it is this worker's own, in
+    whole executions. Raises InvalidInput or NotFound, on the chief, if a required checkpoint is missing or invalid.
     """
     begin, stored = None, None
     if ctx.is_chief:
@@ -94,13 +94,13 @@ def _start(job: FitJob, begin: Begin | None, workers: int) -> Start:
 
 
 def _place_of_the_run(started: Started, steps: int) -> Place:
-    """Return the beginning of the run's current epoch; what has been done of it is skipped."""
+    """Return the beginning of the run's current epoch, whose finished steps are then skipped."""
     epochs = started.version // steps if steps else 0
     return Place(started.first_epoch + epochs, 0, epochs * steps)
 
 
 class OwnSaving(Saving):
-    """Writes the servers' state on the chief, at its own steps. The last one waits for all workers: see ``end``.
+    """Writes the servers' state on the chief, at the chief's own steps. ``end`` writes the last checkpoint.
 
     ``run_step``: with backup workers, returns the step of the run at the last fetch.
     """
@@ -124,7 +124,7 @@ class OwnSaving(Saving):
             step = self._run_step()
             epochs, steps = divmod(step, self._length)
             if within and self._first_epoch + epochs > epoch:
-                self._is_due = True  # the others have ended the epoch: end it here too, before writing
+                self._is_due = True  # the other tasks have ended the epoch: end it here too, before writing
                 return
             epoch, within = self._first_epoch + epochs, steps
         super()._write(step, epoch, within, metric, is_last)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Meeting:
-    """Sums of one array from each of ``size`` workers. Not thread-safe."""
+    """Forms sums of one array from each of ``size`` workers. Not thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -17,7 +17,7 @@ class Meeting:
         self.held = 0
         """The number of sums formed."""
         self.sum: npt.NDArray[Any] = np.zeros(0)
-        """The last sum. No worker can be at the next one before all have asked for this one."""
+        """The last sum. No worker can be at the next one before all have requested this one."""
 
     def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
         """Add a worker's array. Its sum is complete when ``held`` exceeds the returned number."""

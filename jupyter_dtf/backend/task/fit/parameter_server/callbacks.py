@@ -1,4 +1,4 @@
-"""The differences of a task's first and last callback, metrics and weights with parameter servers."""
+"""A task's first and last callbacks, metrics and weights, adapted to parameter servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .skipping import FollowTheRun
 class ServedWeights(Weights):
     """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first.
 
-    ``slots``: the optimizer's variables, which only the servers use. ``replace``: sends the values of variables.
+    ``slots``: the optimizer's variables, which only the servers use. ``push``: sends the chief's weights and slots.
+    ``replace``: sends the values of variables.
     """
 
     def __init__(
@@ -43,13 +44,16 @@ class ServedWeights(Weights):
         super().from_chief()
 
     def some_from_chief(self, positions: list[int]) -> None:
-        # Not all of the chief's state: between batches, only the servers have the optimizer's.
+        # Do not send all of the chief's state: between batches, only the servers have the optimizer's.
         self._replace([self.variables[position] for position in positions])
         super().some_from_chief(positions)
 
 
 class OwnBetween(BetweenBatches):
-    """The same for an asynchronous task: what is trained goes to the servers, the rest stays on the chief."""
+    """Handles changes of weights by callbacks between batches in an asynchronous task.
+
+    Values of trained weights are sent to the servers; those of other weights stay on the chief.
+    """
 
     def __init__(
         self, weights: Weights, packed: PackedCallbacks, ctx: Any, replace: Callable[[list[Any]], None]
@@ -69,15 +73,15 @@ class OwnBetween(BetweenBatches):
         self.settle()
 
     def settle(self) -> None:
-        """Send the servers what callbacks have assigned to trained weights between batches."""
+        """Send the servers the values that callbacks have assigned to trained weights between batches."""
         if self._is_needed and self._acts and self._assigned:
             self._replace(self.assigned)
         self.warn()
 
     def warn(self) -> None:
-        """Say once if callbacks have set a weight that is not trained: no other task gets its value.
+        """Show a warning, once, if callbacks have set a weight that is not trained: no other task gets its value.
 
-        Callbacks that restore all weights do not count.
+        Callbacks that restore all weights cause no warning.
         """
         self._watches = False
         kept = [variable for variable in self.assigned if not variable.trainable]
@@ -87,14 +91,14 @@ class OwnBetween(BetweenBatches):
         self._ctx.note(
             "warning",
             f"{kept[0].path} is set on the chief alone",
-            "A callback has set this weight, which is not trained. Without a step in common, the other tasks do not "
-            "get its value, and train with the one that they have. A callback with run_on_all_tasks = True sets it on "
-            "every task",
+            "A callback has set this weight, which is not trained. Asynchronous tasks have no common step, so the "
+            "other tasks do not get its value, and train with their own. A callback with run_on_all_tasks = True sets "
+            "it on every task",
         )
 
 
 class OwnMetrics(Metrics):
-    """The metrics of asynchronous tasks: each has its own, and fetches the servers' variables before validating."""
+    """The metrics of an asynchronous task alone. The task fetches the servers' variables before it validates."""
 
     def __call__(self, logs: Any) -> Any:
         if not self.alone and not self.validating:
@@ -103,7 +107,7 @@ class OwnMetrics(Metrics):
 
 
 class OwnFirst(First):
-    """The first callback of asynchronous tasks."""
+    """The first callback of an asynchronous task."""
 
     def __init__(self, state: State, watches_callbacks: bool) -> None:
         super().__init__(state, has_callbacks=False)
@@ -118,10 +122,10 @@ class OwnFirst(First):
 
 
 class OwnLast(Last):
-    """The last callback of asynchronous tasks.
+    """The last callback of an asynchronous task.
 
-    Reports how stale its gradients are and how many were dropped, stops when the servers say so, and sends them what
-    callbacks have changed.
+    Reports how stale the task's gradients are or how many were dropped, stops when the servers request it, and sends
+    them the changes of other callbacks.
     """
 
     def __init__(
@@ -141,7 +145,7 @@ class OwnLast(Last):
     ) -> None:
         """Create the callback.
 
-        ``push``: sends what callbacks have changed to the servers; None without callbacks. ``begins``: where
+        ``push``: sends the servers the changes of callbacks; None without callbacks. ``begins``: the position at which
         this task starts.
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
@@ -155,7 +159,7 @@ class OwnLast(Last):
         self._push = push
         self._following = following
         self.has_last_word = False
-        """Whether callbacks changed the weights at the very end, which are then the run's result."""
+        """Whether callbacks changed the weights at the very end of training: these are then the run's result."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
@@ -196,7 +200,7 @@ class OwnLast(Last):
         self.has_last_word = self._tell()
 
     def _look_at_the_end(self, epoch: int) -> None:
-        """Do nothing: this task's progress does not show the data's length, because others take part of the steps."""
+        """Do nothing: this task's progress does not show the data's length, because others take some of the steps."""
 
     def on_train_end(self, logs: Any = None) -> None:
         super().on_train_end(logs)
@@ -206,7 +210,7 @@ class OwnLast(Last):
         return super()._steps_done(batch) if self._following is None else self._following.step
 
     def _tell(self) -> bool:
-        """Send the servers what callbacks have changed, and return whether they have changed anything."""
+        """Send the servers any changes of callbacks, and return whether there were any."""
         self._between.warn()
         if self._push is None or self._state.checksum == self._state.weights.checksum_with_copies():
             return False

@@ -1,4 +1,4 @@
-"""The checks of parameter servers."""
+"""The checks of jobs with parameter servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..job import FitJob
 
 
 class ServedChecks(Checks):
-    """The checks for servers holding the variables and their parts of the optimizer."""
+    """The checks for a run whose servers hold the variables and their parts of the optimizer."""
 
     def is_exact(self, job: FitJob) -> bool:
         assert isinstance(job.strategy, ParameterServer)

@@ -16,7 +16,7 @@ from .wire import Channel
 
 
 class KeptPart:
-    """A snapshot of what this task holds, taken by the last call of ``take``."""
+    """A snapshot of the variables that this task holds, taken by the last call of ``take``."""
 
     def __init__(self) -> None:
         self._snapshots = Snapshots()
@@ -40,7 +40,7 @@ class KeptPart:
         try:
             with saving():
                 self._do(word)
-        except Exception as error:  # the chief reports what became of the checkpoint; the training continues
+        except Exception as error:  # the chief reports the failure of the checkpoint, and training continues
             return Refused(f"{type(error).__name__}: {error}")
         return Done()
 

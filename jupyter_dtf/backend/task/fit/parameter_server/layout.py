@@ -1,4 +1,4 @@
-"""Which ``ps`` task holds which rows of which variable. Pure; every task computes the same from the shapes."""
+"""The distribution of variables, by rows, over the ``ps`` tasks. Pure: every task computes the same from the shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows ``first`` to ``first + rows`` of a variable, or all of it. ``shape`` is the piece's own."""
+    """Rows ``first`` to ``first + rows`` of a variable, or all of it. ``shape`` is that of the piece."""
 
     variable: int
     """The index in ``model.trainable_variables``."""
@@ -33,7 +33,7 @@ def spread(
     """Return the placement of the variables, ordered by server, then by variable.
 
     A variable of more than ``limit`` bytes with ``can_split`` and at least one row per server is split evenly by rows
-    over all servers. The others are placed whole, largest first, on the server that holds the least.
+    over all servers. The others are placed whole, largest first, on the server that holds the fewest bytes.
     """
     sizes = [math.prod(shape) * item for shape, item in zip(shapes, item_bytes, strict=True)]
     held = [0] * servers

@@ -10,7 +10,7 @@ from ..gradient_sync import optimizers_of
 
 
 def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
-    """Raise InvalidInput, with what to change, for unsupported models. ``servers``: None if not known yet."""
+    """Raise InvalidInput, with the necessary change, for an unsupported model. ``servers``: None if not known yet."""
     optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise InvalidInput(
@@ -38,7 +38,7 @@ def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | Non
 
 
 def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
-    """Raise InvalidInput for a model with which a late task could not continue at the other tasks' step."""
+    """Raise InvalidInput for a model that does not allow a late task to continue at the other tasks' step."""
     if model.steps_per_execution != 1:
         raise InvalidInput(
             "`steps_per_execution` must be 1 with backup_workers, because a late task continues at the step of the "
@@ -57,8 +57,8 @@ def refuse_sums(is_plain_mean: bool) -> None:
     """Raise InvalidInput for losses that depend on all gradients of a step, if some are dropped."""
     if not is_plain_mean:
         raise InvalidInput(
-            "`model`: with backup_workers, a loss must be a mean over examples, without masks, because the others' "
-            "part of the global batch is known only after late ones are dropped, got a sum, a mean over weights or "
+            "`model`: with backup_workers, a loss must be a mean over examples, without masks, because the size of the "
+            "global batch is known only after late gradients have been dropped, got a sum, a mean over weights or "
             "masked steps",
             field="model",
         )

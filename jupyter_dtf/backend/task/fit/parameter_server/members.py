@@ -1,4 +1,4 @@
-"""A ``ps`` task's view of the workers of a run, and where each starts."""
+"""A ``ps`` task's records of the workers of a run, and the position at which each starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .messages import Place, Start, Started
 
 @dataclass
 class Visit:
-    """A connection from a worker's process. It is over when another process of the same worker connects."""
+    """A connection from a worker's process. It ends at the latest when another process of the same worker connects."""
 
     rank: int
     is_over: bool = False
@@ -28,9 +28,9 @@ class Member:
     has_left: bool = False
     """Whether its training has ended."""
     has_gone: bool = False
-    """Whether its process has ended after that."""
+    """Whether its process has disconnected after that."""
     place: Place | None = None
-    """Its position at its last gradient; None: where it started."""
+    """Its position after its last gradient; None before its first one, while it is at its starting position."""
     visit: Visit | None = None
     """The current connection; None while it is not connected."""
     visits: int = 0
@@ -62,7 +62,7 @@ class Members:
         return self.start.places[rank] if rank < len(self.start.places) else self.start.place
 
     def started(self, rank: int, version: int) -> Started:
-        """Return what to send to a worker's process when it starts."""
+        """Return the message for a worker's process that starts."""
         start, member = self.start, self.by_rank[rank]
         assert start is not None
         return Started(
@@ -76,5 +76,5 @@ class Members:
         )
 
     def have(self, numbers: tuple[int, ...], away: set[int]) -> bool:
-        """Return whether all gradients up to ``numbers`` are here, except those of workers in ``away``."""
+        """Return whether all gradients up to ``numbers`` have arrived, except those of workers in ``away``."""
         return all(rank in away or self.by_rank[rank].number >= number for rank, number in enumerate(numbers))

@@ -12,7 +12,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's position: ``steps`` of its own in total, ``within`` of them in ``epoch``, counted from 0."""
+    """A worker's position: it has taken ``steps`` in total, ``within`` of them in ``epoch``, which counts from 0."""
 
     epoch: int
     within: int = 0
@@ -23,28 +23,28 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Join(Word, frozen=True):
-    """The first message, from the task of this rank. ``shares_memory``: whether payloads go through files."""
+    """The first message, from the task with this rank. ``shares_memory``: whether payloads are sent through files."""
 
     rank: int
     shares_memory: bool
 
 
 class Start(Word, frozen=True):
-    """From the chief of asynchronous workers: where each of them starts."""
+    """The starting positions of asynchronous workers, sent by the chief."""
 
     seed: int
     """The seed of the order of the examples."""
     first_epoch: int
-    """The first epoch of the training, before its checkpoint if it resumes from one."""
+    """The first epoch of the training; if it resumes from a checkpoint, the first epoch of the original training."""
     place: Place
-    """The position of all workers without their own in ``places``, by rank."""
+    """The position of each worker for which ``places``, by rank, has none."""
     places: tuple[Place, ...] = ()
 
 
 class GetStart(Word, frozen=True):
-    """Asks where this process starts, whether it is the first or replaces a lost one.
+    """Requests the position at which this process starts, whether it is the first or replaces a lost one.
 
-    It takes part from ``version`` on.
+    The process takes part from ``version`` on.
     """
 
     version: int
@@ -55,19 +55,22 @@ class Keep(Word, frozen=True):
 
 
 class GetKept(Word, frozen=True):
-    """Asks for the kept moving statistics."""
+    """Requests the kept moving statistics."""
 
 
 class Hold(Word, frozen=True):
-    """Asks not to apply gradients until ``Release``, except those named by ``GetState``."""
+    """Requests that no gradients be applied until ``Release``, except those that ``GetState`` specifies."""
 
 
 class Release(Word, frozen=True):
-    """The state has been taken: continue."""
+    """Ends ``Hold`` after the state has been fetched."""
 
 
 class Build(Word, frozen=True):
-    """The variables' initial values from the chief (payload: see ``state``). ``batch``: what to build its model for."""
+    """The initial values of a server's state, from the chief (payload: see ``slots.Plan``).
+
+    ``batch``: the structure of the batches that the model is built for.
+    """
 
     batch: Any
 
@@ -80,24 +83,24 @@ class Push(Word, frozen=True):
     """
 
     number: int
-    """Counts this worker's gradients from 1, so that a repeated one is noticed."""
+    """The number of this gradient, counted from 1 per worker, so that a repeated one is noticed."""
     version: int
-    """Of the variables that it was computed from."""
+    """The version of the variables that it was computed from."""
     examples: int
     absent: tuple[int, ...] = ()
     """Positions of this server's pieces that the loss does not depend on."""
     sparse: tuple[tuple[int, int, bool], ...] = ()
-    """(piece, number of rows, whether they have keys)."""
+    """(position of the piece, number of rows, whether they have keys) of each sparse piece."""
     learning_rate: float | None = None
     """The learning rate set on the chief's optimizer."""
     stop: bool = False
-    """Whether this worker requests that all stop."""
+    """Whether this worker requests that all workers stop."""
     place: Place | None = None
-    """The worker's position after this has been applied, if workers are asynchronous."""
+    """The worker's position after this gradient has been applied, if workers are asynchronous."""
 
 
 class Fetch(Word, frozen=True):
-    """Asks for the variables, of this version or a later one."""
+    """Requests the variables, in version ``least`` or a later one."""
 
     least: int
 
@@ -117,10 +120,10 @@ class Leave(Word, frozen=True):
 
 
 class GetState(Word, frozen=True):
-    """Asks for variables and optimizer slots; ``final``: after all workers have left.
+    """Requests variables and optimizer slots; ``final``: after all workers have left.
 
-    ``numbers``: include each worker's gradients up to this number, by rank. ``version``: of this version or a later
-    one. ``stays``: keep a copy for ``WritePart`` instead of sending.
+    ``numbers``: the number of each worker's last gradient to include, by rank. ``version``: the earliest version to
+    return. ``stays``: keep a copy for ``WritePart`` instead of sending the state.
     """
 
     final: bool
@@ -134,22 +137,23 @@ class SetState(Word, frozen=True):
 
 
 class Replace(Word, frozen=True):
-    """Replaces pieces, by position, with what a step has assigned to them (payload)."""
+    """Replaces pieces, by position, with the values that a step has assigned to them (payload)."""
 
     pieces: tuple[int, ...]
 
 
 class CopyFile(Word, frozen=True):
-    """From the chief, on a connection for checkpoints: asks the server to copy a small file."""
+    """Requests that the server copy a small file; sent by the chief, on a connection for checkpoints."""
 
     source: str
     target: str
 
 
 class WritePart(Word, frozen=True):
-    """Asks the server to write its kept copy as a TensorFlow checkpoint of this prefix.
+    """Requests that the server write its kept copy as a TensorFlow checkpoint with this prefix.
 
-    ``keys`` and ``slices``: for each array of the state, as ``SaveV2`` takes them; without a key it is left out.
+    ``keys`` and ``slices``: for each array of the state, as ``SaveV2`` takes them. Arrays with an empty key are not
+    written.
     """
 
     prefix: str
@@ -161,7 +165,7 @@ class WritePart(Word, frozen=True):
 
 
 class Values(Word, frozen=True):
-    """The variables (payload), and what became of the gradient."""
+    """The variables (payload), and the outcome of the gradient."""
 
     version: int
     iterations: int
@@ -169,18 +173,18 @@ class Values(Word, frozen=True):
     staleness: int = 0
     """The number of updates between the gradient's version and the one it was applied to."""
     late: bool = False
-    """Whether it was dropped."""
+    """Whether the gradient was dropped because it arrived too late."""
     stop: bool = False
     examples: int = 0
     """The number of examples of all gradients in the update that ended the step."""
 
 
 class Sum(Word, frozen=True):
-    """The sum (payload)."""
+    """The sum of the workers' arrays (payload), the answer to ``Meet``."""
 
 
 class Started(Word, frozen=True):
-    """Where a worker starts. ``number``: of its last gradient that was received here."""
+    """The position at which a worker starts. ``number``: the number of its last gradient received by this server."""
 
     seed: int
     first_epoch: int
@@ -190,7 +194,7 @@ class Started(Word, frozen=True):
     has_left: bool = False
     """Whether its training has already ended."""
     is_back: bool = False
-    """Whether an earlier process of this worker was connected."""
+    """Whether an earlier process of this worker had been connected."""
 
 
 class Kept(Word, frozen=True):
@@ -206,21 +210,25 @@ class Held(Word, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):
-    """What became of a worker's gradients."""
+    """The numbers of a worker's gradients, by outcome."""
 
     scheduled: int
-    """Counted by the worker."""
+    """The number of all gradients, as counted by the worker."""
     applied: int
     dropped: int
     repeated: int
-    """Received twice, applied once."""
+    """The number of gradients received twice and applied once."""
 
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 class State(Word, frozen=True):
-    """Variables and slots (payload), and counts so far. ``moving``: the number of leading summed moving statistics."""
+    """Variables and slots (payload), and counts so far.
+
+    ``moving``: the number of summed moving statistics at the beginning of the payload. ``moving_workers``: the number
+    of workers in these sums.
+    """
 
     updates: dict[int, Counts]
     moving: int = 0
@@ -228,7 +236,7 @@ class State(Word, frozen=True):
     version: int = 0
     iterations: int = 0
     places: tuple[Place, ...] = ()
-    """By rank, if workers are asynchronous."""
+    """The workers' positions by rank, if workers are asynchronous."""
 
 
 class Done(Word, frozen=True):
@@ -245,7 +253,7 @@ class Refused(Word, frozen=True):
 
 
 class Decide(Word, frozen=True):
-    """The first ``ps`` task's decision whose gradients make the update of ``version``. It is not answered."""
+    """The first ``ps`` task's decision on which workers' gradients form the update of ``version``. It has no answer."""
 
     version: int
     workers: tuple[int, ...]

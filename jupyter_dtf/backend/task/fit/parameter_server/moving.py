@@ -1,6 +1,7 @@
 """Values that a task estimates from its own examples, such as the moving statistics of normalization layers.
 
-These are the floating-point weights that are not trained. Integers and booleans cannot be averaged: the chief's remain.
+These are the floating-point weights that are not trained. Integers and booleans cannot be averaged, so the chief keeps
+its own.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import tensorflow as tf
 
 
 def take(model: Any) -> npt.NDArray[np.float64]:
-    """Return all of them, flattened and concatenated."""
+    """Return a model's moving statistics, flattened and concatenated."""
     return np.concatenate([np.zeros(0), *(v.numpy().ravel().astype(np.float64) for v in _moving(model))])
 
 
 def assign(model: Any, values: npt.NDArray[np.float64]) -> None:
-    """Assign values as returned by ``take``."""
+    """Assign values, in the layout of ``take``, to a model's moving statistics."""
     start = 0
     for variable in _moving(model):
         size = int(np.prod(variable.shape))

@@ -1,4 +1,4 @@
-"""Reading the payloads of workers in a ``ps`` task."""
+"""Functions that read the payloads of workers in a ``ps`` task."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
 
 
 def arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:
-    """Return consecutive arrays of these (dtype, size), as views of the payload."""
+    """Return consecutive arrays with these pairs of dtype and size, as views of the payload."""
     reader = Reader(payload)
     return [reader.take(dtype, size) for dtype, size in shapes]

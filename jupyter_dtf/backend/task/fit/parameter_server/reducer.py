@@ -12,7 +12,7 @@ from .server_client import Client
 
 
 class ServedReducer(Reducer):
-    """Sums formed by the first ``ps`` task, for synchronous tasks."""
+    """A reducer for synchronous tasks, whose sums are formed by the first ``ps`` task."""
 
     is_timed = True
 
@@ -26,7 +26,7 @@ class ServedReducer(Reducer):
         return [self._sum(tensor) for tensor in tensors]
 
     def close(self, failed: bool = False) -> None:
-        """Do nothing: the client tells the servers."""
+        """Do nothing: the client disconnects from the servers."""
 
     def _sum(self, tensor: tf.Tensor) -> tf.Tensor:
         total = tf.numpy_function(lambda a: self._client.meet(np.ravel(a)).reshape(a.shape), [tensor], tensor.dtype)
@@ -35,7 +35,7 @@ class ServedReducer(Reducer):
 
 
 class Apart(Reducer):
-    """The shares of the data among asynchronous tasks, without collectives."""
+    """A reducer for asynchronous tasks, which only divides the data among them and has no collectives."""
 
     is_timed = True
 

@@ -1,7 +1,8 @@
-"""When a gradient is applied and its worker continues: asynchronously, within a bound, or step by step.
+"""Rules for when a gradient is applied and when its worker continues: asynchronously, within a bound, or step by step.
 
-Pure: workers are ranks, and there are no gradients. A ``ps`` task passes events to its rule and gets back what to
-apply: a list of updates, each the set of workers whose gradients form it. ``may_go_on`` says whose answers are due.
+Pure: workers are identified by rank, and rules do not handle the gradients themselves. A ``ps`` task passes events to
+its rule, which returns the updates to apply: a list, in which each update is the set of workers whose gradients form
+it. ``may_go_on`` returns whether a worker's answer is due.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ Updates = list[frozenset[int]]
 
 
 class Rule(ABC):
-    """``version`` counts the updates of the variables; a gradient has the version that it was computed from."""
+    """Decides when gradients are applied.
+
+    ``version`` counts the updates of the variables. A gradient has the version of the variables that it was computed
+    from.
+    """
 
     def __init__(self, workers: Iterable[int]) -> None:
         self.version = 0
         self.training = set(workers)
         self.away: set[int] = set()
-        """Workers that have gone without leaving, and may come back: nobody waits for them."""
+        """Workers that were lost during their training and may come back. No other worker waits for them."""
         self.dropped = dict.fromkeys(sorted(self.training), 0)
 
     @abstractmethod
@@ -29,7 +34,7 @@ class Rule(ABC):
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Return whether a worker that has pushed gets the variables now."""
+        """Return whether a worker that has pushed a gradient gets the variables now."""
 
     def leave(self, worker: int) -> Updates:
         """Handle the end of a worker's training."""
@@ -37,7 +42,7 @@ class Rule(ABC):
         return []
 
     def lose(self, worker: int) -> Updates:
-        """Handle the loss of a worker. Gradients of it that are in no update yet are forgotten."""
+        """Handle the loss of a worker. Its gradients that are not part of an update yet are discarded."""
         self.away.add(worker)
         return []
 
@@ -54,8 +59,8 @@ class Rule(ABC):
 class Asynchronous(Rule):
     """Applies each gradient when it arrives.
 
-    ``max_staleness``: a worker starts a step only when the slowest that is still training has finished all but this
-    many of the previous steps (stale synchronous parallel: Ho et al. 2013).
+    ``max_staleness``: a worker starts a step only when the slowest worker that is still training has finished all but
+    this many of the previous steps (stale synchronous parallel: Ho et al. 2013).
     """
 
     def __init__(self, workers: Iterable[int], max_staleness: int | None) -> None:
@@ -74,7 +79,7 @@ class Asynchronous(Rule):
         return self._steps[worker] - self._slowest(self._steps[worker]) <= self._max_staleness
 
     def come_back(self, worker: int, version: int) -> None:
-        """Count it as the slowest of the others, so that they need not wait for it to catch up."""
+        """Count the worker as being as far as the slowest of the others, which thus do not wait for it to catch up."""
         self._steps[worker] = self._slowest(self._steps[worker])
         super().come_back(worker, version)
 
@@ -83,9 +88,9 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """Makes one update per step, of the first gradients to arrive: ``backup_workers`` fewer than there are workers.
+    """Makes one update per step, from the first gradients to arrive: ``backup_workers`` fewer than there are workers.
 
-    The first ``ps`` task decides whose these are.
+    This is the rule of the first ``ps`` task, which decides for all servers which workers' gradients are used.
     """
 
     def __init__(self, workers: Iterable[int], backup_workers: int) -> None:
@@ -122,9 +127,10 @@ class Synchronous(Rule):
 
 
 class Following(Rule):
-    """The rule of the other ``ps`` tasks in synchronous training: they apply what the first has decided.
+    """The rule of the other ``ps`` tasks in synchronous training, which follow the decisions of the first.
 
-    If a worker was lost while sending, the first may have a gradient that has not arrived here: it is left out.
+    If a worker was lost while sending, the first may have received a gradient that did not arrive here. The update here
+    omits it.
     """
 
     def __init__(self, workers: Iterable[int]) -> None:
@@ -141,7 +147,7 @@ class Following(Rule):
         return self._complete()
 
     def decide(self, version: int, workers: Iterable[int]) -> Updates:
-        """Handle the first ``ps`` task's decision whose gradients make the update of ``version``."""
+        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``."""
         self._decided[version] = frozenset(workers)
         return self._complete()
 

@@ -20,9 +20,9 @@ Parts = Sequence[Sequence[tuple[Any, str]]]
 
 
 class ServedParts:
-    """Implements ``Owners`` for the servers that hold variables to be written.
+    """An implementation of ``Owners`` by the servers that hold variables to be written.
 
-    Checkpoints use separate channels, so that a thread can wait for the servers while the training continues.
+    Checkpoints use separate channels, so that a thread can wait for the servers while training continues.
 
     ``keys``: the keys of the variables to write, by id. ``take(final)`` makes every server keep a copy.
     """
@@ -60,7 +60,10 @@ class ServedParts:
             channel.close()
 
     def _on_each(self, words: Sequence[AnyWord]) -> None:
-        """Send each server its message, and wait for all answers. Raises if a server is lost or fails."""
+        """Send each server its message, and wait for all answers.
+
+        Raises RuntimeError if a server is lost, and Unavailable if it cannot carry out the request.
+        """
         wrong: list[Exception] = []
         waiting = []
         for (server, channel), word in zip(self._channels.items(), words, strict=True):
@@ -81,7 +84,7 @@ class ServedParts:
             raise wrong[0]
 
     def _gone(self, server: int) -> Exception:
-        return peer_lost(f"The task {self._places.servers[server]} has gone")
+        return peer_lost(f"The connection to {self._places.servers[server]} was lost")
 
 
 def can_write_parts(parts: Parts) -> bool:

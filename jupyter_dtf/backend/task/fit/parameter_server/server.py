@@ -1,8 +1,8 @@
-"""A ``ps`` task: holds its share of the variables, applies gradients by the rule, and answers the workers.
+"""A ``ps`` task, which holds its share of the variables, applies gradients by a rule, and answers workers' requests.
 
 There is one thread per worker, which handles its requests one at a time; all shared state is changed under one
-condition. If a worker is lost before its training has ended, synchronous training fails; an asynchronous worker may
-come back.
+condition variable. If a worker is lost before its training has ended, synchronous training fails; an asynchronous
+worker may come back.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
 
 
 class _Over(Exception):
-    """Another thread has failed, so this one ends without an error of its own."""
+    """Raised in a thread after another one has failed, to end it without an error of its own."""
 
 
 class Server:
@@ -83,7 +83,7 @@ class Server:
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
         self._all = Members(self._members)
         self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
-        self._most: tuple[int, ...] | None = None  # during Hold: the last number of each worker that is applied
+        self._most: tuple[int, ...] | None = None  # during Hold: up to which number to apply each worker's gradients
         self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
         self._followers: list[Channel] = []
@@ -97,10 +97,14 @@ class Server:
         self._part = KeptPart()
         self._moving: npt.NDArray[np.float64] | None = None
         self._moving_workers = 0
-        self._is_taken = False  # whether the chief has the result, so that no worker can add anything
+        self._is_taken = False  # whether the chief has fetched the result, so that no worker can contribute any more
 
     def run(self) -> None:
-        """Serve. Raises what failed here, and RuntimeError, naming the worker, if one is lost during its training."""
+        """Serve the run until all workers have left.
+
+        Raises any error of this task's threads, and RuntimeError, naming the worker, if one is lost during its
+        training.
+        """
         configure_keras(self._job.keras_config)
         self._model = job_model(self._job, ServedChecks(), Asked.of(self._job))
         if isinstance(self._rule, Synchronous):
@@ -115,7 +119,7 @@ class Server:
         with self._changed:
             self._changed.wait_for(lambda: self._failure or self._have(lambda member: member.has_gone))
         for listener in listeners:
-            listener.shutdown(socket.SHUT_RDWR)  # ends the accept() that waits there
+            listener.shutdown(socket.SHUT_RDWR)  # ends the pending accept()
         for follower in self._followers:
             follower.close()
         if self._failure is not None:
@@ -146,7 +150,7 @@ class Server:
                 self._in_thread(self._receive_task, connected)
 
     def _hear_of_a_stop(self) -> None:
-        """Wake up waiting threads when the run is stopped, because then no worker comes back."""
+        """Wake up waiting threads when the run is stopped, because no lost worker comes back after that."""
         self._ctx.stop_requested.wait()
         self._look_again()
 
@@ -155,7 +159,7 @@ class Server:
             self._changed.notify_all()
 
     def _have(self, done: Callable[[Member], bool]) -> bool:
-        """Return whether ``done`` holds for all workers, except those that will not come back.
+        """Return whether ``done`` is true of all workers, except those that will not come back.
 
         If the run is being stopped, these are all absent workers; otherwise, only those for which there is no room.
         """
@@ -167,7 +171,7 @@ class Server:
         try:
             channel = accept(connected, self._places.secret)
             word, _ = channel.receive()
-        except STRANGERS:  # or a task that has died before it has said who it is
+        except STRANGERS:  # or a task that died before it sent its first message
             return
         if isinstance(word, CopyFile):
             self._part.serve(channel, word)
@@ -182,7 +186,7 @@ class Server:
         self._serve(channel, word.rank)
 
     def _follow(self, channel: Channel) -> None:
-        """Take decisions from the first ``ps`` task until it ends."""
+        """Apply the decisions of the first ``ps`` task until it disconnects."""
         assert isinstance(self._rule, Following)
         while True:
             try:
@@ -206,7 +210,7 @@ class Server:
                 return
 
     def _welcome(self, rank: int) -> Visit:
-        """Register a worker's process. It replaces an earlier one, even if the loss of that was not noticed."""
+        """Register a worker's process. It replaces an earlier one, even one whose loss went unnoticed."""
         visit = Visit(rank)
         with self._changed:
             self._say_goodbye(self._members[rank].visit)
@@ -226,7 +230,7 @@ class Server:
                 self._apply(self._rule.lose(visit.rank))
                 self._gradients.pop(visit.rank, None)
             else:
-                raise peer_lost(f"{member.task} has gone before its training ended")
+                raise peer_lost(f"The connection to {member.task} was lost before its training ended")
             self._changed.notify_all()
 
     # -- answers ------------------------------------------------------------------------------------------------
@@ -285,7 +289,7 @@ class Server:
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
-        """Keep a step's assignments for the next update: others may not have fetched the last one's values."""
+        """Keep a step's assignments until the next update, because others may not have fetched the last values yet."""
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:
             self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()
@@ -317,7 +321,7 @@ class Server:
             try:
                 follower.send(decision)
             except OSError as error:
-                raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
+                raise peer_lost(f"The connection to {self._places.servers[server]} was lost") from error
 
     def _present(self, **what_became: Any) -> Answer:
         shard = self._built()
@@ -337,7 +341,7 @@ class Server:
         self._wait(lambda: self._meeting.held > meeting or any(m.has_left for m in self._members.values()))
         if self._meeting.held == meeting:
             left = ", ".join(m.task for m in self._members.values() if m.has_left)
-            return Refused(f"{left} has ended while the others wait for it"), []
+            return Refused(f"{left} has ended while the other tasks are waiting for it"), []
         return Sum(), [self._meeting.sum]
 
     def _build(self, word: Build, payload: Bytes) -> Answer:
@@ -416,11 +420,14 @@ class Server:
 
     def _built(self) -> Shard:
         if self._shard is None:
-            raise ValueError("The chief says what to hold before anything else is asked for")
+            raise ValueError("The chief must send Build before any request that needs the variables")
         return self._shard
 
     def _wait(self, condition: Callable[[], bool], visit: Visit | None = None) -> None:
-        """Wait. Raises EOFError if another process of the same worker has replaced the one of ``visit``."""
+        """Wait until ``condition()`` is true.
+
+        Raises EOFError if another process of the same worker has replaced the one of ``visit``.
+        """
         self._changed.wait_for(lambda: self._failure or condition() or (visit is not None and visit.is_over))
         if self._failure is not None:
             raise _Over

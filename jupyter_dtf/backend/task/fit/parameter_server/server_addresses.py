@@ -1,4 +1,4 @@
-"""The addresses of a run's tasks with parameter servers, and how to connect to them."""
+"""The addresses of the tasks of a run with parameter servers, and connections to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Places:
         self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
         if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
             raise InvalidInput(
-                "`jobs` must be of chief, worker and ps, with at least one ps, for parameter servers, got "
+                "`jobs` must be chief, worker and ps, with at least one ps task, for parameter servers, got "
                 f"{sorted(set(jobs))}",
                 field="jobs",
             )
@@ -43,9 +43,9 @@ class Places:
         return listeners
 
     def reach(self, server: int) -> wire.Channel:
-        """Return a channel to a server, once it listens.
+        """Wait until a server listens, and return a channel to it.
 
-        Raises Unavailable if it does not listen within a minute; for a task that replaces a lost one, immediately.
+        Raises Unavailable if it does not listen within a minute. A task that replaces a lost one does not wait.
         """
         end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]
@@ -65,7 +65,7 @@ class Places:
         return bool(machines[self._ctx.rank] == machines[len(self.workers) + server])
 
     def files(self, server: int, worker: int) -> tuple[Path, Path]:
-        """Return the files of payloads to the worker, and to the server."""
+        """Return the file for payloads to the worker, and the one for payloads to the server."""
         name = f"ps-{server}-{worker}"
         return self._ctx.shared_dir / f"{name}-down", self._ctx.shared_dir / f"{name}-up"
 

@@ -1,4 +1,4 @@
-"""A training task's client for all ``ps`` tasks."""
+"""The client with which a training task communicates with all ``ps`` tasks."""
 
 from __future__ import annotations
 
@@ -55,11 +55,14 @@ class Answered:
     """Mean over the servers."""
     stop: bool = False
     examples: int = 0
-    """Of the last update that this task took part in; if it is synchronous, of all its gradients."""
+    """The number in this task's last update: its own examples, or, if synchronous, those of all gradients in it."""
 
 
 class Client:
-    """Communicates with every server, one thread at a time. Raises RuntimeError, naming the server, if one is lost."""
+    """The connections to all servers, for one thread at a time.
+
+    Methods raise RuntimeError, naming the server, if one is lost.
+    """
 
     def __init__(self, ctx: Any, places: Places) -> None:
         self._places = places
@@ -79,7 +82,7 @@ class Client:
         self._versions = [0] * len(places.servers)  # of this task's copy of the variables, by server
 
     def divide(self, pieces: list[Piece], dtype: Any, is_sync: bool) -> None:
-        """Set which server holds what, ordered by server, and the type on the wire. Must precede all but ``meet``.
+        """Set the pieces, ordered by server, and the type on the wire. Must be called before any method that uses them.
 
         ``is_sync``: whether the variables of all servers must have the same version.
         """
@@ -90,7 +93,7 @@ class Client:
     # -- training -----------------------------------------------------------------------------------------------
 
     def fetch(self) -> npt.NDArray[Any]:
-        """Return a new array of all pieces, flattened and concatenated, once the servers have them."""
+        """Wait until the servers have the variables. Return a new array of all pieces, flattened and concatenated."""
         return self._values([self._ask(server, Fetch(0)) for server in range(len(self._channels))])
 
     def push(
@@ -157,18 +160,18 @@ class Client:
     # -- start and end ------------------------------------------------------------------------------------------
 
     def begin(self, start: Start) -> None:
-        """Send where every worker starts, if they are asynchronous. Called by the chief, before ``started``."""
+        """Send the starting positions of asynchronous workers. Called by the chief, before ``started``."""
         self._on_each(lambda server: (start, []))
 
     def started(self) -> Started:
-        """Return where this process starts, if workers are asynchronous, once the chief has sent it."""
+        """Wait until the chief has sent the starting positions of asynchronous workers, and return this process's."""
         self._is_apart = True
         known: list[Started] = []
         for server in range(len(self._channels)):
             word, _ = self._ask(server, GetStart(known[0].version if known else 0))
             assert isinstance(word, Started)
             known.append(word)
-        self.pushed = max(word.number for word in known)  # a lost one may not have reached all servers
+        self.pushed = max(word.number for word in known)  # a lost process's last gradient may not be on all servers
         return known[0]
 
     def keep(self, moving: npt.NDArray[np.float64]) -> None:
@@ -182,7 +185,10 @@ class Client:
         return kept
 
     def build(self, states: list[list[npt.NDArray[Any]]], batch: Any) -> None:
-        """Send each server's initial state (see ``slots.Plan``). Called by the chief. Raises InvalidInput."""
+        """Send each server its initial state (see ``slots.Plan``). Called by the chief.
+
+        Raises InvalidInput if a server refuses it.
+        """
         self._on_each(lambda server: (Build(batch), states[server]))
 
     def set_state(self, states: list[list[npt.NDArray[Any]]]) -> None:
@@ -194,9 +200,10 @@ class Client:
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
         """Return every server's arrays, the first one's message, and the sum of the workers' moving statistics.
 
-        ``final``: after all workers have left. Before that, several servers of asynchronous workers are held meanwhile,
-        so that all have applied the same gradients of each worker. Later gradients are computed from these variables.
-        ``stays``: the servers keep copies of these arrays and send none, whatever ``shapes`` are.
+        ``final``: wait until all workers have left. Otherwise, if workers are asynchronous and there are several
+        servers, updates are held during the call, so that all servers have applied the same gradients of each worker.
+        Later gradients are computed from these variables. ``stays``: the servers keep copies of these arrays and send
+        none, whatever ``shapes`` are.
         """
         servers = range(len(self._channels))
         holds = self._is_apart and not final and len(servers) > 1
@@ -223,7 +230,7 @@ class Client:
         return states, words[0], moving
 
     def _hold(self) -> tuple[int, ...]:
-        """Hold every server. Return the number of the last gradient of each worker that any of them has received."""
+        """Hold updates on every server. Return the number of each worker's last gradient received by any server."""
         held = []
         for server in range(len(self._channels)):
             word, _ = self._ask(server, Hold())
@@ -232,7 +239,10 @@ class Client:
         return tuple(max(each) for each in zip(*held, strict=True))
 
     def leave(self, stop: bool, moving: npt.NDArray[np.float64], place: Place | None = None) -> None:
-        """End training. ``stop``: whether to ask the others to end too; ``place``: where the training has ended."""
+        """End this task's training.
+
+        ``stop``: whether the other tasks must end too. ``place``: the position at which this task ended.
+        """
         self._on_each(lambda server: (Leave(self.pushed, stop, place), [moving] if server == 0 else []))
 
     def close(self) -> None:
@@ -243,7 +253,7 @@ class Client:
 
     def _values(self, answers: Sequence[tuple[AnyWord, Bytes]]) -> npt.NDArray[Any]:
         answers = list(answers)
-        while self._is_sync:  # a step's variables are on several servers, and others may have taken steps meanwhile
+        while self._is_sync:  # the servers answer one by one, and other tasks may have taken steps in between
             versions = [word.version for word, _ in answers if isinstance(word, Values)]
             behind = [server for server, version in enumerate(versions) if version < max(versions)]
             if not behind:
@@ -286,14 +296,14 @@ class Client:
             with time_accounts.exchanging:
                 self._channels[server].send(word, *arrays)
         except OSError as error:
-            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
+            raise peer_lost(f"The connection to {self._places.servers[server]} was lost") from error
 
     def _receive(self, server: int) -> tuple[AnyWord, Bytes]:
         try:
             with time_accounts.exchanging:
                 word, payload = self._channels[server].receive()
         except (EOFError, OSError) as error:
-            raise peer_lost(f"The task {self._places.servers[server]} has gone") from error
+            raise peer_lost(f"The connection to {self._places.servers[server]} was lost") from error
         if isinstance(word, Refused):
             raise InvalidInput(word.why)
         return word, payload

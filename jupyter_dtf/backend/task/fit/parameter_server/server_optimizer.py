@@ -1,4 +1,4 @@
-"""An optimizer whose ``apply`` is an exchange with the ``ps`` tasks: it sends gradients and returns new variables."""
+"""An optimizer whose ``apply`` is an exchange with the ``ps`` tasks: it sends gradients and assigns new variables."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class Exchange:
         meet: Callable[[tf.Tensor, str], tf.Tensor] | None = None,
         drops: bool = False,
     ) -> None:
-        """Create the exchange. ``meet(tensor, name)`` sums over the training tasks, if they are synchronous.
+        """Create the exchange.
 
-        ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``drops``: whether
-        gradients may arrive too late to count.
+        ``meet(tensor, name)`` sums a tensor over the training tasks, if they are synchronous. ``may_end``: whether
+        there may be a step in which no task has examples, which ends the epoch. ``drops``: whether gradients that
+        arrive too late are dropped.
         """
         self.may_end = may_end
         self._pieces = pieces
@@ -53,7 +54,7 @@ class Exchange:
         self._sent = 0  # since ``place`` was set
         self._place: Place | None = None
         self.steps = 0
-        """Gradients sent in this epoch, without those of steps in which no task had examples."""
+        """The number of gradients sent in this epoch, without those of steps in which no task had examples."""
         self.examples: tf.Tensor | None = None
         self.applied = False
         self.lookups: Lookups | None = None
@@ -71,8 +72,8 @@ class Exchange:
             variables = optimizer._trainable_variables if trainable_variables is None else list(trainable_variables)
             if through_pairs and not as_pairs:
                 raise InvalidInput(
-                    "Under parameter servers an optimizer that overrides apply_gradients must be applied by it, got a "
-                    f"train_step that calls {type(optimizer).__name__}.apply",
+                    "Under parameter servers, a train_step must call apply_gradients of an optimizer that overrides "
+                    f"it, got one that calls {type(optimizer).__name__}.apply",
                     field="model",
                 )
             self.applied = True
@@ -108,7 +109,7 @@ class Exchange:
         return Rows(gradient.values, tf.cast(gradient.indices, tf.int64), (), keys)
 
     def ask_to_stop(self) -> None:
-        """Request a stop, which the servers pass on to all tasks in the following steps."""
+        """Request a stop of all tasks, which the servers forward with the next steps."""
         self._stop = True
 
     @property
@@ -134,7 +135,7 @@ class Exchange:
         """
         if self._place is None:
             return None
-        more = min(self._sent + 1, self._steps_at_once)  # a step of several gradients is done with the first
+        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts from its first one
         return Place(self._place.epoch, self._place.within + more, self._place.steps + more)
 
     @place.setter
@@ -148,7 +149,7 @@ class Exchange:
         self.collectives = []
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers that do not depend on the weights over the tasks, within a step."""
+        """Return the sums over the tasks, within a step, of a few numbers that do not depend on the weights."""
         if self._meet is None:  # then a gradient is of this task's own batch
             return values
         if self.lookups is not None and self.lookups.looks_again:
@@ -159,15 +160,14 @@ class Exchange:
 
     @property
     def agrees(self) -> bool:
-        """Whether the servers must know what a step assigns: always."""
+        """Whether assignments within a step must be sent to the servers: always True."""
         return True
 
     def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
-        """Assign to tasks without examples what the step has assigned to ``variables`` on the others.
+        """Synchronize the values that a step has assigned to ``variables``.
 
-        ``before``: see ``Outside``.
-
-        Send trained variables to the servers: from the chief if tasks are synchronous, otherwise from each task.
+        Tasks without examples take the values assigned on the others. Trained variables are sent to the servers: from
+        the chief if tasks are synchronous, otherwise from each task. ``before``: see ``Outside``.
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
@@ -184,9 +184,9 @@ class Exchange:
         self._replace(trained)
 
     def replace(self, variables: list[Any]) -> None:
-        """Replace the servers' values of those of ``variables`` that they train, from a task that may.
+        """Send the servers the values of those of ``variables`` that are trained, if this task may replace them.
 
-        Raises InvalidInput with backup workers.
+        Raises InvalidInput for trained variables with backup workers.
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
@@ -217,11 +217,11 @@ class Exchange:
             variable.assign(tf.cast(tf.concat(rows, 0) if len(rows) > 1 else rows[0], variable.dtype))
 
     def note(self, without_examples: Callable[[], Any]) -> None:
-        """Record what a task without examples runs in place of this step's next collective."""
+        """Record the function that a task without examples runs in place of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, by the position of their variables, and apply the answer."""
+        """Push gradients, given by the positions of their variables, and apply the answer."""
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [
@@ -285,7 +285,7 @@ class Exchange:
 
 def _assigned_beside(variable: Any) -> InvalidInput:
     return InvalidInput(
-        "With backup_workers a step must change weights by the optimizer alone: what a late task assigns would replace "
-        f"what the others have trained, got an assignment to {variable.path}",
+        "With backup_workers, only the optimizer may change weights within a step, because an assignment of a late "
+        f"task would overwrite what the other tasks have trained, got an assignment to {variable.path}",
         field="model",
     )

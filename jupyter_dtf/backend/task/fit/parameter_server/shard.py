@@ -23,7 +23,7 @@ class SparsePiece:
     piece: int
     indices: npt.NDArray[np.int64]
     keys: npt.NDArray[np.int64] | None
-    """Ids of rows that several workers have in common (``lookups``); None: there are none."""
+    """Ids of rows that several workers have in common (``lookups``); None if there are no such rows."""
     rows: npt.NDArray[Any]
 
 
@@ -44,7 +44,7 @@ class Gradient:
 
 
 def mean(gradients: Sequence[Gradient]) -> Gradient | None:
-    """Return the mean over all examples of workers' gradients, or None if there are no examples.
+    """Return the mean of workers' gradients, weighted by their examples, or None if there are no examples.
 
     Raises ValueError if they are not of the same variables.
     """
@@ -80,10 +80,10 @@ def _merged(sparse: SparsePiece) -> SparsePiece:
 
 
 class Shard:
-    """Variables, slots and their update. Not thread-safe.
+    """A server's variables and slots, and their updates. Not thread-safe.
 
     ``variables`` are the model's trainable ones, of which only the pieces are kept. With one server, the model's own
-    ``optimizer`` does the updates, otherwise one that is built for the pieces.
+    ``optimizer`` makes the updates, otherwise one that is built for the pieces.
     """
 
     def __init__(self, variables: list[Any], optimizer: Any, pieces: list[Piece], dtype: Any, servers: int = 1) -> None:
@@ -160,7 +160,7 @@ class Shard:
 
     def _update(self, gradients: dict[int, Any]) -> None:
         optimizer, variables = self.optimizer, [self._held[i] for i in gradients]
-        if not gradients:  # the other servers have some: do here too what an optimizer does in every step
+        if not gradients:  # other servers have some, so do here, too, what an optimizer does in every step
             optimizer._backend_apply_gradients([], [])
             optimizer._iterations.assign_add(1)
         elif has_own_apply_gradients(optimizer):

@@ -1,4 +1,4 @@
-"""Skipping steps with backup workers: a late task continues at the run's step, also in its data."""
+"""Skipping of steps with backup workers: a late task continues at the run's step and at its position in the data."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .server_client import Client
 
 
 class FollowTheRun:
-    """Replaces Keras's train function: a task takes part in the run's current step, not in its own next one.
+    """A replacement of Keras's train function, in which a task takes part in the run's current step, not its own next.
 
     Batches of missed steps are skipped, so that every task is at the same position in the data, and an epoch ends for
-    all with the run's. The dataset contains all epochs.
+    all tasks when the run's ends. The dataset contains all epochs.
     """
 
     def __init__(
         self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int, done: int = 0
     ) -> None:
-        """Create it. ``done``: the run's step at the beginning of the first epoch and of the dataset."""
+        """Create the function. ``done``: the run's step at the beginning of the first epoch and of the dataset."""
         self._model = model
         self._run = timed(model.train_function)
         self._client = client
@@ -41,7 +41,7 @@ class FollowTheRun:
 
     @property
     def step(self) -> int:
-        """The number of steps of the run."""
+        """The number of steps of the run so far."""
         return self._client.answered.version
 
     def __call__(self, iterator: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A Keras optimizer's slots: which of its variables belongs to which variable of the model.
+"""A Keras optimizer's slots: the mapping from its variables to those of the model.
 
 ``optimizer.variables`` is a flat list whose order depends on the optimizer. To distribute a model's optimizer over
 several ``ps`` tasks, and to reassemble it, the owner of each slot must be known.
@@ -22,7 +22,7 @@ from .layout import Piece
 
 @dataclass(frozen=True)
 class Slot:
-    """Slot ``number`` of a variable; ``variable`` None: the optimizer's own, such as its iteration count."""
+    """Slot ``number`` of a variable; if ``variable`` is None, of the optimizer itself, such as its iteration count."""
 
     variable: int | None
     number: int
@@ -71,9 +71,9 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
 def for_pieces(
     optimizer: Any, variables: list[Any], pieces: list[Piece], held: list[Any], servers: int
 ) -> tuple[Any, list[Any]]:
-    """Return the optimizer of a server's ``pieces`` of ``variables``, ``held``, and its variables in ``Plan`` order.
+    """Return an optimizer for a server's ``pieces`` of ``variables``, and its variables in the order of ``Plan``.
 
-    One server does what one process would, with the model's own optimizer.
+    ``held``: the variables that hold these pieces. A single server uses the model's own optimizer, as one process does.
     """
     if servers == 1:
         if not optimizer.built:
@@ -83,7 +83,8 @@ def for_pieces(
     own.exclude_from_weight_decay()
     by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # such as Muon's
     for variable, piece in zip(held, pieces, strict=True):
-        # Exclusion by name depends on the whole variable's name, and Keras uses TensorFlow's.
+        # Exclusion by name depends on the name of the whole variable, for which Keras uses that of its TensorFlow
+        # variable.
         whole = variables[piece.variable]
         asked = whole if by_keras else whole.value
         own._exclude_from_weight_decay_cache[own._var_key(variable)] = optimizer._use_weight_decay(asked)
@@ -97,10 +98,10 @@ def _order(slot: Slot) -> tuple[bool, int, int]:
 
 
 class Plan:
-    """The layout of a whole model's state, weights and optimizer, over the servers, as seen by the chief.
+    """The layout of the state of a whole model, its weights and optimizer, over the servers, as used by the chief.
 
-    A server's state is the bytes of its pieces, then those of their slots by piece and number, then those of the
-    optimizer's own variables.
+    A server's state consists of the bytes of its pieces, then those of their slots by piece and number, then those of
+    the optimizer's own variables.
     """
 
     def __init__(self, pieces: list[Piece], servers: int, weights: list[Any], optimizer: Any) -> None:
@@ -120,7 +121,7 @@ class Plan:
     def put_together(self, states: list[list[npt.NDArray[Any]]]) -> None:
         """Assign weights and optimizer variables from the states of all servers."""
         whole = {id(v): np.array(v.numpy()) for v in [*self._weights, *self._optimizer.variables]}
-        for server, state in reversed(list(enumerate(states))):  # the first one's values count for what all have
+        for server, state in reversed(list(enumerate(states))):  # the first server's values are used if all have one
             for (variable, rows), array in zip(self._variables(server), state, strict=True):
                 whole[id(variable)][rows] = array.reshape(whole[id(variable)][rows].shape)
         for variable in [*self._weights, *self._optimizer.variables]:
@@ -174,11 +175,11 @@ def _is_one_of(optimizer: Any, kinds: tuple[str, ...]) -> bool:
 
 
 def is_elementwise(optimizer: Any) -> bool:
-    """Return whether each number's update depends only on its own gradient and slots, so variables can be split."""
+    """Return whether each element's update depends only on its own gradient and slots, so variables can be split."""
     return _is_one_of(optimizer, _ELEMENTWISE) and optimizer.clipnorm is None and optimizer.global_clipnorm is None
 
 
-# What a class may define itself: none of it sees more than one variable.
+# The methods that a class may override: none of them handles more than one variable.
 _OF_ONE_VARIABLE = {"build", "update_step", "get_config", "from_config"}
 
 
@@ -190,8 +191,8 @@ def refuse_undivided(optimizer: Any, variables: list[Any]) -> None:
     why = _why_undivided(optimizer, variables)
     if why:
         raise InvalidInput(
-            "`strategy`: over several ps tasks an optimizer must update each variable by its own gradient and slots "
-            f"alone, got {type(optimizer).__name__}, a class {why}. Use one ps task",
+            "`strategy`: with several ps tasks, an optimizer must update each variable using only its own gradient and "
+            f"slots, got {type(optimizer).__name__}, a class {why}. Use one ps task",
             field="strategy",
         )
 
@@ -209,8 +210,8 @@ def _why_undivided(optimizer: Any, variables: list[Any]) -> str:
         made = fresh(optimizer)
         found = build(made, variables)
     except Exception as error:
-        return f"that its configuration does not lead back to ({error})"
+        return f"that cannot be rebuilt from its configuration ({error})"
     lone = [v.name for slot, v in zip(found, made.variables, strict=True) if slot.variable is None]
     if set(lone) - {"iteration", "learning_rate"} or len(set(lone)) < len(lone):
-        return f"with variables that are no slots ({', '.join(dict.fromkeys(lone))})"
+        return f"with variables that are not slots ({', '.join(dict.fromkeys(lone))})"
     return ""

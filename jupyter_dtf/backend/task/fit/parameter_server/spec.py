@@ -1,4 +1,4 @@
-"""What every task of the run derives from the model: the pieces, the wire type, and its batch structure."""
+"""Values that every task of the run derives from the model: the pieces, the wire type, and the batch structure."""
 
 from __future__ import annotations
 

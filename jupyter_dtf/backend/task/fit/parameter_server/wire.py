@@ -1,8 +1,8 @@
 """The transport of messages between workers and ``ps`` tasks.
 
-A message is a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks of one machine, the word goes
-through a Unix socket and the payload through a file in shared memory, one for each direction: the two sides alternate,
-so the file has been read before it is written again. Across machines, both go through TCP.
+A message consists of a word (a msgpack struct) and a payload (the bytes of arrays). Between tasks on one machine, words
+are sent through a Unix socket and payloads through a file in shared memory, one for each direction: the two sides
+alternate, so a file has been read before it is written again. Across machines, both are sent over TCP.
 
 Both sides prove knowledge of the run's secret by HMAC over fresh nonces before anything else is read. Across machines,
 everything is encrypted with the run's certificate, unless encryption is disabled. Nothing is unpickled.
@@ -32,7 +32,7 @@ from ...collectives.tcp.run_certificate import Tls, encrypts
 from .messages import AnyWord, decode, encode
 
 HANDSHAKE_S = 10.0
-"""The longest time in which a peer must prove itself."""
+"""The time within which a peer must authenticate itself."""
 _ALIGN = 64  # TensorFlow reads aligned memory in place
 _NONCE_BYTES, _PROOF_BYTES = 32, 32
 
@@ -42,7 +42,7 @@ _LENGTH = struct.Struct("<q")
 
 
 class Channel:
-    """One side of an authenticated connection. One thread at a time."""
+    """One side of an authenticated connection, for one thread at a time."""
 
     def __init__(self, connection: Connection | Encrypted) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class Channel:
         self._in: _Memory | None = None
 
     def share_memory(self, out: Path, into: Path) -> None:
-        """Send and receive payloads through these files from now on."""
+        """Send payloads through the file ``out`` and receive them through ``into`` from now on."""
         self._out, self._in = _Memory(out), _Memory(into)
 
     def send(self, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
@@ -98,7 +98,7 @@ class _Memory:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 capacity = max(-(-length // mmap.PAGESIZE) * mmap.PAGESIZE, os.fstat(descriptor).st_size)
-                allocate(descriptor, self._path, capacity, "What the tasks exchange")
+                allocate(descriptor, self._path, capacity, "The data that tasks exchange")
                 self._view = np.frombuffer(mmap.mmap(descriptor, capacity), np.uint8)
             finally:
                 os.close(descriptor)
@@ -106,7 +106,7 @@ class _Memory:
 
 
 def padded(nbytes: int) -> int:
-    """Return the offset of the array after one of ``nbytes``."""
+    """Return the offset of the array that follows one of ``nbytes`` bytes."""
     return -(-nbytes // _ALIGN) * _ALIGN
 
 
@@ -136,7 +136,7 @@ class Reader:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a socket for the tasks of this machine."""
+    """Return a socket that listens for the tasks of this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     path.chmod(0o600)
@@ -145,7 +145,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def listen_on_port(host: str, port: int) -> socket.socket:
-    """Return a socket for tasks of other machines, on the port that the host reserves for this task."""
+    """Return a socket that listens for tasks of other machines, on the port that the host reserves for this task."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -155,7 +155,7 @@ def listen_on_port(host: str, port: int) -> socket.socket:
 
 
 class Encrypted:
-    """The used part of the ``Connection`` interface, over TLS."""
+    """A TLS connection, with those methods of ``multiprocessing.connection.Connection`` that are used."""
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
@@ -186,7 +186,7 @@ class Encrypted:
         self._socket.close()
 
     def settimeout(self, seconds: float | None) -> None:
-        """Set the timeout of a read or a write."""
+        """Set the timeout of each read and write."""
         self._socket.settimeout(seconds)
 
 
@@ -196,7 +196,10 @@ def _tls(secret: bytes) -> Tls:
 
 
 def accept(connected: socket.socket, secret: bytes) -> Channel:
-    """Do the server's part of the handshake. Raises one of STRANGERS if the peer does not know the secret."""
+    """Do the server's part of the handshake, and return the channel.
+
+    Raises one of STRANGERS if the peer does not know the secret.
+    """
     connection = _prepared(connected, secret, is_server=True)
     try:
         mine, theirs = _exchange_nonces(connection)
@@ -209,7 +212,11 @@ def accept(connected: socket.socket, secret: bytes) -> Channel:
 
 
 def connect(address: Path | tuple[str, int], secret: bytes) -> Channel:
-    """Connect. Raises ConnectionRefusedError or FileNotFoundError while nobody listens, or one of STRANGERS."""
+    """Connect to a server, and return the channel.
+
+    Raises ConnectionRefusedError or FileNotFoundError while no server listens, and one of STRANGERS if the handshake
+    fails.
+    """
     if isinstance(address, Path):
         connected = socket.socket(socket.AF_UNIX)
         try:
@@ -242,7 +249,7 @@ def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
 
 def _expect_proof(connection: Connection | Encrypted, secret: bytes, role: bytes, nonces: bytes) -> None:
     if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
-        raise AuthenticationError(f"`secret` must be the run's, got another proof from a {role.decode()}")
+        raise AuthenticationError(f"`secret` must be the run's, got a different proof from a {role.decode()}")
 
 
 def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Connection | Encrypted:
@@ -280,4 +287,4 @@ def _set_timeout(connection: Connection, seconds: float) -> None:
 
 
 STRANGERS = (AuthenticationError, EOFError, OSError)
-"""What ``accept`` raises if a peer does not belong to the run."""
+"""The errors that ``accept`` raises if a peer does not belong to the run."""

@@ -1,8 +1,8 @@
-"""A training task: Keras's own ``model.fit``, sending gradients to the ``ps`` tasks and receiving variables from them.
+"""A training task, which runs Keras's own ``model.fit``, sends gradients to the ``ps`` tasks and receives variables.
 
 There are two modes. *In step* (synchronous without backup workers), the tasks work as under all-reduce, and share its
-code for data, metrics and callbacks. *Apart* (all others), a task knows of the others only what the servers report; its
-data are its share or its own, its metrics are its own, and it never waits for another task.
+code for data, metrics and callbacks. *Apart* (all other settings), a task knows about the others only what the servers
+report; its data are its share or its own, its metrics are its own, and it never waits for another task.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ from .spec import pieces_of, to_plain, wire_dtype
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Train as one of the run's training tasks. Return a FitResult on the chief, None on the other tasks.
 
-    A process that replaces one whose training had ended has nothing to do, nor has one that starts when all others
-    have ended.
+    A process returns None without training if it replaces one whose training had ended, or if it starts when all other
+    tasks have ended.
 
-    Raises InvalidInput for what parameter servers cannot train, RuntimeError, naming the ``ps`` task, if one is lost,
-    and whatever the caller's code raises.
+    Raises InvalidInput for a job that parameter servers cannot train, RuntimeError, naming the ``ps`` task, if one is
+    lost, and any error of the caller's code.
     """
     try:
         worker = Worker(job, ctx)
@@ -76,7 +76,10 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class Worker:
-    """One training task. On creation, its model is built and servers get the variables; ``fit``, then ``finish``."""
+    """One training task.
+
+    Its constructor builds the model and sends the variables to the servers. Call ``fit``, then ``finish``.
+    """
 
     def __init__(self, job: FitJob, ctx: Any) -> None:
         assert isinstance(job.strategy, ParameterServer)
@@ -148,7 +151,7 @@ class Worker:
 
     @property
     def _draw(self) -> int:
-        """The index of this process's sequence of random numbers; the chief's are those of one process."""
+        """The index of this process's sequence of random numbers; the chief's sequence is that of a single process."""
         again = self._beginning.place.steps if self._beginning is not None and not self._ctx.is_chief else 0
         rank: int = self._ctx.rank
         return rank + self._ctx.size * again
@@ -166,7 +169,7 @@ class Worker:
         self._own = own = callbacks_here(job.callbacks, ctx.is_chief, model)
         if model.jit_compile:
             model.jit_compile = False
-            ctx.note("info", "XLA is not used", "jit_compile=True is set aside: an exchange is no XLA operation")
+            ctx.note("info", "XLA is not used", "jit_compile=True is ignored: an exchange is not an XLA operation")
         with ExitStack() as stack:
             stack.enter_context(
                 hooked(
@@ -175,7 +178,7 @@ class Worker:
                     test_step=TestStep(model),
                 )
             )
-            # The averages at the end of a training are computed by the servers.
+            # The averages at the end of training are computed by the servers.
             stack.enter_context(hooked(model.optimizer, finalize_variable_values=self._finalize))
             if self._goes_in_step and ctx.is_chief:
                 stack.enter_context(hooked(model.optimizer, save_own_variables=self._save_optimizer))
@@ -220,7 +223,10 @@ class Worker:
         return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
 
     def _finalize(self, variables: list[Any]) -> None:
-        """Set weights to their averages on all tasks and servers if in step, when Keras does: before last callbacks."""
+        """Set the weights of all tasks and servers to their averages, if in step.
+
+        Keras calls this at the end of training, before the last callbacks.
+        """
         optimizer = self._model.optimizer
         if not self._goes_in_step or not optimizer.use_ema:
             return
@@ -230,7 +236,7 @@ class Worker:
         self._weights.from_chief()
 
     def _save_optimizer(self, store: Any) -> None:
-        """Fetch the slots for a callback that saves the optimizer: between epochs, only the servers have them."""
+        """Fetch the slots, then save the optimizer for a callback: between epochs, only the servers have the slots."""
         optimizer = self._model.optimizer
         self._take_state()
         type(optimizer).save_own_variables(optimizer, store)
@@ -238,7 +244,7 @@ class Worker:
     # -- the servers --------------------------------------------------------------------------------------------
 
     def _shared_with_servers(self) -> Exchange:
-        """Send the chief's variables to the servers, and fetch them on all tasks."""
+        """Send the chief's variables to the servers, fetch them on all tasks, and return this task's exchange."""
         model, job, client = self._model, self._job, self._client
         variables = model.trainable_variables
         pieces = pieces_of(variables, model.optimizer, len(self._places.servers), self._strategy.split_bytes)
@@ -271,7 +277,7 @@ class Worker:
 
     @property
     def _slots(self) -> list[Any]:
-        """The optimizer's variables but the learning rate, which the chief sends with each gradient."""
+        """The optimizer's variables except the learning rate, which the chief sends with each gradient."""
         optimizer = self._model.optimizer
         return [variable for variable in optimizer.variables if variable is not optimizer._learning_rate]
 
@@ -280,10 +286,10 @@ class Worker:
         self._client.set_state(self._plan.taken_apart())
 
     def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
-        """Fetch the servers' weights and slots to the chief. Its learning rate is its own, which theirs follows.
+        """Fetch the servers' weights and slots to the chief, except the learning rate, which the servers get from it.
 
-        Returns what became of the gradients by rank, and at the end the sum of the moving statistics and the number of
-        tasks.
+        Returns the counts of gradients by rank and, if ``final``, the sum of the moving statistics and the number of
+        tasks that it includes.
         """
         rate = self._model.optimizer._learning_rate
         own_rate = float(rate) if isinstance(rate, keras.Variable) else None
@@ -295,7 +301,7 @@ class Worker:
         return word.updates, total, word.moving_workers
 
     def _at_epoch_end(self) -> None:
-        """Fetch what the servers hold now for validation and callbacks, if tasks are apart."""
+        """Fetch the servers' current variables for validation and callbacks, if tasks are apart."""
         if not self._ctx.is_chief:
             return
         if self._own:
@@ -373,7 +379,7 @@ class Worker:
         self._take_state()
 
     def _written_by_servers(self) -> ServedParts | None:
-        """Return the servers as writers of their own parts, or None if TensorFlow cannot merge these.
+        """Return the servers as writers of their own parts, or None if TensorFlow cannot merge the parts.
 
         The chief writes the learning rate.
         """
@@ -387,7 +393,7 @@ class Worker:
         return ServedParts(self._places, parts, keys, take) if can_write_parts(parts) else None
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the last fetched positions of asynchronous tasks. With backup workers, all are at the run's step."""
+        """Return the last fetched positions of tasks; empty with backup workers, when all are at the run's step."""
         if self._strategy.sync:
             return ()
         return tuple((place.epoch, place.within, place.steps) for place in self._told.places)
@@ -410,7 +416,8 @@ class Worker:
             dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
             following = FollowTheRun(model, self._client, dataset, self._data.length, begins.steps)
             model.train_function = following
-            # With a dataset of unknown length, Keras uses the first epoch's steps, and this task may miss some.
+            # For a dataset of unknown length, Keras counts the steps of the first epoch, of which this task may miss
+            # some.
             known = self._data.dataset.apply(tf.data.experimental.assert_cardinality(self._data.length))
             self._data = dataclasses.replace(self._data, dataset=known)
         self._last = OwnLast(
@@ -438,7 +445,7 @@ class Worker:
 
 
 def described(updates: dict[str, Counts]) -> str:
-    """Summarize what became of all gradients."""
+    """Return a summary of the outcomes of all gradients."""
     scheduled, applied, dropped, repeated = (
         sum(getattr(count, name) for count in updates.values())
         for name in ("scheduled", "applied", "dropped", "repeated")

@@ -1,4 +1,4 @@
-"""The checks of a pipeline, used with a placement, and by the designer before there is one."""
+"""The checks of a pipeline, for jobs with a placement, and for the designer before there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import layer_devices
 
 
 class PipelineChecks(Checks):
-    """The checks for one client training, with layers on devices, possibly in several copies."""
+    """The checks for training by one client, with layers on devices, possibly in several copies."""
 
     def is_exact(self, job: FitJob) -> bool:
         assert isinstance(job.strategy, Pipeline)
@@ -58,8 +58,8 @@ def _check_tasks(strategy: Pipeline, jobs: Any) -> None:
 def checked_layers(placement: Placement, model: Any) -> list[str]:
     """Return the ids of a built model's layers.
 
-    Raises InvalidInput unless every layer with weights has a place, and those to split can be split. The client calls
-    this: in a task, the layers may have other names.
+    Raises InvalidInput unless every layer with weights has a place, and the layers to be split can be split. This is
+    called by the client, because the layers may have other names in a task.
     """
     from ...describe.layer_graph import layers_by_id
     from .limits import refuse_splits
@@ -74,7 +74,7 @@ def checked_layers(placement: Placement, model: Any) -> list[str]:
 
 
 def refused_as_drawn(model: Any) -> list[Refusal]:
-    """Return why a pipeline cannot train a Keras model with any placement, with several copies, or with splits."""
+    """Return the reasons why a pipeline cannot train a Keras model at all, in several copies, or with splits."""
     if not getattr(model, "compiled", False):
         message = f"A model that is trained must be compiled, got {model.name!r} before model.compile(...)"
         return [Refusal(field="model", message=message)]
@@ -94,7 +94,7 @@ def refused_as_drawn(model: Any) -> list[Refusal]:
 
 
 def _split_refusals(model: Any) -> Iterator[InvalidInput]:
-    """Yield why layers cannot be split over two devices: all of them, or some."""
+    """Yield the reasons why some or all layers cannot be split over two devices."""
     from ...describe.layer_graph import layers_by_id
     from .limits import refuse_own_step, refuse_split, refuse_split_model
 
@@ -114,7 +114,7 @@ def _split_refusals(model: Any) -> Iterator[InvalidInput]:
 
     splittable = {id(layer) for layer in model._flatten_layers() if layer_devices.can_be_split(layer) and layer.built}
     if not any(why("", layer) for layer in model._flatten_layers() if id(layer) in splittable):
-        return  # without computing ids, for which the model must be called
+        return  # before computing ids, because this calls the model
     for path, layer in layers_by_id(model).items():
         if id(layer) in splittable and (refusal := why(path, layer)) is not None:
             yield refusal

@@ -1,4 +1,4 @@
-"""The tasks of a pipeline write their parts of a checkpoint with TensorFlow operations, since they run no Python."""
+"""The parts of a checkpoint that a pipeline's tasks write with TensorFlow operations, because they run no Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .variables import GraphVariables
 
 
 class _Task(NamedTuple):
-    """One task. ``path``: the placeholder for the target of ``copy``, or for the prefix of ``write``."""
+    """The operations of one task. ``path``: the placeholder for ``copy``'s target or ``write``'s prefix."""
 
     path: tf.Tensor
     copy: tf.Operation
@@ -20,10 +20,10 @@ class _Task(NamedTuple):
 
 
 class DeviceParts:
-    """Implements ``Owners`` for the tasks whose devices hold variables, by a session that two threads may share.
+    """An implementation of ``Owners`` for the tasks whose devices hold variables.
 
-    ``stored``: the key and the slice of each variable to write, by its id. ``fetch()`` fetches the remaining state that
-    the chief needs.
+    It uses a session that two threads may share. ``stored``: the key and the slice of each variable to write, by the
+    variable's id. ``fetch()`` fetches the remaining state that the chief needs.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Operations with effects, run and ordered as in a ``tf.function``.
+"""The execution and order of operations with effects, as in a ``tf.function``.
 
-In a session's graph, an operation runs only if a result needs it, and in any order. A ``tf.function`` runs everything
-that has an effect in program order: assignments, assertions, prints, Python functions.
+In a session's graph, an operation runs only if a result needs it, and in any order. A ``tf.function`` runs all
+operations with effects in program order: assignments, assertions, prints, Python functions.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: which operations have effects is not available elsewhere.
+# TensorFlow 2.21: no public function returns whether an operation has effects.
 from tensorflow.python.framework.auto_control_deps import op_is_stateful
 
-# TensorFlow 2.21: which resources an operation writes is not available elsewhere.
+# TensorFlow 2.21: no public function returns the resources that an operation writes.
 from tensorflow.python.framework.auto_control_deps_utils import RESOURCE_READ_OPS, get_read_write_resource_inputs
 
 _WITHOUT_EFFECT = frozenset({"VarHandleOp", "Placeholder"})
 
 
 class Effects:
-    """The operations of a step, added part by part in the order of their creation. ``all``: those that must run."""
+    """The effects of a step's operations, which are added part by part in the order of their creation.
+
+    ``all``: the operations that must run.
+    """
 
     def __init__(self) -> None:
         self.all: list[tf.Operation] = []
@@ -30,9 +33,9 @@ class Effects:
         self._read: dict[int, list[tf.Operation]] = defaultdict(list)
 
     def add(self, operations: Sequence[tf.Operation], ordered: bool = True) -> None:
-        """Make each operation wait for previous ones that access what it writes, or wrote what it reads.
+        """Make each operation wait for previous ones that access a variable it writes, or write one it reads.
 
-        ``ordered``: whether those that access no variable, such as prints, wait for each other within this part.
+        ``ordered``: whether operations that access no variable, such as prints, wait for each other within this part.
         """
         last: tf.Operation | None = None
         for operation in operations:

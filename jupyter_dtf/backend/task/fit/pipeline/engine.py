@@ -1,4 +1,4 @@
-"""A model placed on the devices of a cluster: its graph, and the session of the only client."""
+"""The training of a model placed on the devices of a cluster: its graph, and the session of the only client."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Engine:
     """Trains a built model on the devices of ``places``. The model itself is not updated until ``fetch``.
 
     ``microbatches`` is per replica. ``known_layers``: the placement's names of the model's layers, in the order of
-    their calls, if they were built with other names. Steps are built when first needed for a batch: one with fewer
-    examples than microbatches has as many microbatches as examples. Raises InvalidInput for a model that cannot be
-    trained this way, and for unknown layers or devices.
+    their calls, if this process built them with other names. A step is built when a batch first needs it. A batch with
+    fewer examples than microbatches is split into as many microbatches as it has examples. Raises InvalidInput for a
+    model that a pipeline cannot train, and for unknown layers or devices.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Engine:
         self.logs: dict[str, Any] = {}
         """Results of the metrics after the last step."""
         self.counts: dict[str, float] = {}
-        """The counts of those that are means, after the last training step."""
+        """The counts of the metrics that are means, after the last training step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
-        """The rate applied by the last step."""
+        """The learning rate of the last step."""
         self.examples = 0
         """The number of examples over all training steps so far."""
         self.order = ""
-        """The order of microbatches in the first training step, in words, if they should alternate; otherwise empty."""
+        """A description of the order of passes in the first training step; empty if they need not alternate."""
 
     def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
         """Run one training step. ``spec``: the batches' TensorSpecs. Return the results of the metrics so far.
@@ -113,7 +113,7 @@ class Engine:
         return self._told()
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart numbering steps; ``done`` steps of the first epoch have already been done."""
+        """Number steps from the beginning of ``epoch``, of which ``done`` steps have already been taken."""
         self._number = epoch * self._steps_per_epoch + done
 
     def placement(self, metadata: Any) -> RunPlacement:
@@ -124,7 +124,7 @@ class Engine:
         """Run one validation step."""
         step, feeds = self._step(False, batch, spec)
         _, self.logs = self._session.run([step.run, step.logs.results], feeds)
-        self._is_ahead = True  # layers assign in a validation too
+        self._is_ahead = True  # layers assign during validation, too
         return self._told()
 
     def reset_metrics(self) -> None:
@@ -132,7 +132,7 @@ class Engine:
             self._session.run(self._reset)
 
     def load(self) -> None:
-        """Load the weights and optimizer state that were changed in the model to the devices."""
+        """Load the weights and optimizer state that have changed in the model to the devices."""
         self._units.take_apart()
         self._steps.variables.load(self._session)
 
@@ -144,14 +144,15 @@ class Engine:
             self._is_ahead = False
 
     def fetch_all(self) -> None:
-        """Fetch the same, and the metrics' state."""
+        """Fetch the weights, the optimizer's state and the metrics' state from the devices."""
         self.fetch()
         self._steps.metrics.fetch(self._session)
 
     def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
-        """Return the tasks as writers of what they hold of ``variables``, which are given with their keys.
+        """Return the tasks as writers of those of ``variables`` that they hold, or None.
 
-        They replace ``fetch_all``. Returns None if TensorFlow cannot merge the variables that are split.
+        The variables are given with their keys. The writers replace ``fetch_all``. Returns None if TensorFlow cannot
+        merge the variables that are split.
         """
         stored = self._units.stored({id(variable): key for key, variable in variables})
         split = [part for parts in (v for _, v in self._units.split) for part in parts]
@@ -196,8 +197,8 @@ class Engine:
         else:
             step = (self._steps.training if training else self._steps.test)(spec, microbatches)
         if training and self._in_turn and microbatches > 1 and not self.order:
-            order = f"All microbatches go forward before one goes back. {step.filled}"
-            self.order = order if step.filled else "Each stage takes one forward pass and one backward pass in turn"
+            order = f"All forward passes precede the first backward pass. {step.filled}"
+            self.order = order if step.filled else "Each stage alternates between one forward and one backward pass"
         if self._reset is None:
             self._reset = self._steps.reset()
         return step

@@ -1,6 +1,7 @@
 """Devices for operations without a placement: each runs on the device of its largest input.
 
-This keeps an addition between two layers, a loss, or an optimizer's arithmetic where its data are, whoever wrote it.
+An addition between two layers, a loss, or an optimizer's arithmetic thus runs where its data are, whatever code adds
+it to the graph.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 
 
 def settle(operations: list[tf.Operation]) -> None:
-    """Place operations without inputs, such as constants, on the device of their first user."""
+    """Place operations without a device, such as constants, on the device of the first operation that uses them."""
     for operation in reversed(operations):
         if operation.device:
             continue
@@ -28,9 +29,10 @@ def settle(operations: list[tf.Operation]) -> None:
 
 
 def within(device: str | None) -> Any:
-    """Return a scope whose operations run on ``device``; None: on the device of their inputs, or as by ``settle``.
+    """Return a scope whose operations run on ``device``, or, if it is None, on the device of their largest input.
 
-    In any case, operations that use a variable run on its device, and Python functions in the client's process.
+    Operations without inputs are placed by ``settle`` in that case. Operations that use a variable always run on its
+    device, and Python functions in the client's process.
     """
 
     def chosen(operation: tf.Operation) -> str:
@@ -54,7 +56,7 @@ def within(device: str | None) -> Any:
 
 
 def _outside(tensor: Any) -> Any:
-    """Return the outer tensor that an input of a function, such as the branch of a condition, stands for."""
+    """Return the outer tensor that an input of a function, such as the branch of a condition, represents."""
     while tensor.op.type == "Placeholder" and hasattr(tensor.graph, "captures"):
         found = next((outer for outer, inner in tensor.graph.captures if inner is tensor), None)
         if found is None or not tf.is_symbolic_tensor(found):
@@ -64,7 +66,7 @@ def _outside(tensor: Any) -> Any:
 
 
 def _pull(tensor: tf.Tensor) -> tuple[bool, bool, int]:
-    """Return a sort key: tensors with a device first, then those not of the batch, then larger ones."""
+    """Return a sort key, highest for tensors with a device, then for those not of the batch, then for larger ones."""
     known = tensor.shape.rank is not None
     size = 1
     for length in tensor.shape if known else ():

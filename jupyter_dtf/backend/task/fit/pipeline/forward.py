@@ -20,12 +20,15 @@ from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES
 
 FORWARD = "forward"
-"""The name scope: ``forward/2/encoder/dense_1`` has layer ``encoder/dense_1``'s operations on the third microbatch."""
+"""The name scope: ``forward/2/encoder/dense_1`` has the operations of layer ``encoder/dense_1`` for microbatch 2."""
 
 
 @dataclass
 class Part:
-    """The examples of a microbatch, rows ``low`` to ``high`` of the batch. ``share``: its fraction of them, float32."""
+    """The examples of a microbatch: rows ``low`` to ``high`` of the batch.
+
+    ``share``: its fraction of the batch's examples, float32.
+    """
 
     inputs: Any
     low: tf.Tensor
@@ -39,15 +42,15 @@ class Pass:
 
     outputs: Any
     assignments: Assignments
-    """What it has assigned to the variables, and the losses that layers have added to the model's."""
+    """Its assignments to variables, and the losses that layers have added."""
     part: Part
     number: int
-    """Of the microbatch, counted from 0 over all copies."""
+    """The number of the microbatch, counted from 0 over all copies."""
     operations: list[tf.Operation]
 
     @property
     def leaves(self) -> list[tf.Tensor]:
-        """All tensors that a loss uses: the outputs, and the logits that they were computed from."""
+        """All tensors that a loss may use: the outputs, and the logits that they were computed from."""
         return [each for output in keras.tree.flatten(self.outputs) for each in (output, *logits_of(output))]
 
     @property
@@ -70,9 +73,9 @@ def forward(model: Any, places: Places, part: Part, assignments: Assignments, *,
 
 
 def placed(model: Any, places: Places, number: int, values: Values | None = None) -> AbstractContextManager[None]:
-    """Make each layer that is called for a microbatch run on its device, inside this context.
+    """Return a context in which each layer that is called for a microbatch runs on its device.
 
-    ``values``: of the parts of layers that are split.
+    ``values``: the values of variables, including the parts of split layers.
     """
     base = f"{FORWARD}/{number}/"
 
@@ -90,7 +93,10 @@ def placed(model: Any, places: Places, number: int, values: Values | None = None
 
 
 def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
-    """Return the logits of probabilities, as Keras's losses find them, to avoid a logarithm of zero; or nothing."""
+    """Return the logits of an output of probabilities, or an empty list.
+
+    Keras's losses find them in the same way, to avoid logarithms of zero.
+    """
     known = getattr(output, "_keras_logits", None)
     if known is not None:
         return [known]
@@ -98,13 +104,13 @@ def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
 
 
 def scope_name(layer: str) -> str:
-    """Return a layer's id as a name scope, in which not all characters are allowed."""
+    """Return a layer's id as a name scope, with replacements for characters that are not allowed there."""
     return re.sub(r"[^A-Za-z0-9_.\\/>-]", "_", layer)
 
 
 @contextmanager
 def operations_made() -> Iterator[list[tf.Operation]]:
-    """Collect the operations added to the default graph in this context, without loading and fetching of variables."""
+    """Collect the operations added to the default graph inside this context, except those that transfer variables."""
     graph = tf.compat.v1.get_default_graph()
     before = len(graph.get_operations())
     made: list[tf.Operation] = []

@@ -1,4 +1,4 @@
-"""The checked devices of a model's layers. Pure, except for the layers themselves; also used by the client."""
+"""The devices of a model's layers, and their checks. Pure, except for the layers; also used by the client."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MANY = 5
 
 @dataclass(frozen=True)
 class Places:
-    """The devices of a model's layers, by their ids and those of the containers that are placed as a whole."""
+    """The devices of a model's layers, by the ids of layers and of containers that are placed as a whole."""
 
     placement: Placement
-    """With the full names of devices."""
+    """The placement, with the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The placement's names of layers and containers that have another id here."""
+    """The placement's names of layers and containers that have a different id in this process."""
 
     def of(self, layer: str) -> list[str]:
-        """Return the devices of a layer or its parts, or none: then it runs where the largest of its inputs is."""
+        """Return the devices of a layer or its parts. If there are none, it runs on the device of its largest input."""
         return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
@@ -32,10 +32,10 @@ class Places:
         return self.names.get(layer, layer)
 
     def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:
-        """Return the same for a model rebuilt elsewhere. Both arguments are all of its layers, in the order of their
-        calls.
+        """Return these places for a model that was rebuilt in another process.
 
-        Layers without given names are numbered by the process that creates them.
+        Both arguments contain the ids of all of its layers, in the order of their calls. They may differ, because the
+        process that creates layers without given names numbers them.
         """
         names = {}
         for own, known in zip(here, there, strict=True):
@@ -48,9 +48,9 @@ class Places:
         """Return the places of ``count`` copies of the pipeline, each on ``len(tasks) / count`` consecutive tasks.
 
         Args:
-            tasks: The tasks that there are, by rank, as ``worker:1``.
+            tasks: The current tasks by rank, such as ``worker:1``.
             count: The number of copies.
-            gang: The tasks by rank whose names the placement uses, if there are fewer now.
+            gang: The tasks by rank whose names the placement uses, if there are fewer tasks now.
         """
         named = list(gang or tasks)
 
@@ -71,18 +71,21 @@ class Places:
 
     @property
     def all(self) -> list[str]:
-        """All devices, each once, in the order in which they are named."""
+        """All devices without duplicates, in the order in which the placement names them."""
         splits = self.placement.splits.values()
         named = [*self.placement.devices.values(), *(device for devices in splits for device in devices)]
         return list(dict.fromkeys(named))
 
 
 def full_device(device: str, field: str) -> str:
-    """Return ``/job:worker/task:1/device:CPU:0`` for any spelling. Raises InvalidInput."""
+    """Return the full name of a device, such as ``/job:worker/task:1/device:CPU:0``, for any spelling.
+
+    Raises InvalidInput without a job or task.
+    """
     found = parts(device)
     if "job" not in found or not found.get("task", "").isdigit():
         raise InvalidInput(
-            f"`{field}` must be a device with job and task, /job:worker/task:1/device:CPU:0, got {device!r}",
+            f"`{field}` must be a device with job and task, such as /job:worker/task:1/device:CPU:0, got {device!r}",
             field=field,
         )
     return plain(device if "type" in found else f"{device}/device:CPU:0")
@@ -101,12 +104,15 @@ def read(placement: Placement) -> Places:
                 field=f"placement.splits.{layer}",
             )
     if not devices and not splits:
-        raise InvalidInput("`placement` must place a layer, got an empty one", field="placement")
+        raise InvalidInput("`placement` must place at least one layer, got an empty one", field="placement")
     return Places(Placement(devices=devices, splits=splits))
 
 
 def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
-    """Raise InvalidInput for devices on tasks that the first of ``copies`` does not have. ``tasks``: by rank."""
+    """Raise InvalidInput unless all devices are on tasks of the first copy, and ``copies`` divides the number of tasks.
+
+    ``tasks``: the names of the run's tasks by rank.
+    """
     if len(tasks) % copies:
         raise InvalidInput(
             f"`replicas` must divide the number of tasks, {len(tasks)}, got {copies}",
@@ -143,20 +149,20 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     homeless = [path for path, layer in layers.items() if layer.weights and not places.of(path)]
     if homeless:
         raise InvalidInput(
-            f"`placement` must place every layer that has weights, got one without {_few(homeless)}",
+            f"`placement` must place every layer that has weights, got none for {_few(homeless)}",
             field="placement.devices",
         )
     for name in places.placement.splits:
         kind = type(layers[name]).__name__ if name in layers else "a container"
         if name not in layers or not can_be_split(layers[name]):
             raise InvalidInput(
-                f"`placement.splits` must name layers of the classes {' or '.join(SPLITTABLE)}, got {name}, {kind}",
+                f"`placement.splits` must name layers of the class {' or '.join(SPLITTABLE)}, got {name}, {kind}",
                 field=f"placement.splits.{name}",
             )
 
 
 def can_be_split(layer: Any) -> bool:
-    """Return whether it is of a Keras class whose columns can be on several devices."""
+    """Return whether a layer is of a Keras class whose columns can be on several devices."""
     return type(layer).__name__ in SPLITTABLE and type(layer).__module__.startswith("keras.")
 
 

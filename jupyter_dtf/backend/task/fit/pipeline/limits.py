@@ -15,7 +15,7 @@ from .layer_devices import Places
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, with what to change, for a model that a pipeline cannot train as one process does."""
+    """Raise InvalidInput, with the necessary change, for a model that a pipeline cannot train as one process does."""
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
@@ -23,15 +23,15 @@ def refuse_unsupported(model: Any) -> None:
         )
     if model.run_eagerly:
         raise InvalidInput(
-            "A pipeline's step is a graph, in which Python code runs once, when it is built: the model must be "
-            "compiled with run_eagerly=False, got run_eagerly=True",
+            "The model must be compiled with run_eagerly=False, because a pipeline's step is a graph, for which Python "
+            "code runs only once, when it is built, got run_eagerly=True",
             field="model",
         )
     for method in ("make_train_function", "make_test_function"):
         if getattr(type(model), method) is not getattr(keras.Model, method):
             raise InvalidInput(
-                f"A pipeline makes the function that trains itself: a model must not override {method}, got "
-                f"{type(model).__name__}, which does. Override train_step",
+                f"A model must not override {method}, because a pipeline creates this function itself, got "
+                f"{type(model).__name__}, which does. Override train_step instead",
                 field="model",
             )
 
@@ -40,14 +40,15 @@ def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
     """Raise InvalidInput for a custom ``train_step`` with several copies, or with parts of layers."""
     if own_step(model, "train_step") and (replicas > 1 or is_split):
         raise InvalidInput(
-            "A train_step of one's own is run on whole batches by whole layers: it must have replicas=1 and no "
-            f"splits, got {type(model).__name__} with replicas={replicas}{' and splits' if is_split else ''}",
+            "A model with a custom train_step must have replicas=1 and no splits, because the step runs on whole "
+            f"batches and whole layers, got {type(model).__name__} with replicas={replicas}"
+            f"{' and splits' if is_split else ''}",
             field="placement.splits" if is_split else "strategy",
         )
 
 
 def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
-    """Raise InvalidInput for a split that cannot be trained as the whole is. ``layers``: by id."""
+    """Raise InvalidInput for a split layer that cannot be trained like the whole one. ``layers``: by id."""
     for path, layer in layers.items():
         if (parts := len(where.of(path))) > 1:
             refuse_split_model(model, path)
@@ -55,11 +56,11 @@ def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
 
 
 def refuse_split_model(model: Any, path: str = "") -> None:
-    """Raise InvalidInput for an optimizer under which no layer can be split."""
+    """Raise InvalidInput for an optimizer with which no layer can be split."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if not is_elementwise(optimizer):
         raise InvalidInput(
-            "`model`: the optimizer must update each number by itself, without clipping by norm, to split a layer "
+            "`model`: to split a layer, the optimizer must update each element independently, without clipping by norm "
             f"(SGD, RMSprop, Adam and similar), got {type(optimizer).__name__}, clipnorm={optimizer.clipnorm}, "
             f"global_clipnorm={optimizer.global_clipnorm}",
             field=f"placement.splits.{path}" if path else "placement.splits",
@@ -96,8 +97,8 @@ def refuse_writes(microbatches: Sequence[Sequence[tf.Operation]]) -> None:
     found = written(microbatches[0]) if len(microbatches) > 1 else []
     if found:
         raise InvalidInput(
-            "A layer that is called for each microbatch must keep what it changes in weights of its own (add_weight, "
-            "trainable=False), or train with microbatches=1, got a metric of a layer or a tf.Variable that is changed "
-            f"by {found[0].name}",
+            "A layer that is called for each microbatch must keep its changing values in its own weights (add_weight, "
+            "trainable=False), got a metric of a layer or a tf.Variable that is changed by "
+            f"{found[0].name}. Otherwise, train with microbatches=1",
             field="model",
         )

@@ -1,8 +1,8 @@
-"""Whether a batch's loss is the sum of its microbatches' parts, and these parts.
+"""The loss of a batch as the sum of its microbatches' parts, and the conditions for this.
 
-It is if every loss is one of Keras's own that uses each example by itself, and is a mean or a sum over examples. Then,
-a microbatch's outputs suffice for the derivatives. A loss that uses several examples at once, or the total of masked
-steps or weights, needs the outputs of all microbatches first.
+It is such a sum if every loss is one of Keras's own that uses each example separately, and is a mean or a sum over
+examples. Then, a microbatch's outputs suffice for the derivatives. A loss that uses several examples at once, or the
+total of masked steps or weights, needs the outputs of all microbatches first.
 """
 
 from __future__ import annotations
@@ -37,27 +37,30 @@ _OF_EACH_EXAMPLE = frozenset(
         "sparse_categorical_crossentropy",
     }
 )
-"""Functions of Keras, without hinges, which check whether all labels are 0 or 1, and those that compare examples."""
+"""Losses of Keras that use each example separately. Hinge losses do not: they check whether all labels are 0 or 1."""
 _KERAS = "keras.src.losses.losses"
 _REDUCTIONS = ("sum_over_batch_size", "mean", "sum")
 
 
 def needs_whole_batch(model: Any, passes: list[Pass]) -> str:
-    """Return why the loss of a built model cannot be split, or an empty string. ``passes``: of the microbatches."""
+    """Return the reason why the loss of a built model cannot be split, or an empty string.
+
+    ``passes``: the forward passes of the microbatches.
+    """
     if type(model).compute_loss is not keras.Model.compute_loss:
-        return f"{type(model).__name__} has a compute_loss of its own"
+        return f"{type(model).__name__} has a custom compute_loss"
     if any(backend.get_keras_mask(output) is not None for output in keras.tree.flatten(passes[0].outputs)):
-        return "The outputs have masks, and how much is masked is known of the whole batch only"
+        return "The outputs have masks, and the number of masked values is known only for the whole batch"
     if model._compile_loss is None:
         return ""
     losses = losses_of(model)
     if len({id(entry.loss) for entry in model._compile_loss._flat_losses if entry.loss is not None}) != len(losses):
-        return "A loss is no keras.losses.Loss"
+        return "A loss is not a keras.losses.Loss"
     return next((why for why in map(_why, losses) if why), "")
 
 
 def takes_turns(model: Any) -> bool:
-    """Return whether microbatches will go backward as soon as they are forward, as far as the configuration shows.
+    """Return whether forward and backward passes will alternate, as far as the configuration shows.
 
     A model with layers that mask is assumed to have masks on its outputs.
     """
@@ -70,26 +73,26 @@ def takes_turns(model: Any) -> bool:
 
 
 def _why(loss: Any) -> str:
-    """Return why a loss, one of Keras's or a function, cannot be split, or an empty string."""
+    """Return the reason why a loss, an object of Keras or a function, cannot be split, or an empty string."""
     is_loss = isinstance(loss, keras.losses.Loss)
     name = loss.name if is_loss else getattr(loss, "__name__", type(loss).__name__)
     function = getattr(loss, "fn", None) if is_loss else loss
     if not (getattr(function, "__module__", "") == _KERAS and (not is_loss or type(loss).__module__ == _KERAS)):
-        return f"{name} is not one of Keras's losses, and may look at several examples at once"
+        return f"{name} is not one of Keras's losses, and may use several examples at once"
     arguments = getattr(loss, "_fn_kwargs", {})
     if getattr(function, "__name__", "") not in _OF_EACH_EXAMPLE or arguments.get("axis", -1) != -1:
-        return f"{name} looks at several examples at once"
+        return f"{name} uses several examples at once"
     if is_loss and loss.reduction not in _REDUCTIONS:
-        return f"{name} has reduction={loss.reduction!r}, which is no mean or sum over examples"
+        return f"{name} has reduction={loss.reduction!r}, which is not a mean or sum over examples"
     if is_loss and ignores(loss):
-        return f"{name} ignores a class, and how many examples are left is known of the whole batch only"
+        return f"{name} ignores a class, and the number of remaining examples is known only for the whole batch"
     return ""
 
 
 def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf.Tensor) -> tf.Tensor | None:
-    """Return a microbatch's part of the loss of a batch of ``examples``, without what layers add; None: nothing.
+    """Return a microbatch's part of the loss of a batch, without the losses that layers add, or None if there is none.
 
-    ``y`` and ``sample_weight`` are those of the whole batch.
+    ``y`` and ``sample_weight`` are those of the whole batch, which has this number of ``examples``.
     """
     if model._compile_loss is None:
         return None
@@ -109,13 +112,13 @@ def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf
 
 
 class _Shares:
-    """One microbatch of the batch's microbatches."""
+    """The share of a microbatch in its batch, as ``of_global_batch`` uses it."""
 
     def __init__(self, one: Pass, examples: tf.Tensor) -> None:
         self.examples = one.part.high - one.part.low
         self._all = tf.cast(examples, tf.float32)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Return the batch's number of examples, which is all that these losses sum."""
+        """Return the batch's number of examples, the only value that these losses sum."""
         del values
         return self._all[tf.newaxis]

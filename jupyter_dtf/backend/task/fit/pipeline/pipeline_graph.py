@@ -1,4 +1,4 @@
-"""The graph of a pipeline, in which code for a ``tf.function`` behaves as in one."""
+"""The graph of a pipeline, in which code that is written for a ``tf.function`` behaves as in one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class PipelineGraph(tf.Graph):
     """A graph for a session, in which code runs as in a ``tf.function``.
 
     In any other graph of a session, ``==`` compares tensors by identity, ``tf.init_scope`` stays in the graph, and
-    eager tensors are rejected. Here, eager tensors become constants, and ``hold(handle)`` returns the handle that
-    represents that of an eager variable. Operations with effects are neither ordered nor kept: see ``effects``.
-    ``client``: the device of this process, the only one that can call Python functions.
+    eager tensors are rejected. Here, eager tensors become constants, and ``hold(handle)`` returns the graph's handle
+    for that of an eager variable. Unlike in a ``tf.function``, operations with effects are neither ordered nor kept:
+    see ``effects``. ``client``: the device of this process, the only one that can call Python functions.
     """
 
     def __init__(self, client: str) -> None:
@@ -31,12 +31,12 @@ class PipelineGraph(tf.Graph):
         self.client = client
         self.hold: Callable[[tf.Tensor], tf.Tensor] = _refused
         self.refusal: InvalidInput | None = None
-        """The last one, because TensorFlow and Keras wrap it in errors of their own."""
+        """The last refusal of ``capture``, kept because TensorFlow and Keras wrap it in errors of their own."""
         self.outer_graph = tf.Graph()
-        """The graph that loops and conditions take for the one that this graph, as a function, is called in."""
+        """An empty graph. Loops and conditions expect a function's graph to have the graph of its caller here."""
         self.captures: tuple[Any, ...] = ()
-        """Required by TensorFlow of a function's graph: empty, because ``capture`` itself returns the replacements."""
-        # Both must be set before it becomes the default graph, because TensorFlow then records what it is.
+        """Empty. TensorFlow requires it in a function's graph, but ``capture`` itself returns the replacements."""
+        # Both must be set before this becomes the default graph, because TensorFlow records them at that moment.
         self._building_function = True
         self._add_control_dependencies = True  # within conditions and loops
         self.seed = context.global_seed()
@@ -57,7 +57,7 @@ class PipelineGraph(tf.Graph):
 
 
 def pipeline_graph(graph: Any) -> PipelineGraph | None:
-    """Return the pipeline's graph that ``graph`` is or belongs to as a function."""
+    """Return the pipeline's graph: ``graph``, or one that encloses it if it is a function's; None if there is none."""
     while graph is not None and not isinstance(graph, PipelineGraph):
         graph = getattr(graph, "outer_graph", None)
     return graph
@@ -67,7 +67,7 @@ def pipeline_graph(graph: Any) -> PipelineGraph | None:
 def as_function() -> Iterator[None]:
     """Retrace the caller's ``tf.function`` objects at each call in a pipeline's graph, inside this context.
 
-    What a function captures belongs to the microbatch that it was traced for, so each microbatch needs its own trace.
+    The captures of a function belong to the microbatch that it was traced for, so each microbatch needs its own trace.
     """
     original = Function.__call__
 
@@ -88,8 +88,8 @@ def _refused(handle: tf.Tensor) -> tf.Tensor:
 
 def not_held(tensor: tf.Tensor) -> InvalidInput:
     return InvalidInput(
-        "What the layers, losses and metrics of a pipeline hold must be variables and tensors: a table, a dataset or "
-        "a summary writer stays in the process that made it. Apply layers that look words up to the data, got a "
-        f"{tensor.dtype.name} tensor",
+        "The state of a pipeline's layers, losses and metrics must be variables and tensors, because a table, a "
+        "dataset or a summary writer exists only in the process that created it, got a "
+        f"{tensor.dtype.name} tensor. Apply layers that look up words to the data",
         field="model",
     )

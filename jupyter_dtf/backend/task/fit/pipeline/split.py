@@ -1,4 +1,4 @@
-"""A layer whose columns are split among devices: each computes its own, and the results are concatenated."""
+"""Layers whose columns are split among devices: each device computes its own, and the results are concatenated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ..replaced_attributes import hooked
 
 
 def split_call(layer: Any, devices: Sequence[str], parts: Any) -> AbstractContextManager[None]:
-    """Compute a Dense or Embedding layer on the devices, and concatenate on the first of them, inside this context.
+    """Return a context in which a Dense or Embedding layer is computed on several devices.
 
-    ``parts(variable)``: returns the values of the parts of one of its variables.
+    The results are concatenated on the first device. ``parts(variable)`` returns the values of the parts of one of the
+    layer's variables.
     """
     compute = _dense if isinstance(layer, keras.layers.Dense) else _embedding
 

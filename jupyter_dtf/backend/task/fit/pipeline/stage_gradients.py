@@ -13,8 +13,8 @@ def gradients_of(
 ) -> list[Any]:
     """Return the derivatives of the sum of ``targets``: dense, IndexedSlices for rows of a table, or None.
 
-    ``given``: the targets' incoming derivatives, by default ones; targets with None are left out. ``constant``: tensors
-    that derivatives do not pass through.
+    ``given``: the incoming derivatives of the targets, all 1 by default; targets with None are left out. ``constant``:
+    tensors that derivatives do not pass through.
     """
     given = [tf.ones_like(target) for target in targets] if given is None else given
     pairs = [(target, slope) for target, slope in zip(targets, given, strict=True) if slope is not None]
@@ -29,13 +29,12 @@ def gradients_of(
 
 
 class Sum:
-    """The derivative by one variable, summed over the loss, the microbatches, and all tensors that stand for the
-    variable.
+    """The derivative by one variable, summed over the loss, the microbatches, and all tensors of the variable.
 
-    The result is as in one process: dense if any part is dense. If rows of a table were looked up, it is their rows
-    concatenated, because an optimizer may square the derivative of each row by itself. Rows that are looked up
-    independently of the batch, such as those of positions, are one lookup in one process, of which every microbatch has
-    a part: these are added up. ``depends`` returns whether indices depend on the batch.
+    The result equals that of one process. It is dense if any part is dense. If rows of a table were looked up, their
+    rows are concatenated, because an optimizer may square the derivative of each row separately. One process looks up
+    rows that do not depend on the batch, such as those of positions, only once: the microbatches' derivatives of these
+    rows are added up. ``depends`` returns whether indices depend on the batch.
     """
 
     def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
@@ -45,7 +44,7 @@ class Sum:
         self._same_rows: list[tf.IndexedSlices] = []
 
     def add(self, derivatives: Sequence[Any]) -> None:
-        """Add one microbatch's, or the loss's, derivatives: dense, rows or None for each tensor of the variable."""
+        """Add the derivatives of a microbatch, or of the loss: dense, rows or None for each tensor of the variable."""
         same = []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):
@@ -81,7 +80,7 @@ class Sum:
 
 
 def _pieces(derivative: Any) -> list[Any]:
-    """Return a derivative, split by lookup if it consists of the rows of several."""
+    """Return the parts of a derivative: one per lookup if it consists of the rows of several lookups."""
     if derivative is None:
         return []
     if not isinstance(derivative, tf.IndexedSlices):

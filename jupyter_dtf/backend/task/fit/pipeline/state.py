@@ -1,11 +1,13 @@
-"""How the calls of a model's layers change its variables from microbatch to microbatch.
+"""Changes of a model's variables by its layers' calls, over the microbatches of a step.
 
-One process calls the model once per step, so a layer's assignment happens once. Here, it is called for each microbatch:
+One process calls the model once per step, so each layer makes its assignments once. Here, the model is called for each
+microbatch:
 
-* Assignments that do not depend on the batch (a kernel divided by its norm) are the same for each, and count once:
-  every microbatch starts with the step's initial values. The rest of the step continues with the assigned values.
-* Assignments that depend on it (a moving average) are passed on in the order of the microbatches. For trainable weights
-  there is no such order: one process computes all derivatives at the same value.
+* Assignments that do not depend on the batch (a kernel divided by its norm) are equal in all microbatches, and must
+  happen once: every microbatch starts with the step's initial values, and the rest of the step uses the assigned
+  values.
+* The results of assignments that depend on the batch (a moving average) are passed from each microbatch to the next.
+  Trainable weights cannot be passed like this: one process computes all derivatives at the same value.
 * The state of examples (of a stateful RNN) is split like the batch.
 
 As with a variable, derivatives do not pass through an assignment.
@@ -26,7 +28,7 @@ from .pipeline_graph import PipelineGraph
 
 
 class Values:
-    """Variables with the tensors that stand for them. ``split``: those that are kept only in parts."""
+    """Variables with the tensors that represent them. ``split``: those that are kept only in parts, with the parts."""
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
         self.pairs = list(pairs)
@@ -38,7 +40,7 @@ class Values:
         return self._tensors[id(variable)]
 
     def parts(self, variable: Any) -> list[tf.Tensor]:
-        """Return the values of the parts of a variable that is split."""
+        """Return the values of the parts of a split variable."""
         return [self[part] for part in self._parts[id(variable)]]
 
     @property
@@ -54,8 +56,8 @@ class Values:
 class Assignments(keras.StatelessScope):
     """A scope in which variables have the values of tensors, and assignments to them are recorded.
 
-    ``cut``: the rows of variables that have one for each example, by id. A variable without a value is assigned
-    directly.
+    ``cut``: the microbatch's rows of variables that have one row per example, by the variables' ids. A variable without
+    a value is assigned directly.
     """
 
     def __init__(self, values: Values, cut: dict[int, tf.Tensor] | None = None) -> None:
@@ -72,8 +74,8 @@ class Assignments(keras.StatelessScope):
             return
         if not isinstance(value.graph, PipelineGraph):
             raise InvalidInput(
-                "A layer that is called for each microbatch must assign its weights outside of conditions and loops: "
-                f"let these return what is assigned then, got {variable.path} assigned in one",
+                "A layer that is called for each microbatch must assign its weights outside of conditions and loops, "
+                f"got {variable.path} assigned in one. Let these return the value, and assign it afterwards",
                 field="model",
             )
         value = tf.stop_gradient(value)
@@ -81,15 +83,14 @@ class Assignments(keras.StatelessScope):
         self.state_mapping[id(variable)] = value
 
     def sources(self, variable: Any) -> list[tf.Tensor]:
-        """Return every tensor that stood for a variable: its derivative is the sum of those by all of them."""
+        """Return all tensors that represented a variable, whose derivative is the sum of the derivatives by each."""
         return [self.values[variable], *self.made.get(id(variable), [])]
 
 
 class Microbatches:
     """The variables of a model over the microbatches of a step, which starts with ``values``.
 
-    ``count``: the number of microbatches in all copies. ``per_example``: the variables that have a row for each
-    example.
+    ``count``: the number of microbatches in all copies. ``per_example``: the variables that have one row per example.
     """
 
     def __init__(self, values: Values, count: int, per_example: Sequence[Any]) -> None:
@@ -102,7 +103,7 @@ class Microbatches:
         self._dependent = _Dependent()
 
     def scope(self, copy: int, low: tf.Tensor, high: tf.Tensor) -> Assignments:
-        """Return the scope for the next microbatch of a copy, with its rows of the batch."""
+        """Return the scope for the next microbatch of a copy, which has the rows ``low`` to ``high`` of the batch."""
         if copy == len(self._ends):
             self._ends.append({})
         values = self._begin if copy == 0 else _with_other_seeds(self._begin, copy)
@@ -110,7 +111,7 @@ class Microbatches:
         return Assignments(values.changed(self._ends[copy]), cut)
 
     def ended(self, copy: int, scope: Assignments) -> None:
-        """Record what a microbatch has assigned."""
+        """Record the assignments of a microbatch."""
         for variable, _ in self._begin.pairs:
             if id(variable) not in scope.made:
                 continue
@@ -120,9 +121,9 @@ class Microbatches:
             elif is_seed(variable) or self._dependent(value):
                 if variable.trainable and self._count > 1:
                     raise InvalidInput(
-                        "A layer that assigns a trainable weight in its call must compute it without the batch, or "
-                        f"train with microbatches=1, got {variable.path}, assigned by each of {self._count} "
-                        "microbatches",
+                        "A value that a layer assigns to a trainable weight in its call must not depend on the batch, "
+                        f"got an assignment to {variable.path} in each of {self._count} microbatches. Otherwise, train "
+                        "with microbatches=1",
                         field="strategy.microbatches",
                     )
                 self._ends[copy][id(variable)] = value
@@ -130,7 +131,7 @@ class Microbatches:
                 self._fixed.setdefault(id(variable), value)
 
     def end(self) -> Values:
-        """Return the variables after all microbatches; those that each copy changes on its own are averaged."""
+        """Return the variables after all microbatches, with means of floating-point values that copies change."""
         changes = dict(self._fixed)
         for variable in self._per_example:
             if rows := self._rows[id(variable)]:
@@ -144,7 +145,7 @@ class Microbatches:
 
 
 class _Dependent:
-    """Determines whether a tensor depends on the batch."""
+    """A function that returns whether a tensor depends on the batch."""
 
     def __init__(self) -> None:
         self._known: dict[str, bool] = {}
@@ -167,12 +168,15 @@ class _Dependent:
 
 
 def depends_on_batch() -> _Dependent:
-    """Return a function that tests whether tensors depend on the batch, for one graph that is not rewired."""
+    """Return a function that returns whether a tensor depends on the batch.
+
+    It caches its results, so the inputs of existing operations must not change.
+    """
     return _Dependent()
 
 
 def _with_other_seeds(values: Values, copy: int) -> Values:
-    """Return a copy's initial values, with its own random numbers."""
+    """Return the initial values of a copy, with its own random seeds."""
     return values.changed(
         {
             id(v): value + tf.constant([copy * 0x9E3779B1 % 2**32, 0], value.dtype)

@@ -1,9 +1,9 @@
-"""The graph of one step: microbatches forward and backward, then one update.
+"""The graph of one step: forward and backward passes of the microbatches, then one update.
 
-The reported loss is computed once, on the outputs of all microbatches together, so it is what one process would
-compute, for any reduction, weights and masks. If it is the sum of the microbatches' parts (``loss_by_parts.py``), a
-microbatch goes backward as soon as it has gone forward, and stages alternate between one forward and one backward pass.
-Otherwise, derivatives are computed after all microbatches have gone forward: fill and drain.
+The reported loss is computed once, on the outputs of all microbatches together, so it equals that of one process, for
+any reduction, weights and masks. If it is the sum of the microbatches' parts (``loss_by_parts.py``), the backward pass
+of a microbatch starts as soon as its forward pass has ended, and stages alternate between one forward and one backward
+pass. Otherwise, all backward passes start after all forward passes: fill and drain.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .step_order import Phase, fill_and_drain, in_order, not_taken
 from .units import Units
 from .variables import GraphVariables
 
-_AS_ASKED = "That is the schedule of the strategy"
+_AS_ASKED = "This is the schedule that the strategy requests"
 LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
-"""Name scopes. ``backward/2`` has the derivatives of ``forward/2``, under the names of what they are derived from."""
+"""Name scopes. ``backward/2`` has the derivatives of the operations in ``forward/2``, under the same names."""
 
 
 @dataclass
@@ -48,32 +48,33 @@ class Logs:
     """The logs of a step."""
 
     results: Any
-    """Of the metrics, by name."""
+    """The results of the metrics, by name."""
     means: list[str]
-    """The names of those that are means."""
+    """The names of the metrics that are means."""
     counts: tf.Tensor
     """The counts of the means. Shape ``[len(means)]``."""
 
 
 @dataclass
 class Step:
-    """What a session runs."""
+    """The placeholders and fetches with which a session runs a step."""
 
     fed: list[str]
-    """The names of the placeholders of a batch's arrays, flat. As in a function, tensors cannot be keys of a dict."""
+    """The names of the placeholders for a batch's arrays, flat. As in a function, tensors cannot be keys of a dict."""
     logs: Logs
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
     filled: str = ""
-    """Why all microbatches go forward before the first one goes backward; empty if they alternate."""
+    """The reason why all forward passes precede the first backward pass; empty if they alternate."""
 
 
 class Steps:
     """Builds the steps of one model on the default graph.
 
-    ``copies``: the places of each copy of the pipeline. Variables are on the first copy; the others read them there,
-    and send it the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: of the
-    learning rate. ``in_turn``: stages alternate between one forward and one backward pass, if the loss allows it.
+    ``copies``: the places of each copy of the pipeline. Variables are on the first copy; the other copies read them
+    there, and send it the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: the
+    scaling of the learning rate. ``in_turn``: whether stages alternate between one forward and one backward pass, if
+    the loss allows it.
     """
 
     def __init__(
@@ -94,14 +95,14 @@ class Steps:
         self._scaling = scaling
         with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
             self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
-        """The number of a training step, counted from 0 over all epochs; fed if the learning rate is scaled."""
+        """The index of a training step over all epochs; it is fed if the learning rate is scaled."""
         self.variables = GraphVariables()
-        """The variables of the model and its optimizers, and others that its code reads."""
+        """The variables of the model and its optimizers, and others that the model's code reads."""
         for variable, home in units.homes:
             self.variables.add(variable, home.device, home.scope)
         tf.compat.v1.get_default_graph().hold = lambda handle: self.variables.hold(handle, client)
         self.metrics = GraphVariables()
-        """The variables of metrics, next to the loss; those of layers' metrics are on the client."""
+        """The variables of metrics, on the device of the loss; those of layers' metrics are on the client."""
         for layer in model._flatten_layers(include_self=False):
             for variable in (variable for metric in layer._metrics for variable in metric.variables):
                 self.metrics.add(variable, client, METRICS)
@@ -163,7 +164,7 @@ class Steps:
                 phase.one_at_a_time()
             ended = None if filled else take_turns(down, up)
             if ended is None:
-                filled = filled or "Some stages need each other, within a microbatch or from one to the next"
+                filled = filled or "Some stages depend on each other, within a microbatch or between microbatches"
                 ended = fill_and_drain(down, up)
             last.begin_after(ended)
         return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)
@@ -179,7 +180,7 @@ class Steps:
         with operations_made() as losing:
             logs, _, end = self._loss(batch, end, passes, training=False)
             with tf.name_scope(f"{UPDATE}/"):
-                self.variables.write(end.pairs)  # layers assign in a validation too
+                self.variables.write(end.pairs)  # layers assign during validation, too
         effects = Effects()
         for operations in (begun, *(one.operations for one in passes), losing):
             effects.add(operations)
@@ -220,12 +221,12 @@ class Steps:
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
-        """Use the graph's variables outside of a ``StatelessScope``, inside this context."""
+        """Use the graph's variables inside this context, for code that does not run in a ``StatelessScope``."""
         with self.variables.in_place(), self.metrics.in_place():
             yield
 
     def _batch(self, spec: Any) -> tuple[list[str], Any]:
-        """Return the flat names of placeholders, and the placeholders in the structure of a batch."""
+        """Return a flat list of the placeholders' names, and the placeholders in the structure of a batch."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             batch = keras.tree.map_structure(
                 lambda leaf: (
@@ -260,10 +261,11 @@ class Steps:
     def _backward(
         self, passes: Sequence[Pass], slopes: Iterator[Any], shares: Iterator[Any], sums: dict[int, Sum]
     ) -> list[list[tf.Operation]]:
-        """Return the operations of each microbatch's backward pass in a copy.
+        """Build the backward passes of a copy, and return each microbatch's operations.
 
-        ``slopes``: the derivatives of the loss by the leaves of this copy's and later microbatches; computing them on
-        demand is part of the backward pass. ``shares``: the weights of the losses that layers have added in each.
+        ``slopes``: yields the derivatives of the loss by the leaves of this copy's and later microbatches; computing
+        them on demand is part of the backward pass. ``shares``: the weights of the losses that layers have added, by
+        microbatch.
         """
         made = []
         for one in passes:
@@ -308,7 +310,7 @@ class Steps:
                 counted_by_examples(model, examples),
             ):
                 if model._compile_loss is None and type(model).compute_loss is keras.Model.compute_loss:
-                    loss = tf.zeros([])  # all of it has been added by layers
+                    loss = tf.zeros([])  # the whole loss was added by layers
                 else:
                     loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
                 added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]
@@ -353,7 +355,7 @@ def _parts(inputs: Any, count: int) -> list[Part]:
 
 
 def _joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Concatenate the outputs of the microbatches to one batch with one mask."""
+    """Concatenate the outputs of the microbatches into one batch with one mask."""
     if len(parts) == 1:
         return parts[0]
     logits = [logits_of(part) for part in parts]

@@ -1,9 +1,9 @@
-"""The order of a pipeline's devices' work: stages, and fill and drain.
+"""The order of the work of a pipeline's devices: stages, and the schedule "fill and drain".
 
-TensorFlow's executor starts whatever is ready: without control dependencies, the first stage would process all its
-microbatches before the second gets one. A *stage* is what one device does between two transfers: its operations with
-the same number of device changes on the path to them. To fill and drain, each stage processes its microbatches in
-order, forward and then backward; ``one_forward_one_backward.py`` has the other order.
+TensorFlow's executor starts any operation that is ready: without control dependencies, the first stage would process
+all its microbatches before the second gets one. A *stage* is the work of one device between two transfers: its
+operations with the same number of device changes on the path to them. In "fill and drain", each stage makes the forward
+passes of all microbatches in order, and then the backward passes; ``one_forward_one_backward.py`` has the other order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow as tf
 Stage = tuple[str, int]
 """A device, and the number of device changes before it."""
 Ended = dict[str, list[tf.Operation]]
-"""By device, operations that run when it has finished something."""
+"""Operations that run when a device has finished some work, by device."""
 _LARGE = re.compile("MatMul|Conv|Einsum|While")
 _STATELESS_SOURCES = ("Const", "ReadVariableOp")
 
@@ -49,7 +49,7 @@ class Phase:
         return self._stages[stage]
 
     def ended(self, stage: Stage) -> tf.Operation:
-        """Return an operation on the stage's device that runs after all of the stage's."""
+        """Return an operation on the stage's device that runs after all operations of the stage."""
         if stage not in self._ended:
             self._ended[stage] = when_ended(stage[0], self._stages[stage])
         return self._ended[stage]
@@ -57,8 +57,8 @@ class Phase:
     def one_at_a_time(self) -> None:
         """Make each stage run its large operations one after the other, in the order of their creation.
 
-        What another stage waits for comes first: in the backward pass, the derivatives by the stage's inputs, and then,
-        while the next stage works with them, those by its weights.
+        Operations that another stage waits for come first: in the backward pass, these are the derivatives by the
+        stage's inputs; those by its weights are computed while the next stage works.
         """
         for stage, operations in self._stages.items():
             awaited = self.awaited(stage)
@@ -78,18 +78,18 @@ class Phase:
         return found
 
     def wait_for(self, stage: Stage, operations: Sequence[tf.Operation]) -> None:
-        """Start the stage after the operations."""
+        """Make the stage wait for these operations."""
         begin_after(self._stages[stage], operations)
 
     def ended_on(self) -> Ended:
-        """Return for each device the operations that run when all its stages have ended."""
+        """Return, for each device, the operations that run when all its stages have ended."""
         done: Ended = defaultdict(list)
         for stage in self.stages:
             done[stage[0]].append(self.ended(stage))
         return done
 
     def begin_after(self, ended: Ended) -> None:
-        """Start each device after its operations in ``ended``."""
+        """Make each device's stages wait for its operations in ``ended``."""
         for stage in self.stages:
             if done := ended.get(stage[0]):
                 self.wait_for(stage, done)
@@ -108,7 +108,7 @@ def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence
 
 
 def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operation]) -> None:
-    """Make those of ``operations`` with inputs from outside wait for ``others``."""
+    """Make those of ``operations`` that have inputs from other operations wait for ``others``."""
     names = {operation.name for operation in operations}
     for operation in operations:
         outside = [
@@ -123,7 +123,7 @@ def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operatio
 def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) -> list[tf.Operation]:
     """Return those of ``operations`` that do not lead to any of ``by``.
 
-    A derivative of a loop adds inputs to the loop: the operations that compute them come before it.
+    A derivative of a loop adds inputs to the loop, so the operations that compute these run before the loop.
     """
     takers = {operation.name for operation in by}
     left = []
@@ -136,16 +136,19 @@ def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) ->
 
 
 def in_order(phases: Sequence[Phase]) -> None:
-    """Make each stage process the microbatches one after the other. Takes their phases, all forward or all backward."""
+    """Make each stage process the microbatches one after the other.
+
+    ``phases``: those of all microbatches, either forward or backward.
+    """
     for earlier, later in pairwise(phases):
         for stage in later.stages:
             later.wait_for(stage, [earlier.ended(stage)])
 
 
 def fill_and_drain(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended:
-    """Start each device's backward passes when all its microbatches have gone forward.
+    """Make each device start its backward passes after the forward passes of all microbatches.
 
-    Returns for each device the operations that run when it has finished.
+    Returns, for each device, the operations that run when it has finished.
     """
     in_order(forward)
     in_order(backward)

@@ -1,4 +1,4 @@
-"""Where a pipeline's layers ran, and when each device was busy, from the RunMetadata of one step. Pure."""
+"""The devices on which a pipeline's layers ran, and each device's busy times, from the RunMetadata of a step. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GAP, _SEEN = 0.01, 0.002
 
 
 def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: Mapping[str, str]) -> RunPlacement:
-    """Return what was planned and what ran. ``scopes``: the name scope of each layer.
+    """Return the planned and the actual devices of layers, and the timeline. ``scopes``: the name scope of each layer.
 
     A layer consists of its variables, its forward operations, and the backward operations derived from them.
     """
@@ -43,12 +43,12 @@ def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: M
 
 
 def _moves(node: Any) -> bool:
-    """Return whether a node is part of the transfers that TensorFlow adds between graph partitions, or does nothing."""
+    """Return whether a node does nothing, or belongs to a transfer that TensorFlow adds between graph partitions."""
     return node.op in _MOVES or (node.op == "Identity" and bool(_RECEIVED.search(node.name)))
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:
-    """Return the layer whose scope contains a node, or what it is derived from."""
+    """Return the layer whose scope contains a node, or the node that it is derived from; None if there is none."""
     match = _OF_LAYER.search(node)
     scope = match["rest"] if match else ""
     while scope and scope not in layers:
@@ -57,10 +57,10 @@ def _layer(node: str, layers: Mapping[str, str]) -> str | None:
 
 
 def _slots(metadata: Any) -> list[Slot]:
-    """Return when each device worked on each microbatch and phase, in order of start.
+    """Return the times at which each device worked on each microbatch and phase, ordered by start.
 
-    Operations that do not depend on the batch, such as seeds of random numbers, run as soon as the step starts, so a
-    phase has several slots if there are gaps between its operations. Slots too short to be visible are left out.
+    Operations that do not depend on the batch, such as seeds of random numbers, run as soon as the step starts. A phase
+    therefore has several slots if there are gaps between its operations. Slots too short to be visible are left out.
     """
     ran: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
     passed: dict[str, float] = {}
@@ -92,7 +92,7 @@ def _slots(metadata: Any) -> list[Slot]:
 
 
 def _together(spans: Sequence[tuple[float, float]], step: float) -> list[tuple[float, float]]:
-    """Merge adjacent spans, and return those long enough to be visible; the longest in any case."""
+    """Merge adjacent spans, and return those that are long enough to be visible, but at least the longest one."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if merged and start - merged[-1][1] <= step * _GAP:

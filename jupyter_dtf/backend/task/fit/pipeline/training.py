@@ -1,4 +1,4 @@
-"""The tasks' parts of a pipelined ``fit``: the chief is the only client, the others provide their devices."""
+"""The tasks' parts of a pipelined ``fit``: the chief is the only client, the other tasks provide their devices."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from .limits import own_step
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; on other tasks serve until the client ends, and return None.
+    """Run ``job`` as the client on the chief; on other tasks, serve until the client ends, and return None.
 
-    Raises InvalidInput for what cannot be trained this way, and what Keras and TensorFlow raise.
+    Raises InvalidInput for a job that a pipeline cannot train, and any error of Keras or TensorFlow.
     """
     strategy, placement = job.strategy, getattr(job.strategy, "placement", None)
     assert isinstance(strategy, Pipeline) and isinstance(placement, Placement)
@@ -56,7 +56,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
             f"`jobs`: the client must be a task of {' or '.join(Pipeline.jobs)}, got {ctx.task}", field="jobs"
         )
     if ctx.tracer is not None:
-        ctx.tracer.counts_calls = False  # calls that prepare the devices are not steps
+        ctx.tracer.counts_calls = False  # the session is also called to prepare the devices, which is not a step
     configure_keras(job.keras_config)
     alone, here = Alone(), OneClient(ctx)
     begin, stored = where_to_begin(job, here, alone)
@@ -66,12 +66,12 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     model = job_model(job, PipelineChecks(), Asked.of(job))
     own = [method for method in ("train_step", "test_step") if own_step(model, method)]
     for method in own:
-        why = f"It is run on whole batches, each layer on its device: microbatches={strategy.microbatches} is set aside"
-        ctx.note("info", f"A {method} of its own: nothing overlaps", why)
+        why = f"It runs on whole batches, each layer on its device: microbatches={strategy.microbatches} is ignored"
+        ctx.note("info", f"A custom {method}: nothing overlaps", why)
     for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
         if getattr(model, name) != plain:
             setattr(model, name, plain)
-            ctx.note("info", f"{name} is set aside", f"A step of {why} has none")
+            ctx.note("info", f"{name} is ignored", f"A step of {why} does not support it")
     if begin is not None:
         check_data(begin, job, 1)
     skip = skip_of(begin, job, 1)
@@ -86,7 +86,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
         check_model(begin, model, optimizers_of(model))
     validation = validation_data(job, here, alone, model)
     where = layer_devices.read(placement)
-    replicas = strategy.replicas * len(ctx.tasks) // len(ctx.gang)  # a run that has shrunk has fewer
+    replicas = strategy.replicas * len(ctx.tasks) // len(ctx.gang)  # fewer if the run has shrunk
     engine = Engine(
         model,
         where,
@@ -100,7 +100,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     )
     with closing(engine):
         callbacks = callbacks_here(job.callbacks, True, model)
-        told: Any = _Told(engine)  # in place of a GradientSync
+        told: Any = _Told(engine)
         weights = Weights([], alone, ctx)
         between = BetweenBatches(weights, job.callbacks)
         state = State(weights, Metrics(model, alone, lambda: None), told, alone, between)
@@ -150,7 +150,10 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class _Recording:
-    """Training steps, the first of which record where the layers ran; the very first also prepares the devices."""
+    """Runs training steps, and records where the layers ran in the first ones.
+
+    There are two such steps by default, because the very first one also prepares the devices.
+    """
 
     def __init__(self, engine: Engine, ctx: Any, steps: int = 2) -> None:
         self._engine = engine
@@ -172,7 +175,7 @@ class _Recording:
 
 
 class _Told:
-    """The engine's answers to a fit's callbacks."""
+    """The values of the engine that a fit's callbacks use, in place of those of a ``GradientSync``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -186,7 +189,7 @@ class _Told:
 
 
 def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that Keras calls with an iterator."""
+    """Return a function that Keras can call with an iterator over batches."""
 
     def function(iterator: Any) -> dict[str, Any]:
         return run(next(iterator), iterator.element_spec)
@@ -195,7 +198,7 @@ def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
-    """Wrap the optimizer's final change of the weights to run after they have been fetched to the model."""
+    """Return the optimizer's final change of the weights, wrapped so that they are first fetched to the model."""
     finalize = optimizer.finalize_variable_values
 
     def finalize_variable_values(variables: Any) -> None:
@@ -208,4 +211,4 @@ def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
 def _refuse_not_dense(spec: Any) -> None:
     for leaf in tf.nest.flatten(spec):
         if leaf is not None and not isinstance(leaf, (tf.TensorSpec, tf.NoneTensorSpec)):
-            raise InvalidInput(f"`data` must be dense tensors for a pipeline, got {leaf}", field="data")
+            raise InvalidInput(f"`data` must consist of dense tensors for a pipeline, got {leaf}", field="data")

@@ -1,7 +1,7 @@
-"""What is trained and where: variables of a model and its optimizer, or the parts of those that are split.
+"""The units of training and their devices: variables of a model and its optimizer, or parts of split variables.
 
-A part is a variable of its own, with its own slots, so that an optimizer updates it on its device. Variables are split
-along their last axis, the columns.
+A part is a variable in its own right, with its own slots, so that an optimizer updates it on its device. Variables are
+split along their last axis, the columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .layer_devices import Places
 
 
 class Home(NamedTuple):
-    """Where a variable is kept: a device, and a name scope."""
+    """The device and the name scope in which a variable is kept."""
 
     device: str
     scope: str
@@ -33,13 +33,13 @@ class Units:
     def __init__(self, model: Any, layers: Mapping[str, Any], places: Places, client: str) -> None:
         self._parts: dict[int, list[Any]] = {}
         self._whole: list[tuple[Any, list[Any]]] = []
-        """Variables with the parts that are kept in their place."""
+        """Variables with the parts that are kept instead of them."""
         self.homes: list[tuple[Any, Home]] = []
-        """Every variable that is kept, with its place."""
+        """Every variable that is kept, with its home."""
         found: dict[int, list[Home]] = {}
         before = client
         for path, layer in layers.items():
-            # A layer without a place only has random state, as in Dropout: place it with the previous layer.
+            # A layer without a place has only random state, as in Dropout: place it with the previous layer.
             devices = places.of(path) or [before]
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
@@ -49,7 +49,7 @@ class Units:
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
         self.optimizer = self._of_parts(model) if self._whole else model.optimizer
-        """The model's own, or, if there are parts, a similar one for them."""
+        """The model's own optimizer, or, if there are parts, one for the parts with the same settings."""
         own = Home(client, "optimizer")
         self._keep_slots(model, found, own)
         for optimizer in optimizers_of(model)[1:]:
@@ -60,7 +60,7 @@ class Units:
                     self.homes.append((variable, own if owner is None else found.get(id(owner), [own])[0]))
 
     def parts(self, variable: Any) -> list[Any]:
-        """Return what is kept of one of the model's variables: itself, or its parts in the order of their columns."""
+        """Return the units of one of the model's variables: itself, or its parts in the order of their columns."""
         return self._parts.get(id(variable), [variable])
 
     @property
@@ -79,7 +79,7 @@ class Units:
                 parts[0].assign(value)
 
     def put_together(self, left_out: Container[int] = ()) -> None:
-        """Copy the values of the parts to the model and its optimizer, except the parts ``left_out``, by id."""
+        """Copy the values of the parts to the model and its optimizer, except those in ``left_out``, by id."""
         for variable, parts in self._whole:
             if id(parts[0]) in left_out:
                 continue
@@ -87,7 +87,7 @@ class Units:
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
 
     def stored(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
-        """Return the key and the slice (``slice_of``; empty: all of it) of each variable that is kept, by its id.
+        """Return the key and the slice (``slice_of``; empty for the whole) of each variable that is kept, by its id.
 
         For a part, the key is that of the whole variable. ``keys``: the keys of the whole variables, by id. Variables
         without a key are left out.
@@ -132,7 +132,7 @@ class Units:
         return made
 
     def _keep_slots(self, model: Any, found: Mapping[int, list[Home]], own: Home) -> None:
-        """Keep slots on the devices of their variables. Record those of parts as parts of the model's own."""
+        """Keep slots on the devices of their variables, and record the slots of parts as parts of the model's slots."""
         whole = model.trainable_variables
         slots = build(fresh(model.optimizer), whole)
         of_whole = dict(zip(slots, model.optimizer.variables, strict=True))

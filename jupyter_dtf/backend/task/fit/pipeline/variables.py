@@ -1,4 +1,4 @@
-"""A Keras model's variables on the devices of a cluster: graph variables, loaded from it and fetched back into it."""
+"""A Keras model's variables on the devices of a cluster, as graph variables with transfers in both directions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class GraphVariables:
         return id(variable) in self._held
 
     def add(self, variable: Any, device: str, scope: str) -> None:
-        """Place a Keras variable on a device, under a name scope. Does nothing if it has already been added."""
+        """Place a Keras variable on a device, under a name scope. Do nothing if it has already been added."""
         if id(variable) not in self._held:
             self._held[id(variable)] = _Held(variable, device, f"{scope}/{variable.name}")
 
     def hold(self, handle: Any, device: str) -> tf.Tensor:
-        """Return the graph's handle for that of a variable that is not Keras's, or not of the model.
+        """Return the graph's handle for an eager variable, given by its handle, that does not belong to the model.
 
-        Raises InvalidInput if it is not a variable's.
+        Raises InvalidInput if ``handle`` is not that of a variable.
         """
         if id(handle) not in self._held:
             data = get_handle_data(handle)
@@ -58,7 +58,7 @@ class GraphVariables:
         return [(held.keras, held.value()) for held in self._held.values() if not isinstance(held.keras, _Foreign)]
 
     def copies(self, of: Container[int]) -> Iterator[tuple[Any, str, tf.Operation, tf.Tensor]]:
-        """Add a copy of each Keras variable, given by id, in the CPU memory of the task that holds the variable.
+        """Add a copy of each Keras variable whose id is in ``of``, in the CPU memory of the task that holds it.
 
         Yields the Keras variable, the CPU of that task, the operation that updates the copy, and the copy's value.
         """
@@ -71,12 +71,12 @@ class GraphVariables:
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
         """Write the new values of Keras variables."""
         for variable, value in values:
-            if value.op.type != "ReadVariableOp":  # it has not changed
+            if value.op.type != "ReadVariableOp":  # which means that it has not changed
                 self._held[id(variable)].assign(value)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Make the Keras variables use those in the graph for reads, assignments and captures, inside this context."""
+        """Make Keras variables use the graph variables for reads, assignments and captures, inside this context."""
         own = [(held.keras, held.keras._value) for held in self._held.values()]
         for held in self._held.values():
             held.keras._value = held.variable
@@ -87,10 +87,9 @@ class GraphVariables:
                 variable._value = value
 
     def load(self, session: Any, only_new: bool = False) -> None:
-        """Load the values of the Keras variables into the graph variables, where they differ from the last common
-        values.
+        """Load the values of Keras variables that have changed since the last transfer into the graph variables.
 
-        ``only_new``: only those without a value.
+        ``only_new``: load only those whose graph variable has no value yet.
         """
         changed = []
         for held in self._held.values():
@@ -103,7 +102,7 @@ class GraphVariables:
         session.run([held.write for held in changed], {held.fed.name: held.known for held in changed})
 
     def fetch(self, session: Any, left_out: Container[int] = ()) -> None:
-        """Fetch the values of the graph variables into all Keras variables, except those ``left_out``, by id."""
+        """Fetch the values of the graph variables into the Keras variables, except those in ``left_out``, by id."""
         fetched = [held for held in self._held.values() if id(held.keras) not in left_out]
         values = session.run([held.read for held in fetched])
         for held, value in zip(fetched, values, strict=True):
@@ -112,7 +111,7 @@ class GraphVariables:
 
 
 class _Foreign:
-    """An eager variable, by its handle, that is not Keras's, or of a model other than the trained one."""
+    """An eager variable, given by its handle, that is not a Keras variable or belongs to another model."""
 
     trainable = False
 
@@ -132,7 +131,7 @@ class _Foreign:
 
 
 class _Held:
-    """One variable. ``known``: the last value that both sides had in common."""
+    """One variable on both sides. ``known``: the last value that was transferred."""
 
     def __init__(self, variable: Any, device: str, scope: str) -> None:
         self.keras = variable
@@ -148,7 +147,7 @@ class _Held:
             set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
             self.read = self.value()
-        # A plain one, as in a tf.function, with the id and name by which an optimizer knows it.
+        # A plain variable, as in a tf.function, with the id and name by which an optimizer identifies it.
         self.variable = BaseResourceVariable(
             trainable=variable.trainable,
             shape=self.fed.shape,

@@ -1,1 +1,1 @@
-"""Data with batches that are global, over all tasks: one module per form, all implementing ``base.BatchSource``."""
+"""Data sources whose batches all tasks share: one module per form of data, each implementing ``base.BatchSource``."""

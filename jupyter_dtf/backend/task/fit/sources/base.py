@@ -1,7 +1,7 @@
-"""The contract of data in batches, of each of which every task takes its share.
+"""The interface of data sources in batches: each task takes its share of every batch.
 
 A source is pickled with its job, and is opened in every task. It yields the data that one process would read, in the
-same batches and order, so that training on shares of them gives the weights of one process.
+same batches and order, so that training on the shares gives the same weights as training in one process.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True)
 class Share:
-    """A task's part of every batch; parts differ by at most one example. ``bounds``: as consecutive parts."""
+    """A task's part of every batch. Part sizes differ by at most one example; ``bounds`` gives consecutive parts."""
 
     rank: int
     size: int
 
     def bounds(self, examples: Any) -> tuple[Any, Any]:
-        """Return the start and end of the part, for a number of examples: integers, or integer tensors of shape ()."""
+        """Return the start and end of the part, given the batch's number of examples: integers, or integer tensors of
+        shape ().
+        """
         return examples * self.rank // self.size, examples * (self.rank + 1) // self.size
 
 
@@ -32,53 +34,53 @@ class Reading:
     """The argument's name, for messages: ``x`` or ``validation_data``."""
     share: Share
     seed: int | None = None
-    """The seed of an order that is drawn here; None keeps the order."""
+    """The seed with which the source is shuffled; None keeps its order."""
     first_epoch: int = 0
     """The epoch of the first pass."""
     batch_size: int | None = None
     """Examples per step over all tasks together, if the source itself has no batches."""
     steps: int | None = None
-    """Batches per epoch or validation, if the user has specified them."""
+    """Batches per epoch or validation, if specified by the user."""
     passes: int = 0
-    """The number of earlier passes that a training from epoch 0 would have made."""
+    """The number of passes that a training from epoch 0 would already have made."""
     passes_before: int = 0
-    """The number of these passes before the training started, with epoch ``began``, that is resumed here."""
+    """The number of these passes that precede epoch ``began``, with which the resumed training started."""
     within: int = 0
     """Batches of the first epoch that have already been trained on, for a source that ``continues`` and skips them
     itself.
     """
     passed: int = 0
-    """The same for the previous epochs of this training, if ``steps`` determines their length."""
+    """Like ``within``, for the previous epochs of this training, if ``steps`` determines their length."""
     takes: int = 0
-    """Unless 0, there is an empty batch in the place of each skipped batch of the first epoch."""
+    """If not 0, each skipped batch of the first epoch is replaced by an empty one."""
     began: int = 0
     """The first epoch of the training that is resumed at ``first_epoch``."""
     own_seed: int = 0
-    """The seed of sources that shuffle by themselves, regardless of ``seed``, and of the caller's code, because all
-    tasks must draw the same.
+    """The seed for sources that do their own shuffling, regardless of ``seed``, and for the caller's code: all tasks
+    must draw the same numbers.
     """
     in_step: bool = True
-    """Whether every batch is read by all tasks of ``share``, so that waiting for another task's reading ends."""
+    """Whether all tasks of ``share`` read every batch, so that waiting for another task to read always ends."""
 
 
 @dataclass
 class Opened:
-    """A source in a task."""
+    """A source opened in a task."""
 
     dataset: Any
     """A ``tf.data.Dataset`` of this task's shares of the batches, structured as Keras packs them: ``x``, ``(x, y)`` or
-    ``(x, y, sample_weight)``. An iteration is a pass. A share has no examples if its batch has too few.
+    ``(x, y, sample_weight)``. Each iteration is one pass. A share is empty if its batch has too few examples.
     """
     length: int | None
     """Batches in a pass; -1 if it is endless, None if unknown. The same in every task."""
     smallest: int | None = None
     """Examples in the smallest batch; None if unknown."""
     first_batches: Callable[[int], list[Any]] | None = None
-    """Returns the first ``count`` global batches, if that is cheap and takes nothing away from the training."""
+    """Returns the first ``count`` global batches. None unless this is cheap and uses up no data of the training."""
     standing: Callable[[int, int, int | None], Any] | None = None
-    """``(epochs, steps, steps_per_epoch)``: returns the dataset after ``epochs`` epochs of ``steps_per_epoch`` steps
-    (None: a pass) and ``steps`` steps of the next, and how many batches of the current pass earlier epochs have taken.
-    Set if this is more than the first pass without these batches.
+    """Called with ``(epochs, steps, steps_per_epoch)``: returns the dataset as it is after ``epochs`` epochs of
+    ``steps_per_epoch`` steps (None: a pass) and ``steps`` steps of the next epoch, and the number of batches of the
+    current pass that earlier epochs have taken. Set if skipping batches of the first pass would not be enough.
     """
     seen: int = 0
     """Batches of the current pass that epochs before ``Reading.first_epoch`` have taken."""
@@ -87,12 +89,14 @@ class Opened:
 
 
 class BatchSource(ABC):
-    """One form of data. Its fields are plain, or pickled by value, because a task has none of the caller's modules."""
+    """A data source of one form. Its fields are plain or pickled by value, because tasks do not have the caller's
+    modules.
+    """
 
     what: ClassVar[str] = "the data"
     """Its name in messages."""
     has_own_batches: ClassVar[bool] = True
-    """Whether a step's batch is the source's own, rather than of ``batch_size`` examples."""
+    """Whether the source itself, rather than ``batch_size``, determines the batches."""
     runs_own_code: ClassVar[bool] = True
     """Whether opening it runs the caller's code, which may configure TensorFlow."""
     weighs_other_classes: ClassVar[bool] = False
@@ -112,11 +116,11 @@ class BatchSource(ABC):
 
     @abstractmethod
     def open(self, ctx: Any, reading: Reading) -> Opened:
-        """Open it in a task. Not a collective. Raises InvalidInput for unusable data."""
+        """Open the source in a task. This is not a collective operation. Raises InvalidInput for unusable data."""
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """Release tasks that wait for this task's part in reading, after its program has ended. Raises nothing.
+        """Release the tasks that wait for this task to read, after its program has ended. Raises nothing.
 
-        Called whether or not the task has opened the source, or read it to its end.
+        Called whether or not the task has opened the source or read it to its end.
         """
-        return  # with most sources, each task reads by itself
+        return  # with most sources, each task reads independently

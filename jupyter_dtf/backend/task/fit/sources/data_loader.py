@@ -1,4 +1,5 @@
-"""A PyTorch ``DataLoader``: its parts are sent, and its batches are read in turns, like those of a ``PyDataset``.
+"""A source for a PyTorch ``DataLoader``: its components are sent, and tasks take turns reading, as with a
+``PyDataset``.
 
 PyTorch itself is not imported here: only a loader's dataset, sampler and collate function are used.
 """
@@ -18,11 +19,11 @@ from .stream import tuples
 class LoaderBatches(keras.utils.PyDataset):
     """The batches of a ``DataLoader`` by index, in the order drawn by its sampler.
 
-    ``sampler`` yields lists of indices if ``collates_lists``, like a loader's ``batch_sampler``, and otherwise keys of
-    the dataset for a whole batch. ``order`` is the sampler's last result.
+    If ``collates_lists``, ``sampler`` yields lists of indices, like a loader's ``batch_sampler``; otherwise, it yields
+    keys of the dataset, each for a whole batch. ``order`` is the sampler's last result.
     """
 
-    # Not in __dict__: changes by hooks are found there by pickling, and a dataset may be large.
+    # Kept out of __dict__, which is pickled to find changes made by hooks: a dataset may be large.
     __slots__ = ("collate", "dataset", "sampler")
 
     def __init__(
@@ -56,7 +57,7 @@ class LoaderBatches(keras.utils.PyDataset):
 
 @dataclass
 class DataLoaderSource(PyDatasetSource):
-    """A ``DataLoader``. ``pickled`` has the arguments of ``LoaderBatches``."""
+    """A source for a ``DataLoader``. ``pickled`` contains the arguments of ``LoaderBatches``."""
 
     what: ClassVar[str] = "the DataLoader"
     weighs_other_classes: ClassVar[bool] = False

@@ -1,7 +1,7 @@
-"""Errors in a source while TensorFlow reads it.
+"""Errors that a source raises while TensorFlow reads it.
 
-TensorFlow converts an exception in a dataset's Python code to one of its own, of another class and wrapped in the names
-of graph nodes. Code that raises there records the original here, and ``KerasFit`` raises it.
+TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, with names of graph
+nodes around its text. The code of a dataset therefore records the original exception here, and ``KerasFit`` raises it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def noted(error: Exception) -> Exception:
 
 
 def of_data(error: AnyError) -> AnyError:
-    """Mark an error as one of the data for ``is_of_data``, also in another process, and return it.
+    """Mark an error as caused by the data, for ``is_of_data`` in this or another process, and return it.
 
-    This is for what is computed ahead of its use: the error is recorded when it is raised to TensorFlow, if ever.
+    This is for results computed ahead of their use: the error is recorded only if and when it is raised to TensorFlow.
     """
     error.__dict__["is_of_data"] = True
     return error

@@ -1,4 +1,4 @@
-"""A ``tf.data.Dataset`` that only its own process can read: it is read there, pass by pass, and sent to the tasks."""
+"""A ``tf.data.Dataset`` that only the caller's process can read: that process sends it to the tasks, pass by pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from .stream_wire import Hello
 
 @dataclass
 class FedDataset(StreamSource):
-    """``length``: the dataset's cardinality as given by TensorFlow. ``why`` it is read there, as a clause."""
+    """A dataset read in the caller's process. ``length``: its cardinality in TensorFlow. ``why``: the reason, as a
+    clause.
+    """
 
     length: int = tf.data.UNKNOWN_CARDINALITY
     why: str = ""
@@ -39,7 +41,7 @@ class FedDataset(StreamSource):
             seen = within * reading.steps
             reading = replace(reading, passed=seen)
         if self.length > 0 and reading.passed + reading.within == self.length and not reading.takes:
-            # Keras, which knows the length, requests nothing of this pass, but the next one's batches.
+            # Keras knows the length, so it requests batches of the next pass and none of this one.
             passes, reading = passes + 1, replace(reading, passed=0, within=0)
         opened = self.opened(_Passes(self, ctx, reading, passes), reading)
         opened.length, opened.seen = self.batches, seen
@@ -50,10 +52,10 @@ class FedDataset(StreamSource):
 
 
 class _Passes(Batches):
-    """Each call is another pass; the first one may be the rest of one."""
+    """The batches of a dataset, one pass per call. The first call may continue a pass."""
 
     def __init__(self, source: FedDataset, ctx: object, reading: Reading, passes: int) -> None:
-        """Create it. ``passes``: the number of finished passes besides those in ``reading``."""
+        """Initialize the batches. ``passes``: the number of finished passes in addition to those in ``reading``."""
         super().__init__(source, ctx, reading)
         self._passes = passes
 

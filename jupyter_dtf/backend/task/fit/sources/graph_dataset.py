@@ -24,6 +24,6 @@ class GraphDataset(PassedGraph, BatchSource):
 
 
 class PureGraphDataset(GraphDataset):
-    """A dataset of only TensorFlow's own operations."""
+    """A dataset that consists only of TensorFlow's own operations."""
 
     runs_own_code: ClassVar[bool] = False

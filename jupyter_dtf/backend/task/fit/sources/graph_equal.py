@@ -1,4 +1,4 @@
-"""Makes a dataset's graph compute the same in every task: missing seeds are set, and orders are fixed."""
+"""Makes a dataset's graph compute the same values in every task: sets missing seeds, and fixes orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .graph_view import PYTHON, SEEDS, GraphView, changes_state, is_random
 
 
 def make_equal(view: GraphView, seed: int) -> None:
-    """Change a graph so that each of its passes has one order, drawn from ``seed`` if the caller gave no seed."""
+    """Change a graph so that each pass has a fixed order, which is drawn from ``seed`` if the caller gave no seed."""
     _own_resources(view)
     _seed_datasets(view, seed)
     for function in view.graph.library.function:
@@ -22,7 +22,7 @@ def make_equal(view: GraphView, seed: int) -> None:
         parallel = node.op.startswith(("ParallelMap", "ParallelInterleaveDatasetV"))
         single = of_values.get(node.name, False)
         if parallel and not single and any(is_random(inner) or changes_state(inner) for inner in view.calls(node)):
-            view.feed(node, len(node.input) - 1, np.int64(1), tf.int64)  # random draws depend on who is first
+            view.feed(node, len(node.input) - 1, np.int64(1), tf.int64)  # random draws depend on the order of calls
     for node in view.everything():
         if "deterministic" in node.attr and node.attr["deterministic"].s == b"false":
             node.attr["deterministic"].s = b"true"
@@ -31,22 +31,22 @@ def make_equal(view: GraphView, seed: int) -> None:
 
 
 def in_order() -> tf.data.Options:
-    """Return options under which a dataset's order does not depend on time."""
+    """Return options that make a dataset's order independent of timing."""
     options = tf.data.Options()
     options.deterministic = True
     return options
 
 
 def has_state(view: GraphView) -> bool:
-    """Return whether a second reading may give other values than the first."""
+    """Return whether a second pass over the dataset may give different values than the first."""
     calls = [inner for node in view.datasets() for inner in view.calls(node)]
     return any(inner.op in PYTHON or is_random(inner) or changes_state(inner) for inner in calls)
 
 
 def _own_resources(view: GraphView) -> None:
-    """Give datasets their own resources.
+    """Give each dataset its own resources.
 
-    Their handles name resources of another process. If one of that name exists here, two datasets would share it.
+    The handles name resources of another process. If a resource of that name exists here, two datasets would share it.
     """
     for node in view.datasets():
         dummy = "DummyMemoryCache" if node.op == "CacheDatasetV2" else "DummySeedGenerator"
@@ -69,7 +69,7 @@ def _seed_datasets(view: GraphView, seed: int) -> None:
 
 
 def _seed_function(function: Any, seed: int) -> None:
-    """Set the seeds of the datasets that a function makes. All that it makes have the same order."""
+    """Set the seeds of the datasets that a function creates. All of these datasets have the same order."""
     nodes = {node.name: node for node in function.node_def}
     for node in list(nodes.values()):
         if node.op not in SEEDS:

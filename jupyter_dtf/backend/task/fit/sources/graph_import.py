@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: no public class makes a dataset of a variant tensor with a given element spec.
+# TensorFlow 2.21: no public class creates a dataset from a variant tensor with a given element spec.
 from tensorflow.python.data.ops.dataset_ops import _VariantDataset
 
 from .graph_view import GraphView

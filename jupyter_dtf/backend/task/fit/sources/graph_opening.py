@@ -1,4 +1,4 @@
-"""A passed dataset in a task: created from its graph, equal in all tasks, and divided."""
+"""Opens a passed dataset in a task: creates it from its graph, the same in all tasks, and divides it among them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .passed_graph import PassedGraph
 from .passes import Passes
 
 _KEPT: list[Any] = []
-"""Python functions called by graphs, which TensorFlow itself does not keep."""
+"""Python functions called by graphs, kept alive here because TensorFlow itself does not do so."""
 _MOST_FIRST = 10_000
 """The largest shuffle buffer, in elements, with which reading the first batches a second time is cheap enough."""
 
@@ -101,7 +101,7 @@ def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
 
 def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, Any]) -> int | None:
-    """Return the examples in the smallest batch, as far as known without reading."""
+    """Return the number of examples in the smallest batch, or None if it is not known without reading."""
     sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in tf.nest.flatten(spec) if hasattr(leaf, "shape")]
     known = [int(size) for size in sizes if size is not None]
     if known and len(known) == len(sizes):
@@ -121,9 +121,9 @@ def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, 
 
 
 def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any], strides: int) -> Any:
-    """Return a function for the first batches, in the order of their shares.
+    """Return a function that returns the first batches, the examples of each ordered by share.
 
-    ``strides``: the number of tasks, if each has every ``strides``-th example.
+    ``strides``: the number of tasks if each has every ``strides``-th example, otherwise 1.
     """
 
     def by_share(leaf: Any) -> Any:
@@ -155,12 +155,12 @@ def _division(share: Share, whole: bool) -> str:
     if whole:
         return "By elements: each task computes every batch and takes its share of it"
     return (
-        "By elements: each task takes its share of every batch's examples before they are mapped, and maps these alone"
+        "By elements: each task takes its share of every batch's examples before they are mapped, and maps only these"
     )
 
 
 def _register(view: GraphView, functions: dict[str, Any]) -> None:
-    """Register the Python functions with TensorFlow here, under tokens of this process."""
+    """Register the Python functions with TensorFlow in this process, and replace their tokens in the graph."""
     tokens = {token: script_ops._py_funcs.insert(function) for token, function in functions.items()}
     _KEPT.extend(functions.values())
     for node in view.everything():

@@ -1,4 +1,4 @@
-"""Which datasets every task can compute by itself so that all tasks see the same batches."""
+"""Rules for datasets that each task can compute independently so that all tasks see the same batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .graph_view import PYTHON, SHUFFLES, GraphView, is_random, is_seeded
 from .passed_graph import OnlyWhereMade
 
 _WITH_DUMMY = SHUFFLES | {"CacheDatasetV2", "RandomDatasetV2"}
-"""Operations that use a resource of their own if the given one does not exist."""
+"""Operations that create a resource of their own if the given one does not exist."""
 _FILES_OF_ONE = {
     "SnapshotDataset": "snapshot()",
     "SnapshotDatasetV2": "snapshot()",
@@ -41,7 +41,7 @@ def check_spec(spec: Any, field: str) -> None:
 
 
 def check_options(options: Any, field: str) -> None:
-    """Raise InvalidInput for sharding that gives other batches than in one process."""
+    """Raise InvalidInput for a sharding policy that gives different batches than in one process."""
     policy = options.experimental_distribute.auto_shard_policy
     auto = tf.data.experimental.AutoShardPolicy
     if policy not in (auto.AUTO, auto.DATA):
@@ -54,8 +54,8 @@ def check_options(options: Any, field: str) -> None:
 
 
 def check_graph(view: GraphView, field: str) -> None:
-    """Raise OnlyWhereMade for what tasks would compute differently, or what exists only in the caller's process."""
-    of_values = {node.name: batched for node, batched in view.of_values()}
+    """Raise OnlyWhereMade if tasks would compute the dataset differently, or if it needs the caller's process."""
+    of_values = {node.name: by_example for node, by_example in view.of_values()}
     for node in view.datasets():
         _check_state(view, node, field)
         calls = view.calls(node)
@@ -69,7 +69,7 @@ def check_graph(view: GraphView, field: str) -> None:
         unseeded = [inner for inner in calls if is_random(inner) and not is_seeded(inner)]
         if unseeded and not of_values.get(node.name, False):
             raise OnlyWhereMade(
-                "random numbers without a seed make whole batches, or decide which elements there are "
+                "random numbers without a seed affect whole batches, or decide which elements there are "
                 f"({unseeded[0].op} in {node.op})",
                 field,
             )
@@ -82,18 +82,18 @@ def _check_state(view: GraphView, node: Any, field: str) -> None:
         is_handle = inner.op == "Const" and inner.attr["dtype"].type == tf.resource.as_datatype_enum
         if is_handle and node.op not in _WITH_DUMMY:
             raise OnlyWhereMade(
-                "it uses something of that process, an iterator or a queue, which is neither a tensor, a variable nor "
-                f"a lookup table (input {number} of {node.op})",
+                "it uses an object of that process, such as an iterator or a queue, that is not a tensor, a variable "
+                f"or a lookup table (input {number} of {node.op})",
                 field,
             )
     if node.op in ("CacheDataset", "CacheDatasetV2") and view.value(node, 1) != b"":
-        raise OnlyWhereMade(f"its cache is in files, which tasks would all write: {view.value(node, 1)}", field)
+        raise OnlyWhereMade(f"all tasks would write the files of its cache: {view.value(node, 1)}", field)
     if node.op == "ParallelInterleaveDataset" and view.number(node, len(node.input) - 3) != 0:
-        raise OnlyWhereMade("its order depends on time (parallel_interleave with sloppy=True)", field)
+        raise OnlyWhereMade("its order depends on timing (parallel_interleave with sloppy=True)", field)
 
 
 def _check_operation(node: Any, field: str) -> None:
     if node.op in _FILES_OF_ONE:
-        raise OnlyWhereMade(f"{_FILES_OF_ONE[node.op]} writes files, which tasks would all write", field)
+        raise OnlyWhereMade(f"all tasks would write the files of {_FILES_OF_ONE[node.op]}", field)
     if node.op.startswith("DataServiceDataset"):
-        raise OnlyWhereMade("the tf.data service gives its batches to whoever asks first", field)
+        raise OnlyWhereMade("the tf.data service gives each batch to the first task that requests it", field)

@@ -35,7 +35,7 @@ SEEDS = {
     "RandomDatasetV2": (0, 1),
     "SamplingDataset": (2, 3),
 }
-"""The inputs of a dataset operation with its seeds; if both are zero, it draws different ones each time."""
+"""The inputs of a dataset operation that hold its seeds; if both are zero, it draws different seeds each time."""
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _NO_EFFECT = frozenset(
     {
@@ -97,7 +97,7 @@ class GraphView:
         node.input[number] = name
 
     def part(self, node: Any) -> Any:
-        """Return a GraphDef of what a node needs."""
+        """Return a GraphDef of a node and everything that it depends on."""
         found: dict[str, Any] = {}
         waiting = [node]
         while waiting:
@@ -121,7 +121,9 @@ class GraphView:
         return [inner for function in found.values() for inner in function.node_def]
 
     def rename_functions(self) -> None:
-        """Give the functions names unique to this graph, because those of another process may exist in this one."""
+        """Give the functions names unique to this graph, because names from another process may already exist in this
+        one.
+        """
         digest = hashlib.blake2b(self.graph.SerializeToString(deterministic=True), digest_size=8).hexdigest()
         names = {name: f"passed_{digest}_{name}" for name in self.functions}
         for node in self.everything():
@@ -143,26 +145,26 @@ class GraphView:
             yield from function.node_def
 
     def datasets(self) -> list[Any]:
-        """Return the operations outside of functions that are datasets."""
+        """Return the dataset operations outside of functions."""
         return [node for node in self.graph.node if _is_dataset(node.op)]
 
     def of_values(self) -> list[tuple[Any, bool]]:
         """Return the maps that determine the examples' values, but not which examples there are.
 
-        Each comes with whether its elements are batches (True) or single examples, which are batched later.
+        Each comes with a flag: whether its elements are single examples, which are batched later, rather than batches.
         """
         found: list[tuple[Any, bool]] = []
         waiting = [(self.output, False)]
         while waiting:
-            node, batched = waiting.pop()
+            node, by_example = waiting.pop()
             if node.op in MAPS:
-                found.append((node, batched))
+                found.append((node, by_example))
             if node.op in MAPS or node.op in OPAQUE:
-                waiting.append((self.input(node, 0), batched))
+                waiting.append((self.input(node, 0), by_example))
             elif node.op in BATCHES or node.op == "PaddedBatchDatasetV2":
                 waiting.append((self.input(node, 0), True))
             elif node.op in ("ZipDataset", "ConcatenateDataset"):
-                waiting += [(inner, batched) for inner in self.inputs(node)]
+                waiting += [(inner, by_example) for inner in self.inputs(node)]
         return found
 
 
@@ -176,12 +178,12 @@ def is_random(node: Any) -> bool:
 
 
 def is_seeded(node: Any) -> bool:
-    """Return whether a random operation always draws the same."""
+    """Return whether a random operation always draws the same numbers."""
     return bool(node.attr["seed"].i or node.attr["seed2"].i)
 
 
 def changes_state(node: Any) -> bool:
-    """Return whether an operation changes state that a later one uses: a variable, a table."""
+    """Return whether an operation changes state that a later one uses, such as a variable or a table."""
     if node.op in PYTHON or node.op in _NO_EFFECT or is_random(node) or _is_dataset(node.op):
         return False
     known = op_def_registry.get(node.op)

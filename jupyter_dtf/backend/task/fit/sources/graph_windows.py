@@ -1,8 +1,9 @@
-"""Division of a dataset below its maps: each task computes them only for the examples of its shares.
+"""Divides a dataset below its maps, so that each task maps only the examples of its shares.
 
-A dataset that ends with ``source, map ..., batch`` is read as ``source``, in blocks of the batch size, of which each
-task takes its share (every n-th example, if batches divide evenly), and only these go through the maps. Operations that
-pass on their elements unchanged (a shuffle, a repeat) may be in between: they do the same to unmapped elements.
+A dataset that ends with ``source, map ..., batch`` is read as ``source``, in blocks of the batch size. Each task takes
+its share of every block (every n-th example, if batches divide evenly), and maps only these examples. Operations that
+pass on their elements unchanged (a shuffle, a repeat) may be in between: they work in the same way on unmapped
+elements.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""Examples. The shares of partial batches smaller than this are checked one by one."""
+"""The largest batch to divide, in examples: the shares of all possible partial batches are checked one by one."""
 
 
 @dataclass
 class Chain:
-    """The end of a dataset, starting from the last operation."""
+    """The last operations of a dataset, in the order from the last to the first."""
 
     after: list[Any]
     """Operations on batches that pass them on unchanged."""
@@ -36,7 +37,7 @@ class Chain:
     drops: bool
     """Whether a smaller last batch is dropped."""
     before: list[Any]
-    """Maps, and operations between them; the last of them is a map, or there are none."""
+    """The maps and the operations between them. The last item, if any, is a map."""
     root: Any
     """The rest of the dataset."""
 
@@ -46,7 +47,7 @@ class Chain:
 
 
 def chain_of(view: GraphView) -> Chain | None:
-    """Return the end of a dataset that consists of unchanged batches of one size, or None."""
+    """Return the last operations of a dataset that makes batches of one size and passes them on unchanged, or None."""
     node, after, before = view.output, [], []
     while node.op in OPAQUE:
         after.append(node)
@@ -69,7 +70,7 @@ def chain_of(view: GraphView) -> Chain | None:
 def _is_movable(view: GraphView, node: Any) -> bool:
     if node.op not in MAPS:
         if node.op == "RepeatDataset" and not _is_endless(view, node) and _shuffles(view, node):
-            return False  # how often operations below draw depends on what is between
+            return False  # how often the operations below draw depends on those in between
         return node.op in OPAQUE and not node.op.startswith("Cache")  # a cache keeps mapped elements
     if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
         return False
@@ -143,8 +144,8 @@ def windowed(
 def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bool) -> tf.data.Dataset | None:
     """Return every n-th element, without copies, or None if batches do not divide evenly.
 
-    These are other examples of a batch than consecutive ones, but as many; the result of a step does not depend on
-    which.
+    A share then contains different examples than a consecutive part of the batch, but the same number of them. The
+    result of a step does not depend on which examples a task has.
     """
     if chain.size % share.size:
         return None
@@ -154,7 +155,7 @@ def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bo
             return None  # a partial batch may fill the share of only some tasks
         if count >= 0 and count % chain.size:
             if draws:
-                return None  # one process reaches the end of the elements, and a repeat below draws once more
+                return None  # one process would reach the end of the elements, so a repeat below would draw once more
             elements = elements.take(count - count % chain.size)
     return elements.shard(share.size, share.rank)
 
@@ -190,7 +191,7 @@ def _columns(root: Any) -> list[tf.TensorSpec] | None:
 
 
 def _moved(view: GraphView, chain: Chain) -> Any:
-    """Move operations that pass on elements below the maps. Return the node with which the maps then start."""
+    """Move operations that pass on elements below the maps. Return the node that the first map then reads."""
     top = chain.root
     for node in reversed(chain.before):
         if node.op in MAPS:
@@ -213,7 +214,9 @@ def _attributes(op: str) -> set[str]:
 
 
 def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -> Any:
-    """Rebuild the maps and batches of ``own`` of their elements, on what is fed in place of ``top``."""
+    """Rebuild the maps, and batches of ``own`` mapped elements, on a placeholder in place of ``top``. Return the output
+    node.
+    """
     fed = view.nodes[top]
     fed.Clear()
     fed.name, fed.op = top, "Placeholder"
@@ -238,7 +241,7 @@ def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -
 
 
 def _flag(view: GraphView, node: Any) -> None:
-    """Make a map pass on a flag besides its inputs."""
+    """Make a map take a flag in addition to its inputs, and pass it on."""
     name = f"{node.attr['f'].func.name}_flagged"
     if name not in view.functions:
         function = view.graph.library.function.add()
@@ -258,7 +261,7 @@ def _flag(view: GraphView, node: Any) -> None:
 
 
 def _shift(table: Any) -> None:
-    """Shift a table of arguments by index to make room for a first one."""
+    """Increment the indices in a table of arguments, to make room for a new first argument."""
     plain = {key: table[key] for key in list(table)}
     copies = {
         key: value if isinstance(value, int) else type(value).FromString(value.SerializeToString())

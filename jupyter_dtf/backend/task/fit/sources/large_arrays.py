@@ -1,7 +1,7 @@
 """Arrays that stay in their files: memory maps, HDF5 datasets, Zarr arrays. Tasks read the rows of their shares.
 
-They replace arrays among the ``Arrays`` of a job, and have their interface as far as it is used: a shape, a dtype, a
-length and slices of rows.
+They replace in-memory arrays in the ``Arrays`` of a job, and have the part of an array's interface that is used: a
+shape, a dtype, a length and slices of rows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from .....schema.printable import shown_path
 Rows = Any
 
 _FORGOTTEN_BYTES = 32 << 20
-"""After reading this many bytes, a map's pages are released: they stay in the system's cache, but are not counted."""
+"""After reading this many bytes, a memory map's pages are released: they stay in the system's cache, but no longer
+count as memory of the process.
+"""
 _AROUND_BYTES = 64 << 10
-"""What Linux maps around an accessed page, as far as it is cached."""
+"""The number of bytes that Linux maps around an accessed page, as far as they are cached."""
 _DENSE = 4
-"""If at least one of this many consecutive rows is wanted, they are all read at once."""
+"""If at least one in this many rows is requested, the whole range of rows is read at once."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -38,7 +40,7 @@ class StoredArray(ABC):
     """Its name in messages."""
 
     path: str
-    """Absolute."""
+    """The absolute path."""
     whole: tuple[int, ...]
     """The shape of the whole array."""
     stored_dtype: str
@@ -60,7 +62,7 @@ class StoredArray(ABC):
 
     @property
     def dtype(self) -> Any:
-        """The dtype as converted by Keras: floating-point numbers have its ``floatx``."""
+        """The dtype after conversion by Keras, which converts floating-point numbers to its ``floatx``."""
         stored = np.dtype(self.stored_dtype)
         return np.dtype(_floatx()) if stored.kind == "f" else stored
 
@@ -79,7 +81,7 @@ class StoredArray(ABC):
         return replace(self, start=self.start + start, stop=self.start + max(start, stop), _opened=None)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Return all of its rows in memory."""
+        """Return all rows as an array in memory."""
         read = self.read(np.arange(len(self)))
         return read if dtype is None else read.astype(dtype, copy=False)
 
@@ -87,7 +89,7 @@ class StoredArray(ABC):
         return np.asarray(self)
 
     def read(self, rows: Rows) -> Any:
-        """Return an array of these rows, in order. Raises InvalidInput if the file is not the one that was sent."""
+        """Return an array of these rows, in order. Raises InvalidInput if the file is missing or not the caller's."""
         rows = np.asarray(rows, np.int64) + self.start
         if not len(rows):
             return np.empty((0, *self.whole[1:]), self.dtype)
@@ -112,7 +114,9 @@ class StoredArray(ABC):
         return tf.ensure_shape(read, [rows.shape[0], *self.whole[1:]])
 
     def open(self) -> None:
-        """Open the file if it is not open. Raises InvalidInput if it cannot be opened, or is a different one."""
+        """Open the file if it is not open. Raises InvalidInput if it cannot be opened, or is not the same as the
+        caller's.
+        """
         self._lock = self._lock or threading.Lock()
         with self._lock:
             if self._opened is None:
@@ -125,7 +129,7 @@ class StoredArray(ABC):
         raise InvalidInput(
             f"The file of {self.kind} must be on every host of the cluster under the same path, with the same data, "
             f"got {shown_path(self.path)} on {socket.gethostname()}: {what}. Put it on a shared file system, copy it "
-            "to each host, or load it into memory with np.array(...), which is sent"
+            "to each host, or load it into memory with np.array(...) so that it is sent"
         ) from error
 
     @abstractmethod
@@ -153,7 +157,7 @@ class StoredArray(ABC):
 
 @dataclass(eq=False, kw_only=True)
 class MemoryMap(StoredArray):
-    """A ``np.memmap``, or a view of one. ``offset``: of its first item in the file, in bytes."""
+    """An ``np.memmap``, or a view of one. ``offset``: the position of its first item in the file, in bytes."""
 
     kind = "a memory map"
 
@@ -168,11 +172,11 @@ class MemoryMap(StoredArray):
     def _open(self) -> Any:
         with open(self.path, "rb") as file:
             if os.fstat(file.fileno()).st_size < self.bytes_:
-                raise ValueError(f"it has {os.fstat(file.fileno()).st_size} bytes, less than {self.bytes_}")
+                raise ValueError(f"it has {os.fstat(file.fileno()).st_size} bytes, fewer than {self.bytes_}")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         array: Any = np.ndarray(self.whole, self.stored_dtype, self._map, self.offset, self.strides)
         if self.digest_of(array) != self.digest:
-            raise ValueError("its data are others")
+            raise ValueError("its data are different")
         return array
 
     def __getstate__(self) -> dict[str, Any]:
@@ -200,7 +204,7 @@ class MemoryMap(StoredArray):
 
 @dataclass(eq=False, kw_only=True)
 class Hdf5Dataset(StoredArray):
-    """A ``h5py.Dataset``, by its ``name`` in the file."""
+    """An ``h5py.Dataset``, identified by its ``name`` in the file."""
 
     kind = "an HDF5 dataset"
 
@@ -220,7 +224,7 @@ class Hdf5Dataset(StoredArray):
 
 @dataclass(eq=False, kw_only=True)
 class ZarrArray(StoredArray):
-    """A ``zarr.Array`` of a store on disk, by its ``name`` in the store."""
+    """A ``zarr.Array`` of a store on disk, identified by its ``name`` in the store."""
 
     kind = "a Zarr array"
 
@@ -241,7 +245,7 @@ class ZarrArray(StoredArray):
 def _check_same(found: Any, expected: StoredArray) -> None:
     if tuple(found.shape) != expected.whole or np.dtype(found.dtype) != np.dtype(expected.stored_dtype):
         raise ValueError(
-            f"it is of {found.dtype} and shape {tuple(found.shape)} instead of {expected.stored_dtype} and "
+            f"it has dtype {found.dtype} and shape {tuple(found.shape)} instead of {expected.stored_dtype} and "
             f"{expected.whole}"
         )
 

@@ -1,4 +1,4 @@
-"""Partitions computed by the cluster's Dask scheduler. Every task gets its rows of them from its host."""
+"""Partitions computed by the cluster's Dask scheduler. Every task receives its rows from its host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AHEAD = 2
 
 @dataclass
 class Partitions(BatchSource):
-    """A Dask collection, or several with equal partitions. Its order is drawn over partitions and within a buffer."""
+    """A Dask collection, or several with equal partitions. It is shuffled by partition and within a buffer."""
 
     collection: Collection
 
@@ -101,13 +101,14 @@ class Partitions(BatchSource):
             begins = place._replace(passes=reading.began + place.passes)
             return dataset, place.seen
 
-        # Recomputed partitions may draw different random values: then the rest of a pass is not what was left of it.
+        # Recomputed partitions may draw different random values, so the rest of a pass could differ from the one
+        # interrupted.
         is_kept = length is not None and self.collection.graph is None
         return Opened(dataset, length, smallest, first_batches, standing if is_kept else None)
 
 
 def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
-    """Return a dataset of the batches in ``chunks()``, which are split without Python code."""
+    """Return a dataset of the batches in ``chunks()``, splitting the chunks without Python code."""
     import tensorflow as tf
 
     leaves = tuple(tf.TensorSpec((None, *shape), _type_of(name)) for name, shape in described.leaves)
@@ -141,7 +142,7 @@ def _packed(described: Described, leaves: Any) -> Any:
 
 
 def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the task's rows of some whole batches at a time, and the number of rows of each batch."""
+    """Yield the task's rows of one or more whole batches at a time, and the number of rows in each batch."""
     rest: Rows | None = None
     with _Reader(path, request) as reader:
         while (rows := reader.next()) is not None:
@@ -156,7 +157,7 @@ def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], 
 
 
 def _joined(rest: Rows, rows: Rows) -> Rows:
-    """Join a partial batch with ``rows``, the first of which continue it."""
+    """Join a partial batch with ``rows``, which start with the rest of it."""
     leaves = [np.concatenate(pair) for pair in zip(rest.leaves, rows.leaves, strict=True)]
     counts = rows.counts.copy()
     counts[0] += rest.counts[0]
@@ -186,7 +187,7 @@ class _Reader:
         self._connection.close()
 
     def next(self) -> Rows | None:
-        """Return the next rows, or None at the end. Raises what the host reports."""
+        """Return the next rows, or None at the end. Raises the error that the host reports."""
         found = self._read.get()
         if isinstance(found, BaseException):
             raise found
@@ -198,8 +199,8 @@ class _Reader:
             try:
                 found = _received(self._connection)
             except OSError as error:
-                found = ClusterLost(f"The host of this task does not give it its data any more: {error}")
-            except BaseException as error:  # such as MemoryError: the thread that waits for the rows must know
+                found = ClusterLost(f"The host of this task no longer sends it data: {error}")
+            except BaseException as error:  # such as MemoryError: the thread that waits for the rows must raise it
                 found = error
             if self._has_left:
                 return
@@ -226,7 +227,7 @@ def _connected(path: str, request: PassRequest) -> socket.socket:
         connection.sendall(LENGTH.pack(len(body)) + body)
     except OSError as error:
         connection.close()
-        raise ClusterLost(f"The host of this task does not give it its data: {error}") from None
+        raise ClusterLost(f"The host of this task does not send it data: {error}") from None
     return connection
 
 

@@ -1,4 +1,4 @@
-"""Pure: the position of a training in the passes over its data, for a source that can start with any batch."""
+"""Pure: the position of a training in the passes over its data, for sources that can start at any batch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class PassPlace(NamedTuple):
     first: int
     """The next batch of this pass, counted from 0."""
     seen: int
-    """Batches of the current pass taken by epochs before the current one, whichever pass comes next."""
+    """Batches of the current pass taken by epochs before the current one, even if the next batch is in another pass."""
     epochs: int
     """The number of epochs whose batches have all been taken."""
 
 
 def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None) -> PassPlace:
-    """Return the position after ``epochs`` epochs of ``steps_per_epoch`` batches (None: a pass), and ``steps`` more.
+    """Return the position after ``epochs`` epochs of ``steps_per_epoch`` batches (None: a pass) and ``steps`` more.
 
     ``length``: batches in a pass; -1 if it is endless. As in Keras, an epoch ends with its pass.
     """
@@ -30,6 +30,6 @@ def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None
     seen = within * steps_per_epoch
     is_over = steps > 0 and steps == min(steps_per_epoch, length - seen)
     if seen + steps == length:
-        # Keras, which knows the length, requests nothing of this pass: the next iteration is over the one after it.
+        # Keras knows the length, so it requests no more of this pass: the next iteration is over the next pass.
         return PassPlace(passes + 1, 0, seen, epochs + is_over)
     return PassPlace(passes, seen + steps, seen, epochs + is_over)

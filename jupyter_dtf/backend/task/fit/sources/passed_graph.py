@@ -10,7 +10,9 @@ from .....errors import InvalidInput
 
 
 class OnlyWhereMade(InvalidInput):
-    """A dataset that tasks would not read in the same way as the process that made it. ``why``: a clause."""
+    """A dataset that tasks would not read in the same way as the process that made it. ``why``: the reason, as a
+    clause.
+    """
 
     def __init__(self, why: str, field: str) -> None:
         super().__init__(f"The dataset can be read only in the process that made it: {why}", field=field)
@@ -19,7 +21,7 @@ class OnlyWhereMade(InvalidInput):
 
 @dataclass
 class PassedGraph:
-    """The graph of a dataset, and what cannot be part of a graph."""
+    """The graph of a dataset, and the objects that cannot be part of a graph."""
 
     graph: bytes
     """A serialized GraphDef whose only ``_Retval`` is the dataset."""
@@ -32,4 +34,4 @@ class PassedGraph:
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     """Python functions, by the tokens with which the graph calls them."""
     files: list[str] = field(default_factory=list)
-    """Files of the caller's machine that the dataset reads."""
+    """Files on the caller's machine that the dataset reads."""

@@ -1,4 +1,4 @@
-"""The state, after earlier passes, of a dataset that reshuffles with each pass."""
+"""Restores a dataset that reshuffles in each pass to its state after earlier passes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .graph_view import SEEDS, GraphView
 class Passes:
     """The passes over a dataset.
 
-    Shuffles draw from a generator of their own once per iterator, so the iterators that Keras had created up to a step
-    are created here again.
+    Each shuffle draws from its own generator once per iterator, so the iterators that Keras had created up to a step
+    are created again here.
     """
 
     def __init__(self, view: GraphView, dataset: tf.data.Dataset, length: int | None, count: Callable[[], int]) -> None:
-        """Create it. ``count``: returns the number of batches in a pass, counted in another such dataset."""
+        """Initialize the passes. ``count``: counts the batches in a pass over another copy of the dataset."""
         self._dataset = dataset
         self._count = count
         self._length = length
@@ -28,7 +28,8 @@ class Passes:
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
     def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
-        """Return the dataset after ``epochs`` epochs and ``steps`` more: its first pass is the rest of the current one.
+        """Return the dataset after ``epochs`` epochs and ``steps`` more steps: its first pass is the rest of the
+        current one.
 
         Also returns how many batches of this pass the previous epochs have taken.
         """
@@ -48,7 +49,7 @@ class Passes:
             seen = within * steps_per_epoch
             steps += seen
         if steps == length:
-            steps = 0  # Keras, which knows the length, requests nothing of this pass, but the next one's batches
+            steps = 0  # Keras knows the length, so it requests batches of the next pass and none of this one
         return without_first(dataset, steps) if steps else dataset, seen
 
     def _pass(self, dataset: tf.data.Dataset, passes: int, iterators: int) -> None:
@@ -66,7 +67,7 @@ class Passes:
 def without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     """Skip ``count`` batches in the first iteration of the dataset, without changing its reported length.
 
-    Each iterator of the result creates one of the dataset.
+    Each iterator of the result creates one iterator of the dataset.
     """
     left = tf.Variable(count, dtype=tf.int64, trainable=False)
     here = tf.Variable(0, dtype=tf.int64, trainable=False)  # of the current iteration

@@ -1,4 +1,4 @@
-"""Results computed ahead of their use by several threads or processes: in order, and within a bound."""
+"""Computes results ahead of their use in several threads or processes: in order, and up to a bound."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ...orphan_cleanup import die_with_parent
 from . import failures
 
 _forking = threading.Lock()
-"""Processes are started one at a time: one that is forked in between would keep the other's pipe open."""
+"""Held while a process is started: another process forked at the same time would keep its pipe open."""
 
 
 class Ahead:
-    """``call(key)`` for every key, in order. At most ``bound`` results are being computed or waiting to be taken.
+    """Computes ``call(key)`` for every key, in order. At most ``bound`` results are being computed or waiting to be
+    taken.
 
-    ``begin``: if given, each worker is a process, forked here, so that it has this process's current state, and calls
-    ``begin(number)`` with its index first. Threads are daemons, so a task that ends does not wait for them.
+    ``begin``: if given, each worker is a process forked from this one, so that it has its current state, and first
+    calls ``begin(number)`` with its index. Threads are daemons, so a task that ends does not wait for them.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Ahead:
             yield value
 
     def stop(self) -> None:
-        """Stop computing, and wait for the running calls."""
+        """Stop computing, and wait until the running calls have returned."""
         with self._changed:
             self._stopped = True
             self._results.clear()
@@ -109,7 +110,7 @@ class Ahead:
 
 
 class _Child:
-    """A process that computes for one thread of this one, and ends with it."""
+    """A child process that computes for one thread, and ends when its parent ends, at the latest."""
 
     def __init__(self, call: Callable[[Any], Any], begin: Callable[[int], object], worker: int) -> None:
         forks = multiprocessing.get_context("fork")
@@ -145,7 +146,7 @@ class _Child:
 
 
 def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], parent: int) -> None:
-    die_with_parent()  # processes that were forked later hold the other end too
+    die_with_parent()  # processes forked later hold the other end, too, so it may stay open
     if os.getppid() != parent:
         return
     begin()

@@ -1,4 +1,4 @@
-"""A ``keras.utils.PyDataset``: the tasks of a machine read its batches in turns, and each takes its share of all."""
+"""A ``keras.utils.PyDataset``: a machine's tasks take turns reading its batches, and each takes its share of all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .shared_reading import Exchange, check_fits, checked, ended, machines_of
 from .shared_state import Changes, all_of, apply, changes_of, draw_from, drawing_from, vary
 
 _LOOKED_AT = 2
-"""How many batches determine the spec of all, as in Keras."""
+"""The number of batches that determine the spec of all batches, as in Keras."""
 
 
 @dataclass
@@ -41,11 +41,11 @@ class PyDatasetSource(BatchSource):
     what: ClassVar[str] = "the PyDataset"
     weighs_other_classes: ClassVar[bool] = True
     hooks: ClassVar[tuple[str, ...]] = ("on_epoch_begin", "on_epoch_end")
-    """Its methods that may change it: Keras's, or ``begin_pass``, which is called at the start of each pass."""
+    """The methods that may change the object: Keras's, or ``begin_pass``, which is called at the start of each pass."""
     is_shuffled: ClassVar[bool] = True
     """Whether ``shuffle`` applies to it."""
     is_drawn_alike: ClassVar[bool] = False
-    """Whether its hooks draw from generators seeded equally in all copies, so those on several machines agree."""
+    """Whether its hooks draw from generators seeded equally in all copies, so that copies on all machines agree."""
 
     pickled: np.ndarray[Any, Any]
     length: int
@@ -66,7 +66,8 @@ class PyDatasetSource(BatchSource):
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as in Keras."""
         reader = _Reader(self, ctx, reading)
-        # No prefetch: a request for a batch that no other task requests would never end. The reader itself reads ahead.
+        # No prefetch: a request for a batch that no other task requests would never return. The reader itself reads
+        # ahead.
         dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
         if self.length >= 0:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
@@ -85,12 +86,12 @@ class PyDatasetSource(BatchSource):
 
     def leave(self, ctx: Any, share: Share) -> None:
         """See ``BatchSource``."""
-        with suppress(OSError):  # after the end of the run, readers have no directory
+        with suppress(OSError):  # after the end of the run, the readers' directory does not exist
             ended(ctx, share)
 
 
 class _Reader:
-    """A task's reading of a PyDataset. An iteration that is stopped for another one leaves nothing behind."""
+    """Reads a PyDataset in a task. A new iteration stops the previous one, and is not affected by it."""
 
     def __init__(self, source: PyDatasetSource, ctx: Any, reading: Reading) -> None:
         self._source = source
@@ -109,9 +110,9 @@ class _Reader:
         if reading.share.size > 1:
             together = len(self._exchange.members)
             self.division = (
-                f"The {together} tasks of a machine compute its batches in turn, and take a share of each"
+                f"The {together} tasks of a machine take turns computing batches, and each takes a share of every batch"
                 if together > 1
-                else "Every task computes all of its batches, and takes a share of each"
+                else "Every task computes all batches, and takes a share of each"
             )
             if together > 1 and machines > 1:
                 self.division += f"; each of the {machines} machines computes every batch once"
@@ -121,7 +122,7 @@ class _Reader:
         self._before, self._first_pass, self._first = place.epochs, self._reading.began + place.passes, place.first
 
     def _begin(self) -> None:
-        """Start the training, or an attempt of its run, with a fresh copy."""
+        """Start reading with a fresh copy, for the training or for a new attempt of its run."""
         reading, length = self._reading, self._source.length
         alone = reading.share.size > 1 and not reading.in_step
         self._exchange = Exchange(self._ctx, reading.field, reading.share, alone=alone)
@@ -131,7 +132,7 @@ class _Reader:
         self._is_under_way = False
         self.spec: Any = None
         looked_at = _LOOKED_AT if length < 0 else min(length, _LOOKED_AT)
-        with drawing_from(reading.own_seed):  # so that what the first calls set up is equal in every copy
+        with drawing_from(reading.own_seed):  # so that the state that the first calls create is equal in every copy
             first = [self._batch(number) for number in range(looked_at)]
         self.spec = tf.nest.map_structure(_with_none, get_tensor_spec(first))
         self._vary(reading.share.rank)
@@ -140,7 +141,7 @@ class _Reader:
         vary(self._source.drawing(self._dataset), *by)
 
     def shares(self) -> Iterator[Any]:
-        """Yield this task's shares of a pass's batches. Errors of the data are recorded; others have other causes."""
+        """Yield this task's shares of a pass's batches. Record errors that are caused by the data."""
         try:
             yield from self._shares()
         except Exception as error:
@@ -171,7 +172,7 @@ class _Reader:
         if reading.seed is not None and length >= 0 and self._source.is_shuffled:
             order = np.random.default_rng([reading.seed, self._first_pass + number]).permutation(length)
         stretches = _stretches(length, reading.steps, 0 if number else self._first)
-        if reading.field != "x":  # batches read past a validation would stay in memory, because nobody takes them
+        if reading.field != "x":  # batches read past a validation would stay in memory, because no task takes them
             stretches = itertools.islice(stretches, 1)
         for start, count in stretches:
             self._begin_epoch()
@@ -208,7 +209,9 @@ class _Reader:
         word = (*known, self._first_pass + passed, start, *(() if instead_of is None else (instead_of,)))
 
         def begin(worker: int) -> None:
-            """Seed a process. All are forked alike each time: without this, every epoch would draw the same numbers."""
+            """Seed a process. All are forked in the same state: unseeded, they would draw the same numbers in every
+            epoch.
+            """
             draw_from(*word, worker)
             self._vary(*word, worker)
 
@@ -223,8 +226,10 @@ class _Reader:
         )
 
     def _batch(self, number: int) -> Any:
-        """Return a batch as Keras takes it. Raises RuntimeError, naming the batch, from any error in its code."""
-        with _of_data(f"Batch {number} of {self._what}, epoch {self._epoch} could not be computed"):
+        """Return a batch in Keras's form. Raises RuntimeError, which names the batch, for any error in the caller's
+        code.
+        """
+        with _of_data(f"Batch {number} of {self._what} could not be computed in epoch {self._epoch}"):
             batch = self._dataset[number]
         with _of_data():
             batch = checked(_standard(batch, self._what, number), self._what, number)
@@ -242,14 +247,14 @@ class _Reader:
         self._check_length()
 
     def _end_epoch(self) -> None:
-        """End an epoch that has begun, when its batches are read or the next one begins."""
+        """End the current epoch, if any, because its batches have been read or the next one begins."""
         if self._is_under_way:
             self._is_under_way = False
             self._call("on_epoch_end")
             self._epochs += 1
 
     def _call(self, hook: str) -> None:
-        """Call one of the hooks on this copy, and make this copy equal to that of the leading task."""
+        """Call a hook on this copy, and make this copy equal to that of the leading task."""
         if hook not in self._changing:
             return
         self._told += 1
@@ -277,7 +282,7 @@ class _Reader:
                 self._vary(self._reading.share.rank)
 
     def _check_length(self) -> None:
-        with _of_data(f"The number of batches of {self._what} is not known in epoch {self._epoch}"):
+        with _of_data(f"The number of batches of {self._what} could not be determined in epoch {self._epoch}"):
             now = self._dataset.num_batches
             now = -1 if now is None else int(now)
         if now != self._source.length:
@@ -295,7 +300,7 @@ class _Reader:
             return
         why = ""
         if not self._reading.in_step:
-            why = "with parameter servers whose workers do not go in step"
+            why = "with parameter servers whose workers are not synchronous"
         elif machines > 1:
             why = f"on {machines} machines"
         if why:
@@ -315,7 +320,7 @@ def _is_own(dataset: Any, name: str) -> bool:
 
 
 def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the start and length of each epoch of a pass, from batch ``first`` on; length None if it is endless."""
+    """Yield the start and length of each epoch of a pass, from batch ``first`` on. An endless epoch has length None."""
     if length < 0 and not steps:
         yield first, None
         return
@@ -328,7 +333,9 @@ def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int
 
 @contextmanager
 def _of_data(what: str = "") -> Iterator[None]:
-    """Mark errors inside as the data's: as RuntimeError starting with ``what``, or unchanged without ``what``."""
+    """Mark errors in this context as caused by the data: as a RuntimeError starting with ``what`` if given, or
+    unchanged.
+    """
     try:
         yield
     except BaseException as error:  # a SystemExit raised to TensorFlow would not be reported
@@ -340,12 +347,12 @@ def _of_data(what: str = "") -> Iterator[None]:
 
 
 def _with_none(spec: Any) -> Any:
-    """Return the spec of a leaf, which for None is an optional tensor in Keras."""
+    """Return the spec of a leaf, replacing the optional spec that Keras has for None."""
     return tf.NoneTensorSpec() if isinstance(spec, tf.OptionalSpec) else spec
 
 
 def _standard(batch: Any, what: str, number: int) -> Any:
-    """Return a batch as Keras packs it. Raises InvalidInput if it is not one."""
+    """Return a batch as Keras packs it. Raises InvalidInput if it is not a batch."""
     if isinstance(batch, dict):
         return batch
     if isinstance(batch, list):

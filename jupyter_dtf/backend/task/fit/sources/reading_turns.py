@@ -1,7 +1,8 @@
-"""The turns of a machine's tasks in reading a source, and what happens to them if one of the tasks leaves.
+"""The turns in which a machine's tasks read a source, and the handling of tasks that leave.
 
-A task leaves a stretch when its iteration over it is stopped before its end, and all stretches when its program has
-ended. Then, nobody waits for it: the other tasks read what it would have read, each for its own share.
+A task leaves a range of batches (a ``stretch``) when its iteration over the range is stopped before the end, and all
+ranges when its program ends. The other tasks then do not wait for it: each reads the batches that the task would have
+read, for its own share.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from .shared_reading import Ended, Exchange, Left
 
 
 class Reads(Protocol):
-    """How batches are read."""
+    """A function that reads batches."""
 
     def __call__(self, numbers: Iterable[int], *, instead_of: int | None = None) -> Any:
-        """Return an iterable of these global batches, in order, with a ``stop``.
+        """Return an iterable of these global batches, in order, with a method ``stop``.
 
-        ``instead_of``: the rank that would have read them.
+        ``instead_of``: the rank that would otherwise have read them.
         """
 
 
 class Turns:
-    """One stretch of a source's batches, numbered from 0, which the members read in turns.
+    """One range of a source's batches, numbered from 0, which the members read in turns.
 
     ``bound``: how many shares may wait in memory for each of the other tasks.
     """
@@ -47,10 +48,10 @@ class Turns:
         self._bound = max(1, bound)
         self._stop = threading.Event()
         self._is_left = True
-        """Whether this task leaves the unfinished rest if it stops now."""
+        """Whether this task leaves the range of batches unfinished if it stops now."""
         self._reads = read
         self._instead: dict[int, tuple[Any, Iterator[Any]]] = {}
-        """What ranks that have left would have read."""
+        """The readers that replace ranks that have left, by rank."""
         self._read = read(self._numbers_from(exchange.place))
         self._numbers = self._numbers_from(exchange.place)  # a separate iterator, because the reader is ahead
         self._own: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(self._bound)
@@ -59,16 +60,16 @@ class Turns:
             self._thread.start()
 
     def _numbers_from(self, number: int) -> Iterable[int]:
-        """Return this number, and those of the same member that follow."""
+        """Return the batch number and the later ones that the same member reads."""
         together = len(self._exchange.members)
         return itertools.count(number, together) if self._count is None else range(number, self._count, together)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield this task's shares. Raises what reading raises, and RuntimeError if another task is lost."""
+        """Yield this task's shares. Raises any error of reading, and RuntimeError if another task is lost."""
         try:
             yield from self._shares()
         except Exception:
-            self._is_left = False  # the run ends because of it, or restarts
+            self._is_left = False  # the run ends or restarts because of the error
             raise
 
     def _shares(self) -> Iterator[Any]:
@@ -80,7 +81,7 @@ class Turns:
         for number in itertools.count() if self._count is None else range(self._count):
             place = number % len(members)
             share = self._next_own() if place == self._exchange.place else self._from(members[place], number)
-            self._is_left = number + 1 != self._count  # after the last one, nobody asks for another
+            self._is_left = number + 1 != self._count  # after the last batch, no task requests another one
             yield share
 
     def stop(self) -> None:
@@ -97,7 +98,7 @@ class Turns:
     # -- internals ----------------------------------------------------------------------------------------------
 
     def _from(self, rank: int, number: int) -> Any:
-        """Return this task's share of a batch that another task has to read."""
+        """Return this task's share of a batch that another task should read."""
         if rank not in self._instead:
             try:
                 return self._exchange.take(f"{self._name}-{number}", self._stop.is_set, rank, self._name)
@@ -135,7 +136,7 @@ class Turns:
             self._read.stop()
 
     def _hand(self, rank: int, name: str, share: Any, waiting: dict[int, deque[Path]]) -> None:
-        """Hand a share to another task, unless it has left; wait while it has enough."""
+        """Hand a share to another task unless it has left. Wait while too many of its shares have not been taken."""
         files = waiting[rank]
 
         def has_room() -> bool:
@@ -167,7 +168,7 @@ class Turns:
 
 
 def _forget(files: deque[Path], takes_none: bool) -> None:
-    """Forget files that were taken, or, if nobody takes any more, remove all of them."""
+    """Forget files that have been taken. If ``takes_none``, remove the others, too."""
     while files and (takes_none or not files[0].exists()):
         files.popleft().unlink(missing_ok=True)
 

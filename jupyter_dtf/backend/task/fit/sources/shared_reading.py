@@ -30,7 +30,7 @@ _PIECE_BYTES = 4 << 20
 
 
 class Ended(Exception):
-    """Reading has been stopped: nobody needs what comes next."""
+    """Reading has been stopped: no more items are needed."""
 
 
 class Left(Exception):
@@ -38,14 +38,14 @@ class Left(Exception):
 
 
 class Exchange:
-    """This task's exchange with the others of its machine that read the same source. ``field`` identifies the source.
+    """This task's exchange with the other tasks of its machine that read the same source, identified by ``field``.
 
-    Every item has a name that is used once. ``alone``: this task reads by itself.
+    Every item has a name that is used only once. ``alone``: whether this task reads without the others.
     """
 
     _opened: ClassVar[Counter[tuple[str, int, str]]] = Counter()
     _telling: ClassVar[threading.Lock] = threading.Lock()
-    """Held while telling, so that all other tasks get a message before this task reports its end."""
+    """Held while ``told`` sends items, so that all other tasks receive theirs before this task announces its end."""
 
     def __init__(self, ctx: Any, field: str, share: Share, *, alone: bool = False) -> None:
         self._ctx = ctx
@@ -67,11 +67,11 @@ class Exchange:
 
     @property
     def is_stale(self) -> bool:
-        """Whether this exchange is of an earlier attempt of the run."""
+        """Whether this exchange belongs to an earlier attempt of the run."""
         return bool(getattr(self._ctx, "attempt", 1) != self.attempt)
 
     def put(self, name: str, to: int, value: Any, stopped: Callable[[], bool], taken: Callable[[], bool]) -> Path:
-        """Hand over an item. Waits if memory is full and ``taken`` returns that some of it may become free.
+        """Hand over an item. If memory is full, waits until ``taken`` returns that all waiting items have been taken.
 
         Returns the file, which exists until it is taken. Raises Ended, OSError, or RuntimeError for a lost task.
         """
@@ -97,21 +97,23 @@ class Exchange:
             self.wait(taken, stopped)
 
     def take(self, name: str, stopped: Callable[[], bool], sender: int, stretch: str = "") -> Any:
-        """Return an item from another task, once it arrives.
+        """Wait for an item from another task, and return it.
 
         Raises Ended, RuntimeError for a lost task, and Left if it will not arrive, because ``sender`` has left
         ``stretch``.
         """
         path = self._path(name, self.rank)
         self.wait(lambda: path.exists() or self.has_left(sender, stretch), stopped)
-        if not path.exists():  # nor did it arrive before the sender had left
+        if not path.exists():  # checked again, because it may have arrived just before the sender left
             raise Left
         value = payload.load(path)
         path.unlink()
         return value
 
     def told(self, name: str, value: Callable[[], Any], stopped: Callable[[], bool]) -> Any:
-        """Return on all members what ``value`` returns on the first that has not ended. Raises as ``take``."""
+        """Return, on all members, the result of ``value`` on the first member that has not ended. Raises as ``take``
+        does.
+        """
         for rank in self.members[: self.place]:
             try:
                 return self.take(name, stopped, rank)
@@ -125,17 +127,17 @@ class Exchange:
 
     @property
     def leads(self) -> bool:
-        """Whether this task tells the others, because all members before it have ended."""
+        """Whether this task sends its results to the others in ``told``, because all members before it have ended."""
         return all(self.has_left(rank) for rank in self.members[: self.place])
 
     def leave(self, stretch: str) -> None:
-        """Announce that this task no longer takes or hands over items of a stretch. Waiting items are removed."""
+        """Announce that this task no longer takes or hands over items of ``stretch``, and remove its waiting items."""
         self._left(self.rank, stretch).touch(mode=0o600)
         for path in self._directory.glob(f"{self._prefix}-{stretch}-*-{self.rank}"):
             path.unlink(missing_ok=True)
 
     def has_left(self, rank: int, stretch: str = "") -> bool:
-        """Return whether a task has ended, or has left a stretch."""
+        """Return whether a task has ended, or has left ``stretch`` (see ``reading_turns``)."""
         return _ended(self._directory, self.attempt, rank).exists() or (
             bool(stretch) and self._left(rank, stretch).exists()
         )
@@ -151,7 +153,7 @@ class Exchange:
             pause = min(pause * 1.3, _LAST_LOOK_S)
 
     def check(self) -> None:
-        """Raise RuntimeError if the run has a newer attempt, and Ended if this task is already part of that."""
+        """Raise RuntimeError if the run has a newer attempt, and Ended if this task is already part of that attempt."""
         if self.is_stale:
             raise Ended
         check_gang()
@@ -193,12 +195,14 @@ def members_of(ctx: Any, share: Share) -> list[int]:
 
 
 def machines_of(ctx: Any, share: Share) -> int:
-    """Return the number of machines of the share's tasks."""
+    """Return the number of machines that the share's tasks run on."""
     return len(set(ctx.machines[: share.size])) if share.size > 1 else 1
 
 
 def checked(batch: Any, what: str, number: int) -> Any:
-    """Return a batch with NumPy arrays, or None, as leaves. Raises InvalidInput, naming the batch, if it is not one."""
+    """Return a batch with NumPy arrays, or None, as leaves. Raises InvalidInput, naming the batch, if this is
+    impossible.
+    """
     batch = tf.nest.map_structure(lambda leaf: None if leaf is None else _array(leaf, what, number), batch)
     lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None]
     if len(set(lengths)) != 1:
@@ -222,7 +226,7 @@ def _array(leaf: Any, what: str, number: int) -> Any:
 
 
 def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
-    """Raise InvalidInput, naming the batch, unless it is like the first ones."""
+    """Raise InvalidInput, naming the batch, unless it has the structure and shapes of the first ones."""
     try:
         tf.nest.assert_same_structure(spec, batch)
         fits = all(

@@ -1,7 +1,7 @@
-"""Synchronization of copies, one per task, of a caller's object: changes by a method call are those of the first copy.
+"""Synchronization of the tasks' copies of a caller's object: a method call changes all of them like the first copy.
 
-A copy that shuffles its indices draws random numbers. If the tasks' copies drew different ones, they would see some
-examples twice and others never, without any error.
+A copy that shuffles its indices draws random numbers. If the tasks' copies drew different numbers, the tasks would see
+some examples twice and others never, without any error.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _DEEPEST = 6
 
 @dataclass
 class Changes:
-    """What a call has changed, by the path of attributes to it."""
+    """The attributes that a call has changed, by their paths."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     gone: list[Path] = field(default_factory=list)
 
 
 def changes_of(value: Any, call: Callable[[], object]) -> Changes:
-    """Run ``call``, and return what it has changed in ``value``."""
+    """Run ``call``, and return the changes that it made to ``value``."""
     before = {path: digest for path, _, digest in _leaves(value)}
     call()
     after = {path: (leaf, digest) for path, leaf, digest in _leaves(value)}
@@ -59,7 +59,7 @@ def apply(value: Any, changes: Changes) -> None:
 def drawing_from(*seed: int) -> Iterator[None]:
     """Seed the global random generators of Python, NumPy and PyTorch inside this context, and restore them afterwards.
 
-    PyTorch's only if it has been imported.
+    PyTorch's generator is included only if PyTorch has been imported.
     """
     python, numpy = random.getstate(), np.random.get_state()
     torch = sys.modules.get("torch")
@@ -84,9 +84,9 @@ def draw_from(*seed: int) -> None:
 
 
 def vary(value: Any, *by: int) -> None:
-    """Make the random generators of a copy draw other numbers than those of copies varied by other values.
+    """Make the random generators of a copy draw different numbers than those of copies varied by other values.
 
-    A ``by`` of zeros leaves them unchanged, and so do generators in objects that cannot be pickled stay unchanged.
+    If ``by`` consists of zeros, nothing changes. Generators in objects that cannot be pickled never change.
     """
     if not any(by):
         return
@@ -139,7 +139,7 @@ class _Finder(cloudpickle.Pickler):
 def _leaves(value: Any, path: Path = (), seen: tuple[int, ...] = ()) -> Iterator[tuple[Path, Any, bytes]]:
     """Yield the attributes of ``value``; in place of one that cannot be pickled, its own attributes.
 
-    Objects that cannot be pickled and have no attributes, such as open files or locks, are left out.
+    Objects that cannot be pickled and have no attributes, such as open files or locks, are omitted.
     """
     for name, leaf in list(getattr(value, "__dict__", {}).items()):
         try:

@@ -1,4 +1,4 @@
-"""A stream: batches that the client reads once, and sends to the tasks, each its share (``client/feeding.py``)."""
+"""A stream: batches that the client reads once, sending each task its share (``client/feeding.py``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _PREFETCHED = 2
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array of a batch: its shape, with None where batches differ, and its dtype's name. ``words``: strings."""
+    """An array of a batch: its shape, with None where batches differ, and its dtype's name. ``words``: whether it holds
+    strings.
+    """
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -46,7 +48,7 @@ class Leaf:
 
 @dataclass
 class StreamSource(BatchSource):
-    """A stream. ``structure``: a batch's, with an index into ``leaves`` for each leaf, or None."""
+    """A stream. ``structure``: that of a batch, with an index into ``leaves``, or None, in place of each leaf."""
 
     name: str
     secret: str
@@ -63,7 +65,7 @@ class StreamSource(BatchSource):
         return {**vars(self), "feed": None}
 
     def anew(self) -> StreamSource:
-        """Return the source for another run with the same data; this one if the data can be read only once."""
+        """Return the source for another run with the same data, or this source if the data can be read only once."""
         return self
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
@@ -78,7 +80,7 @@ class StreamSource(BatchSource):
             batches, output_signature=_packed(self.structure, self._specs(), tf.NoneTensorSpec())
         )
         if reading.field == "x":
-            dataset = dataset.prefetch(_PREFETCHED)  # otherwise only a part may be wanted, and no more may be read
+            dataset = dataset.prefetch(_PREFETCHED)  # otherwise, only some may be needed, and no more may be read
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
@@ -128,7 +130,7 @@ class Batches:
         Batches._open[source.name] = weakref.ref(self)
 
     def close(self) -> None:
-        """Stop reading, and wake up whoever waits for a batch."""
+        """Stop reading, and wake up any thread that waits for a batch."""
         self._is_closed = True
         if self._peer is not None:
             with contextlib.suppress(OSError):
@@ -152,11 +154,11 @@ class Batches:
     def _hello(self) -> Hello:
         """Return the request for this iteration."""
         reading = self._reading
-        if self._again and reading.field == "feed":  # a program's own iteration; Keras has rules for its second one
+        if self._again and reading.field == "feed":  # iterated by a program; in fit, Keras's rules apply
             raise failures.noted(
                 InvalidInput(
                     f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "
-                    "where the previous one stopped, and there is none after its end, got another one. Pass a "
+                    "where the previous one stopped, and nothing follows its end, got another iteration. Pass a "
                     "keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
                 )
             )
@@ -192,14 +194,14 @@ class Batches:
         try:
             message, raws = receive(peer)
             if message.note:
-                self._ctx.note("info", "Data in another order", message.note)
+                self._ctx.note("info", "Data in a different order", message.note)
         except EOFError:
             if self._is_closed or call != self._calls:  # TensorFlow continues to read for a while after a stop
                 raise
             raise failures.noted(
                 Unavailable(
-                    f"The client that fed the run has gone, and with it {self._source.what} that it has read: it lives "
-                    "in the process that called cluster.fit, which has to stay until the run has ended"
+                    f"The client that fed the run has exited, and {self._source.what} that it read is no longer "
+                    "available: the process that called cluster.fit must keep running until the run has ended"
                 )
             ) from None
         if message.error:
@@ -223,9 +225,9 @@ class Batches:
         what = self._source.what
         raise failures.noted(
             Unavailable(
-                f"{self._ctx.task} does not reach the process that reads {what}, the one that called cluster.fit: it "
-                f"has gone, or is on another machine, and {what} is handed on to tasks of its own machine alone. Pass "
-                "a keras.utils.PyDataset or a function data_fn(ctx), which travel"
+                f"{self._ctx.task} cannot reach the process that called cluster.fit, which reads {what}: it has "
+                f"exited, or is on another machine, and {what} can be sent only to tasks on the same machine. Pass a "
+                "keras.utils.PyDataset or a function data_fn(ctx), which can be sent to any machine"
             )
         )
 
@@ -253,7 +255,7 @@ def _tensor(leaf: Any) -> Any:
 
 
 def tuples(batch: Any) -> Any:
-    """Convert lists in a batch to tuples: ``default_collate`` makes lists of both."""
+    """Convert lists in a batch to tuples, because ``default_collate`` turns both into lists."""
     if isinstance(batch, dict):
         return {key: tuples(value) for key, value in batch.items()}
     return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch

@@ -1,12 +1,12 @@
 """The protocol between a client that reads a stream and the tasks that train on it, over a Unix socket.
 
-A task sends ``Hello`` once, with what it wants, and then only receives messages, each consisting of a header
-(little-endian u32 and u64: the lengths of what follows), a ``Message`` in MessagePack, and the values of the batch's
-leaves, each starting at a multiple of 64 bytes. Nothing here is unpickled.
+A task sends its request in one ``Hello``, and then only receives messages. A message consists of a header
+(little-endian u32 and u64: the lengths of the next two parts), a ``Message`` in MessagePack, and the values of the
+batch's leaves, each starting at a multiple of 64 bytes. Nothing here is unpickled.
 
-The socket has an abstract name (``unix(7)``), so that nothing of it is left behind if a process is killed. Anybody in
-the same network namespace can see that name: both ends ask the kernel for the other's user, and a task sends the
-secret.
+The socket has an abstract name (``unix(7)``), so that no file is left behind if a process is killed. Any process in the
+same network namespace can see that name, so both ends query the kernel for the user of the other end, and a task sends
+the secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_HELLO_BYTES = 4096
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A task's request to a stream: its share of all batches from a position on."""
+    """A task's request to a stream: its share of all batches, starting at a position."""
 
     secret: str
     rank: int
@@ -34,23 +34,25 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     passes: int = 0
     """The number of passes that a training from epoch 0 would have started at the position of this one."""
     within: int = 0
-    """Batches of the first epoch to skip, because they have been trained on."""
+    """Batches of the first epoch to skip, because they have already been trained on."""
     passed: int = 0
-    """The same for the previous epochs, if they are parts of one pass."""
+    """Batches of the previous epochs to skip, if these epochs are parts of one pass."""
     again: int = 0
-    """How often the task's dataset has been restarted since."""
+    """The number of times that the task's dataset has been restarted since."""
     only: int = 0
-    """Restricts every pass to its first batches, this many; 0: unrestricted."""
+    """If not 0, every pass is restricted to this many first batches."""
     in_parts: bool = False
     """Whether epochs are parts of one pass."""
     peek: int = 0
-    """Only the first batches, this many, if they are still kept, without taking part in the training."""
+    """If not 0, only this many first batches are requested, if they are still kept, without taking part in the
+    training.
+    """
     ended: bool = False
-    """The task's program has ended: it needs nothing any more, and nobody must wait for it."""
+    """Whether the task's program has ended, so that it needs no more batches, and the client must not wait for it."""
 
 
 class Message(msgspec.Struct, omit_defaults=True):
-    """A batch's number and the shapes of its leaves, or why there are no more: the pass has ended or failed."""
+    """A batch's number and the shapes of its leaves, or the reason for the end of the pass, which may be an error."""
 
     batch: int = -1
     leaves: list[tuple[tuple[int, ...], int]] = []
@@ -59,9 +61,9 @@ class Message(msgspec.Struct, omit_defaults=True):
     detail: str = ""
     """The traceback of an exception."""
     is_input: bool = False
-    """Whether the error is due to what was passed (InvalidInput)."""
+    """Whether the error is due to the caller's input (InvalidInput)."""
     stopped: bool = False
-    """Whether there would be more without a request to stop the run."""
+    """Whether there would be more batches without a request to stop the run."""
     note: str = ""
     """A note to show in the run."""
 
@@ -75,7 +77,7 @@ def address_of(name: str) -> bytes:
 
 
 def is_own(peer: socket.socket) -> bool:
-    """Return whether the kernel says that the other end of a Unix socket is a process of this user."""
+    """Return whether the other end of a Unix socket is a process of this user, according to the kernel."""
     found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", found)[1] == os.getuid())
 
@@ -113,12 +115,12 @@ def _raw(part: Any) -> memoryview:
 
 
 def receive(peer: socket.socket) -> tuple[Message, list[Any]]:
-    """Return the next message, and its leaves' values as arrays of bytes. Raises EOFError if the other end is gone."""
+    """Return the next message and its leaves' values, as byte arrays. Raises EOFError if the connection is closed."""
     meta_size, size = HEADER.unpack(_read(peer, bytearray(HEADER.size)))
     message = msgspec.msgpack.decode(_read(peer, bytearray(meta_size)), type=Message)
     if not message.leaves:
         return message, []
-    # TensorFlow uses an array in place, without a copy, if it starts at such a multiple.
+    # TensorFlow uses an array in place, without a copy, if it starts at a multiple of 64 bytes.
     room = np.empty(size + ALIGN, np.uint8)
     begin = -room.ctypes.data % ALIGN
     body = room[begin : begin + size]

@@ -96,7 +96,7 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     **options: Any,
 ) -> Any:
-    """Call that of ``horovod.tensorflow``, with arguments in an order that does not include ``use_locking``."""
+    """Call ``horovod.tensorflow.DistributedOptimizer``. The order of arguments does not include ``use_locking``."""
     return _DistributedOptimizer(optimizer, name, compression=compression, sparse_as_dense=sparse_as_dense, **options)
 
 
@@ -109,7 +109,7 @@ def allreduce(
     op: str | None = None,
     compression: Any = Compression.none,
 ) -> Any:
-    """Reduce the value over the tasks. Returns a tensor with its shape and dtype."""
+    """Reduce a value over the tasks. Returns a tensor with the shape and dtype of the value."""
     return _collectives.allreduce(
         tf.constant(value),
         name=name,

@@ -52,8 +52,8 @@ def test_who_is_missing_is_named_once_for_each_stall(machines: str) -> None:
         return ctx.notes
 
     first, *others = run_gang(3, program)
-    text = "worker:2 has not come after 0.4 s (a of float32 [2])"
-    assert first == [("warning", "A collective waits", text)] * 2
+    text = "worker:2 has not arrived after 0.4 s (a of float32 [2])"
+    assert first == [("warning", "A collective is waiting", text)] * 2
     assert others == [[], []]
 
 

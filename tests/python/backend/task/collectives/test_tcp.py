@@ -22,7 +22,7 @@ from jupyter_dtf.backend.task.collectives.tcp.run_certificate import Tls
 from jupyter_dtf.backend.task.collectives.tcp.wires import Incoming, Outgoing, Word
 from jupyter_dtf.errors import InvalidInput, Unavailable
 
-from .... import patience
+from .... import lacking, patience
 from ....ports import free_ports
 from ..gang import FakeContext, run_gang
 
@@ -313,7 +313,7 @@ def namespaces() -> Iterator[tuple[str, str]]:
     """Two machines joined by a link."""
     ip = shutil.which("ip")
     if os.getuid() != 0 or ip is None:
-        pytest.skip("only root can make network namespaces, with the program ip")
+        lacking.skip("only root can make network namespaces, with the program ip")
     names = f"dtf-tcp-{os.getpid()}-a", f"dtf-tcp-{os.getpid()}-b"
 
     def call(*arguments: str) -> None:

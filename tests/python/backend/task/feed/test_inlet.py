@@ -208,5 +208,5 @@ def test_a_task_that_is_killed_is_seen_by_its_pushers(tmp_path: Path) -> None:
                 waiting.result()
     with pytest.raises(ConnectionError, match="has gone"):
         outlet.put("input", 1)
-    with pytest.raises(ConnectionError, match="No task takes"):
+    with pytest.raises(ConnectionError, match="No task accepts a feed"):
         Outlet(path)

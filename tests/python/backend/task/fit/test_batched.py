@@ -39,7 +39,7 @@ def test_a_model_says_what_it_takes() -> None:
     model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
     check_batched(model, (spec(None, 64), spec(None)), "the tf.data.Dataset", "x")
     message = (
-        r"The tf\.data\.Dataset in `x` must be batched, for the model takes batches of shape \(None, 64\), got "
+        r"The tf\.data\.Dataset in `x` must be batched, because the model takes batches of shape \(None, 64\), got "
         r"elements of shape \(64,\); call `\.batch\(n\)`"
     )
     for batch in ((spec(64), spec(64)), spec(64)):

@@ -174,7 +174,7 @@ def test_a_resumed_training_does_what_an_uninterrupted_one_does(strategy: Strate
     for step, part in parts.items():
         assert_same(part, whole, step)
         assert part.saved == []
-        assert ("info", f"Training goes on after step {step}") in [note[:2] for note in part.notes]
+        assert ("info", f"Training continues after step {step}") in [note[:2] for note in part.notes]
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_training_goes_on_from_a_place_that_fsspec_reaches() -> None:
     whole, kept, again = run_gang(1, program)[0]
     assert (whole.saved, whole.removed, kept) == ([4, 8, 12, 16, 20], [4, 8, 12], ["16", "20"])
     assert_same(again, whole, 16)
-    assert again.notes[0][2].startswith("With epoch 4, after 1 of its steps: file://")
+    assert again.notes[0][2].startswith("From epoch 4, after 1 of its steps: file://")
 
 
 def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
@@ -313,7 +313,7 @@ def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
     assert sorted(set(best.saved) - set(best.removed)) == there
     assert best.saved == [5, 10, 15, 20]
     warnings = [note for note in other.notes if note[0] == "warning"]
-    assert [title for _, title, _ in warnings] == ["No checkpoint is the best by val_nothing"]
+    assert [title for _, title, _ in warnings] == ["No checkpoint can be the best by val_nothing"]
     assert "accuracy, loss, val_accuracy, val_loss" in warnings[0][2]
 
 
@@ -370,7 +370,7 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         InvalidInput,
         r"kernel of the model, float32 of shape \(6, 9\) instead of .*\(6, 8\)",
     ),
-    "another optimizer": ({"optimizer": "sgd"}, InvalidInput, r"of the optimizer, .* not here"),
+    "another optimizer": ({"optimizer": "sgd"}, InvalidInput, r"of the optimizer, .* not in the model"),
     "other batches": ({"batch_size": 10}, InvalidInput, r"'batch_size': 10.* instead of .*'batch_size': 16"),
     "fewer examples": ({"few": True}, InvalidInput, r"'examples': 69.* instead of .*'examples': 70"),
     "executions": ({"steps_per_execution": 2}, InvalidInput, r"must divide the number of steps .*, 3, got 2"),

@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         PS(),
         lambda: model(loss=keras.losses.CosineSimilarity(axis=0)),
         JOBS,
-        "which is of all examples of a batch together with axis=0",
+        "which is computed over all examples of a batch together with axis=0",
     ),
     "two optimizers, ps": (PS(), two_optimizers, JOBS, "one optimizer under parameter servers, got 2"),
     "scaled losses, ps": (
@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         PS(),
         lambda: model(optimizer=Wandering()),
         {"worker": 1, "ps": 2},
-        "over several ps tasks",
+        "with several ps tasks",
     ),
     "several steps at once, backup workers": (
         BACKUP,
@@ -202,7 +202,7 @@ def test_refused_by_the_client(name: str) -> None:
 @pytest.mark.parametrize(
     ("strategy", "message"),
     [
-        (placed(), "`min_workers` must be None with a dtf.Pipeline that has one copy, for each task has layers"),
+        (placed(), "`min_workers` must be None with a dtf.Pipeline that has one copy, because each task has"),
         (dtf.InGraph(devices=("/job:worker/task:1/device:CPU:0",)), "must be None if dtf.InGraph names its devices"),
         (BACKUP, "must be greater than backup_workers, got min_workers=1, backup_workers=1"),
     ],

@@ -101,7 +101,7 @@ def test_what_cannot_be_shared_is_refused_with_its_reason() -> None:
     assert "must not depend on the batch" in by_example
     assert "kernel" in by_example
     for message, name in ((dice, "dice"), (tversky, "tversky"), (circle, "circle")):
-        assert f"got {name}, which is of all examples of a batch together" in message
+        assert f"got {name}, which is computed over all examples of a batch together" in message
     assert "got MultiOptimizer, which has several" in several
     assert "whose gradient is its next value" in float8
     assert "optimizer.build(model.trainable_variables)" in late

@@ -155,14 +155,14 @@ def found() -> dict[str, Any]:
 def test_a_loss_that_compares_examples_is_told_of_with_its_name_and_what_came_of_it(found: dict[str, Any]) -> None:
     (text,) = found["within"][0]
     assert "on 2 shares of the batch" in text
-    assert "The model has parts of its own: within_the_batch." in text
+    assert "The model has custom parts: within_the_batch." in text
     assert "dense" in text
     assert len(found["several at once"][0]) == 1
 
 
 def test_a_layer_that_takes_a_mean_over_examples_is_told_of(found: dict[str, Any]) -> None:
     assert "Centred" in found["centred"][0][0]
-    assert "parts of its own: mean, subtract" in found["centred by operations"][0][0]
+    assert "custom parts: mean, subtract" in found["centred by operations"][0][0]
 
 
 def told_of(texts: list[str]) -> list[str]:
@@ -286,5 +286,5 @@ def test_steps_whose_batches_are_not_kept_are_not_compared() -> None:
     before = model.get_weights()
     guard.compare(3)
     ((level, _, text),) = ctx.notes
-    assert level == "info" and text.endswith("of its 3 batches, 2 are kept")
+    assert level == "info" and text.endswith("of its 3 batches, only 2 are still kept")
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))

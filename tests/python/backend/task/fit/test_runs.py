@@ -328,7 +328,7 @@ def test_a_task_that_fails_does_not_leave_the_others_waiting(how: str) -> None:
     survivor, failing = run_gang(2, program, may_die=how == "die")
     assert failing == ("the failing one" if how == "raise" else None)
     assert "The task worker:1 " in survivor
-    assert ("has failed while the others wait" if how == "raise" else "has died") in survivor
+    assert ("has failed while other tasks were waiting" if how == "raise" else "has died") in survivor
 
 
 def test_a_train_step_that_applies_no_optimizer_is_refused() -> None:

@@ -91,7 +91,7 @@ def test_a_loss_of_another_scale_is_found_on_equal_outputs() -> None:
     question = ask(model)
     assert not questions.difference(model, question)
     model.compile("sgd", lambda y, pred: 1.1 * keras.ops.mean((y - pred) ** 2))
-    assert "on the same outputs" in questions.difference(model, question)
+    assert "for the same outputs" in questions.difference(model, question)
 
 
 def test_being_asked_changes_nothing() -> None:

@@ -32,7 +32,21 @@ class Stat:
         return NAMES.index(self.value)
 
 
-NAMES = ["", "id", "step_id", "_p", "_c", "name", "kernel_type", "profile_start_time", "reduce", "CollectiveReduceV2"]
+KERNELS = ["dense/MatMul:MatMul", "dense/Add:AddV2", ":", "plain"]
+NAMES = [
+    *KERNELS,
+    "",
+    "tf_op",
+    "id",
+    "step_id",
+    "_p",
+    "_c",
+    "name",
+    "kernel_type",
+    "profile_start_time",
+    "reduce",
+    "CollectiveReduceV2",
+]
 
 
 @dataclass
@@ -118,3 +132,30 @@ def test_what_begins_between_the_steps_is_of_none() -> None:
     thread = [process(0, 9000), op("a:A", 1000, 1), op("b:B", 3000, 1), op("c:C", 5000, 1)]
     windows = (Window(1, BEGUN_NS, BEGUN_NS + 2000), Window(2, BEGUN_NS + 5000, BEGUN_NS + 9000))
     assert [one[:2] for one in found(thread, windows=windows)] == [(1, "a"), (2, "c")]
+
+
+def test_what_runs_on_a_gpu_is_in_its_plane() -> None:
+    def kernel(name: str, start: int, duration: int, of: str | None) -> tuple[str, int, int, dict[str, Any]]:
+        return (name, start, duration, {} if of is None else {"tf_op": of})
+
+    compute = [
+        kernel("before", -2000, 10, "dense/MatMul:MatMul"),
+        kernel("gemm", 100, 50, "dense/MatMul:MatMul"),
+        kernel("splitK", 160, 40, "dense/MatMul:MatMul"),
+        kernel("nothing", 210, 5, None),
+        kernel("nothing", 220, 5, ":"),
+        kernel("add", 300, 20, "dense/Add:AddV2"),
+        kernel("late", 11_000, 7, "dense/MatMul:MatMul"),  # launched in the first step, before the host began another
+    ]
+    copies = [kernel("MemcpyH2D", 50, 30, "dense/MatMul:MatMul")]
+    environment = Plane("Task Environment", stats=[Stat(NAMES.index("profile_start_time"), BEGUN_NS)])
+    gpu, host = Plane("/device:GPU:1", [compute, copies]), Plane("/host:CPU", [[process(0, 90), op("read:Read", 1, 9)]])
+    windows = (Window(1, BEGUN_NS, BEGUN_NS + 9000), Window(2, BEGUN_NS + 20_000, BEGUN_NS + 30_000))
+    data = rows(SimpleNamespace(planes=[host, gpu, environment]), windows, {}, DEVICE, "worker:0/device:GPU:")
+    assert [(one.step, one.op, one.op_type, one.device, one.start_us, one.duration_us) for one in data.ops] == [
+        (1, "read", "Read", DEVICE, 0.501, 0.009),
+        (1, "dense/MatMul", "MatMul", "worker:0/device:GPU:1", 0.55, 0.03),
+        (1, "dense/MatMul", "MatMul", "worker:0/device:GPU:1", 0.6, 0.1),
+        (1, "dense/Add", "AddV2", "worker:0/device:GPU:1", 0.8, 0.02),
+        (1, "dense/MatMul", "MatMul", "worker:0/device:GPU:1", 11.5, 0.007),
+    ]

@@ -215,7 +215,7 @@ describe('ClusterView', () => {
     expect(screen.getByText(/^No hosts are drawn/)).toBeTruthy();
     const take = (value: string) => fireEvent.change(screen.getByLabelText('Draw the hosts of'), { target: { value } });
     take('1');
-    expect(await screen.findByText('Which hosts Slurm will have is known when it runs.')).toBeTruthy();
+    expect(await screen.findByText('The hosts of Slurm are not known until it runs.')).toBeTruthy();
     take('2');
     expect(await screen.findByText('The server says no')).toBeTruthy();
     take('0');

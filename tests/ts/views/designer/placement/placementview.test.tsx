@@ -137,7 +137,7 @@ describe('a placement over 512 devices', () => {
     const legend = render(
       <Legend colourBy="device" devices={many} colours={colours} calibrated={false} trans={trans} />
     );
-    expect(legend.container.textContent).toContain('a colour for each of worker:0–511, the same for several');
+    expect(legend.container.textContent).toContain('colours for worker:0–511, each shared by several tasks');
     expect(legend.container.querySelectorAll('.jp-dtf-swatch')).toHaveLength(1);
   });
 });

@@ -305,5 +305,5 @@ def test_an_optimizer_that_is_not_the_models_own_is_refused_as_by_several_tasks(
         return errors
 
     for error in run_gang(1, program)[0]:
-        assert "what a step assigns to a trainable weight must not depend on the batch" in error
+        assert "a value that a step assigns to a trainable weight must not depend on the batch" in error
         assert "/kernel. Make it a weight" in error

@@ -125,7 +125,7 @@ def dying_server(ctx: FakeContext) -> Any:
 
 def test_workers_name_the_server_that_has_gone() -> None:
     first, second, *_ = run_gang(4, dying_server, may_die=True, servers=2)
-    assert "The task ps:1 has gone" in first
+    assert "The connection to ps:1 was lost" in first
     assert "The task ps:" in second
 
 
@@ -149,8 +149,8 @@ def dying_worker(ctx: FakeContext) -> Any:
 def test_a_server_names_the_worker_that_has_gone() -> None:
     chief, gone, server = run_gang(3, dying_worker, may_die=True, servers=1)
     assert gone is None
-    assert server == "RuntimeError: worker:1 has gone before its training ended"
-    assert "The task ps:0 has gone" in chief
+    assert server == "RuntimeError: The connection to worker:1 was lost before its training ended"
+    assert "The connection to ps:0 was lost" in chief
 
 
 def not_divided(ctx: FakeContext) -> Any:
@@ -168,4 +168,4 @@ def not_divided(ctx: FakeContext) -> Any:
 
 def test_an_optimizer_that_cannot_be_divided_is_refused() -> None:
     chief, *_ = run_gang(3, not_divided, servers=2)
-    assert chief.startswith("InvalidInput: `strategy`: over several ps tasks an optimizer must update each variable")
+    assert chief.startswith("InvalidInput: `strategy`: with several ps tasks, an optimizer must update each variable")

@@ -121,7 +121,7 @@ def test_a_server_that_does_not_know_the_secret_is_not_trusted(tmp_path: Path) -
 
         thread = threading.Thread(target=impostor)
         thread.start()
-        with pytest.raises(STRANGERS, match="another proof from a ps"):
+        with pytest.raises(STRANGERS, match="a different proof from a ps"):
             connect(tmp_path / "ps", SECRET)
         thread.join()
 

@@ -66,5 +66,5 @@ def orders(ctx: FakeContext) -> list[str]:
 
 def test_a_run_says_in_which_order_its_microbatches_go() -> None:
     (turns, filled), _ = run_gang(2, orders)
-    assert turns == "Each stage takes one forward pass and one backward pass in turn"
-    assert filled.startswith("All microbatches go forward before one goes back. hinge looks at several examples")
+    assert turns == "Each stage alternates between one forward and one backward pass"
+    assert filled.startswith("All forward passes precede the first backward pass. hinge uses several examples")

@@ -17,9 +17,9 @@ from .graph_cases import GRAPH_CASES, _compiled
 from .placed import fit
 
 REFUSED = {
-    "assigned from the batch": "must compute it without the batch, or train with microbatches=1",
-    "a variable of TensorFlow's": "must keep what it changes in weights of its own",
-    "a metric in a layer": "must keep what it changes in weights of its own",
+    "assigned from the batch": "in its call must not depend on the batch",
+    "a variable of TensorFlow's": "must keep its changing values in its own weights",
+    "a metric in a layer": "must keep its changing values in its own weights",
     "a table": "must be variables and tensors",
 }
 
@@ -59,7 +59,7 @@ def test_weights_follow_one_process(name: str, reference: dict[str, Recorded], p
 
 def test_a_step_of_ones_own_is_run_without_overlap_and_says_so(pipelined: dict[str, Any]) -> None:
     notes = [title for _, title, _ in pipelined["own train_step and test_step"].more["ctx"].notes]
-    assert "A train_step of its own: nothing overlaps" in notes
+    assert "A custom train_step: nothing overlaps" in notes
 
 
 def refused(name: str) -> Any:

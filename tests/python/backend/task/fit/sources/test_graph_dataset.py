@@ -25,7 +25,7 @@ from jupyter_dtf.schema.payload import pack, unpack
 DATASET: Any = tf.data.Dataset
 X = np.random.default_rng(0).random((23, 3)).astype(np.float32)
 Y = np.arange(23)
-ALONE, BELOW = "takes its share of it", "maps these alone"
+ALONE, BELOW = "takes its share of it", "maps only these"
 """What is said of a dataset that each task computes whole, and of one whose maps are divided as well."""
 
 
@@ -360,10 +360,10 @@ def read_where_made() -> dict[str, tuple[Callable[[], Any], str]]:
         ),
         "an iterator": (
             lambda: DATASET.range(3).map(lambda n: n + next(numbers)).batch(2),
-            "something of that process",
+            "an object of that process",
         ),
-        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "in files"),
-        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "writes files"),
+        "a cache in files": (lambda: slices().cache("somewhere").batch(2), "files of its cache"),
+        "a snapshot": (lambda: slices().snapshot("somewhere").batch(2), "files of snapshot"),
         "draws on batches": (
             lambda: slices().batch(2).map(lambda x, y: (x + tf.random.normal([]), y)),
             "without a seed",
