@@ -43,7 +43,10 @@ def test_the_shortest_of_the_long_tests_of_a_file_stays_and_what_is_not_known() 
 
 
 def test_files_that_did_not_run_keep_their_seconds() -> None:
-    noted = {"files": {"a.py": 20, "b.py": 9}, "tests": {"a.py::gone": 12, "a.py::faster": 8, "b.py::long": 7}}
+    noted: dict[str, dict[str, float]] = {
+        "files": {"a.py": 20, "b.py": 9},
+        "tests": {"a.py::gone": 12, "a.py::faster": 8, "b.py::long": 7},
+    }
     measured = [("a.py::faster", "call", 2.4), ("a.py::new", "setup", 30.0), ("a.py::new", "call", 4.2)]
     reports = [SimpleNamespace(nodeid=nodeid, when=when, duration=s) for nodeid, when, s in measured]
     assert with_measured(noted, reports) == {

@@ -230,7 +230,7 @@ class Unreadable:
 def test_a_result_that_cannot_be_unpickled_names_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeRun()
     monkeypatch.setattr(fake.view, "call", lambda work: pickle.dumps(Unreadable()), raising=False)
-    with pytest.raises(Unavailable, match=r"The result of worker:1 of the run run-1 cannot be unpickled in this process: TypeError"):
+    with pytest.raises(Unavailable, match="The result of worker:1 of the run run-1 cannot be unpickled .*: TypeError"):
         fake.run._result_of("worker:1")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -61,7 +62,7 @@ class Viewer:
     def __init__(self, info: RunInfo) -> None:
         self.info = copy_of(info)
 
-    def take(self, log: list[bytes], most: int) -> None:
+    def take(self, log: Sequence[bytes], most: int) -> None:
         for data in log[self.info.next_seq : self.info.next_seq + most]:
             apply_event(self.info, decode_event(data))
             self.info.next_seq += 1
