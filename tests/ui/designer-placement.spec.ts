@@ -69,7 +69,7 @@ test('a model is read from a file and drawn in its blocks', async () => {
   });
   await expect(input).toHaveText('pixels· 64 · float32');
   await input.click(); // it is no layer: there is nothing to select
-  await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('Select layers by a click');
+  await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('Select layers by clicking');
   await item('logits').click();
   await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('Dense');
   await expect(view.getByRole('complementary', { name: 'Selection' })).toContainText('330'); // 32 x 10 weights, 10 biases

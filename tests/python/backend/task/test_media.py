@@ -159,8 +159,8 @@ def test_a_table_may_be_a_frame_columns_or_rows() -> None:
     [
         ("text", "must be a DataFrame, a mapping"),
         ([[1, 2]], "must be a DataFrame, a mapping"),
-        ({"a": [1, 2], "b": [1]}, "of one length, got a: "),
-        ({"a": 5}, "of one length"),
+        ({"a": [1, 2], "b": [1]}, "of the same length, got a: "),
+        ({"a": 5}, "of the same length"),
         ({"a": range(1001)}, "1,000 rows and 100 columns, got 1,001 rows and 1 columns"),
         ({"a": ["x" * 300_000]}, "at most 256 KiB, got "),
     ],
