@@ -190,7 +190,10 @@ def _parser() -> argparse.ArgumentParser:
 
     server = commands.add_parser("server", help="run a plain TensorFlow server in the foreground")
     server.add_argument(
-        "--cluster_spec", required=True, metavar="SPEC", help="worker|host:port;host:port,ps|host:port, or local"
+        "--cluster_spec",
+        required=True,
+        metavar="SPEC",
+        help="the endpoints of each job, as worker|host:port;host:port,ps|host:port; or local",
     )
     server.add_argument("--job_name", default="", metavar="JOB", help="the job of this server")
     server.add_argument(

@@ -83,8 +83,8 @@ def prepare(
         data = held_batches(iter(x), y, sample_weight, steps)
     if not evaluates and isinstance(data, DaskCollections):
         raise InvalidInput(
-            "`x` must be a Dask array, dataframe or bag, so that cluster.predict can return one; convert delayed "
-            f"objects and futures first, got {x!r:.200}",
+            "`x` must be a Dask array, dataframe or bag, so that cluster.predict can return one, got "
+            f"{x!r:.200}. Convert delayed objects and futures first",
             field="x",
         )
     if batch_size is not None:

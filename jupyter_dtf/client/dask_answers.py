@@ -29,8 +29,8 @@ def examples_of(x: Any) -> Any:
         return x
     if x.retries:
         raise InvalidInput(
-            "`retries` of a Feed must be 0 in cluster.predict, whose result is lazy; pass them to "
-            f"`result.compute(retries={x.retries})` instead, got {x.retries}",
+            f"`retries` of a Feed must be 0 in cluster.predict, whose result is lazy, got {x.retries}. Pass them to "
+            f"`result.compute(retries={x.retries})` instead",
             field="x",
         )
     return x.x
@@ -47,7 +47,7 @@ def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> An
     batch_size = count_or_none("batch_size", batch_size)
     if steps is not None:
         raise InvalidInput(
-            f"`steps` must be None for a Dask collection: take a part of the collection instead, got {steps!r}",
+            f"`steps` must be None for a Dask collection, got {steps!r}. Take a part of the collection instead",
             field="steps",
         )
     if not isinstance(model, keras.Model) or type(model).predict_step is not keras.Model.predict_step:

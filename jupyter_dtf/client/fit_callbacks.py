@@ -43,8 +43,8 @@ def packed_callbacks(callbacks: list[Any], model: Any) -> PackedCallbacks:
         raise
     except Exception as error:
         raise InvalidInput(
-            "`callbacks` must be picklable; create unpicklable objects in on_train_begin, which runs in the task, got "
-            f"{_unpicklable(callbacks, pickles)}: {error}",
+            f"`callbacks` must be picklable, got {_unpicklable(callbacks, pickles)}: {error}. Create unpicklable "
+            "objects in on_train_begin, which runs in the task",
             field="callbacks",
         ) from error
     acts = any(map(_acts_between_batches, callbacks))

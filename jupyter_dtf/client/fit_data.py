@@ -193,8 +193,8 @@ def as_arrays(value: Any, name: str) -> Any:
         array = np.asarray(value)
     else:
         raise InvalidInput(
-            f"`{name}` must be an array, or a dict or list of arrays (see np.asarray); pass ragged and sparse data as "
-            f"a tf.data.Dataset if the strategy supports them, got {value!r:.200}",
+            f"`{name}` must be an array, or a dict or list of arrays (see np.asarray), got {value!r:.200}. Pass ragged "
+            "and sparse data as a tf.data.Dataset if the strategy supports them",
             field=name,
         )
     if array.ndim == 0:
@@ -246,7 +246,7 @@ def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
     """Split off the last ``fraction`` of the examples. Return the training data and the validation data."""
     if not isinstance(data, Arrays):
         raise InvalidInput(
-            f"`validation_split` must be used with arrays; pass validation_data with other data, got {fraction}",
+            f"`validation_split` must be used with arrays, got {fraction} with other data. Pass validation_data",
             field="validation_split",
         )
     count = length_of(data)

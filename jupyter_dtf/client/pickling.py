@@ -22,8 +22,8 @@ def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
         path, found, why = _culprit(value, error)
         where = f"its attribute {path}, {_kind(found)}" if path else _kind(found)
         raise InvalidInput(
-            f"{what} must be picklable, because it is sent to the tasks; create unpicklable objects (a file, a lock) "
-            f"when __getitem__ first needs them, or exclude them in __getstate__, got {where}: {why}",
+            f"{what} must be picklable, because it is sent to the tasks, got {where}: {why}. Create unpicklable "
+            "objects (a file, a lock) when __getitem__ first needs them, or exclude them in __getstate__",
             field=field,
         ) from error
     return np.frombuffer(data, np.uint8)

@@ -111,8 +111,8 @@ class ProfileHandler(DesignHandler):
         source = body.design.model.source if body.design.model else ModelSource()
         if source.kind != "file":
             raise Conflict(
-                "The model must be in a file; for a model in a kernel, call dtf.calibrate(model, cluster) there, got "
-                f"a model from {source.kind}"
+                f"The model must be in a file, got a model from {source.kind}. For a model in a kernel, call "
+                "dtf.calibrate(model, cluster) there"
             )
         path = await self.path_of(source.path)
         return await self.while_asked(self.services.profile_model(path, body.cluster, body.design.run))

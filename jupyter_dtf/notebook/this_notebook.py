@@ -66,8 +66,9 @@ def cluster(
     if name:
         if any(given.values()):
             raise InvalidInput(
-                "`name` must be given alone, to choose an existing cluster; `dtf.Cluster(name=...)` starts one with a "
-                f"name, got {name!r:.100} and {', '.join(each for each, is_given in given.items() if is_given)}"
+                f"`name` must be given alone, to choose an existing cluster, got {name!r:.100} and "
+                f"{', '.join(each for each, is_given in given.items() if is_given)}. `dtf.Cluster(name=...)` starts "
+                "one with a name"
             )
         return use(_connect(name))
     if (found := current()) is not None:

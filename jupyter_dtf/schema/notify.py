@@ -77,7 +77,10 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if not isinstance(self.metric, str):
             raise _refusal("metric", "the name of a metric", self.metric)
         if self.metric and epochs is None:
-            raise _refusal("metric", "given together with no_improvement", self.metric)
+            raise InvalidInput(
+                f"`metric` must be used with no_improvement, which is not set, got {self.metric!r:.100}",
+                field="notify.metric",
+            )
         if self.idle_s is not None and not (_is_number(self.idle_s) and 1 <= self.idle_s < math.inf):
             raise _refusal("idle_s", "a number of seconds >= 1, or None", self.idle_s)
         if self.memory is not None and not (_is_number(self.memory) and 0 < self.memory < 1):

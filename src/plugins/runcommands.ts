@@ -148,7 +148,7 @@ export const runs: JupyterFrontEndPlugin<void> = {
         }
         const { button } = await showDialog({
           title: trans.__('Forget %1?', info.name),
-          body: trans.__('Its metrics, output and events are deleted.'),
+          body: trans.__('Its metrics, output and events will be deleted.'),
           buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Forget') })]
         });
         if (button.accept) {

@@ -49,7 +49,7 @@ function Shown(props: {
           src={`data:image/png;base64,${picture.png}`}
           width={picture.width}
           height={picture.height}
-          alt={picture.caption || trans.__('%1 of step %2', name, formatNumber(step))}
+          alt={picture.caption || trans.__('%1 at step %2', name, formatNumber(step))}
         />
       )}
       <figcaption className="jp-dtf-faint jp-dtf-number">

@@ -29,7 +29,7 @@ export function ReportedTexts(props: {
           className="jp-dtf-reported"
           role="group"
           tabIndex={0}
-          aria-label={trans.__('%1 of step %2', name, formatNumber(shown.step))}
+          aria-label={trans.__('%1 at step %2', name, formatNumber(shown.step))}
         >
           {shown.type === 'text' ? <pre>{shown.text}</pre> : <Table table={shown} trans={trans} />}
         </div>

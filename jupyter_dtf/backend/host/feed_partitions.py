@@ -185,4 +185,4 @@ async def _finished(future: Future[Any], number: int, field: str) -> None:
             field=field,
         )
     if future.status in ("cancelled", "lost"):
-        raise Unavailable(f"Partition {number} of {field} was cancelled before the training received it")
+        raise Unavailable(f"Partition {number} of {field} was cancelled or lost before the run received it")

@@ -256,7 +256,7 @@ def _overwrite(path: Path, data: bytes) -> None:
     finally:
         os.close(descriptor)
     if written < len(data):
-        raise OSError(errno.ENOSPC, f"{len(data)} bytes must be written at once, got {written}", os.fspath(path))
+        raise OSError(errno.ENOSPC, f"Only {written} of {len(data)} bytes could be written", os.fspath(path))
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:

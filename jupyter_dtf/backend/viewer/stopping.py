@@ -126,7 +126,7 @@ class Stopping:
         """
         info = self._hub.info(run_id)
         if info.state.is_final:
-            raise Conflict(f"A run must not have ended to be stopped, got {run_id}, {info.state.value}")
+            raise Conflict(f"Only an active run can be stopped, but {run_id} is {info.state.value}")
         member = self._roster.find(info.cluster)
         if member.info.incompatible:
             raise Unavailable(member.info.incompatible)

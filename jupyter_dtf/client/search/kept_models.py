@@ -21,7 +21,10 @@ def check_keep_models(keep_models: Any, objectives: int) -> None:
     if isinstance(keep_models, bool) or not isinstance(keep_models, int) or keep_models < 0:
         raise InvalidInput(f"`keep_models` must be an integer >= 0, got {keep_models!r:.100}", field="keep_models")
     if keep_models and objectives > 1:
-        raise InvalidInput(f"`keep_models` must be used with a single objective, got {objectives}", field="keep_models")
+        raise InvalidInput(
+            f"`keep_models` must be 0 with several objectives, got {keep_models} with {objectives} objectives",
+            field="keep_models",
+        )
 
 
 def path_here(run_dir: str) -> str:

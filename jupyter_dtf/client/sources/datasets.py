@@ -97,8 +97,8 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
         function = script_ops._py_funcs.get(token)
         if function is None:
             raise InvalidInput(
-                "The Python functions that a dataset calls must still exist; keep a reference to the dataset that it "
-                f"was derived from, got a dataset whose function ({token}) TensorFlow has already discarded",
+                "The Python functions that a dataset calls must still exist, got a dataset whose function "
+                f"({token}) TensorFlow has already discarded. Keep a reference to the dataset that it was derived from",
                 field=field,
             )
         if isinstance(function, script_ops.EagerFunc):

@@ -72,7 +72,7 @@ def _hdf5(value: Any, name: str) -> Hdf5Dataset:
     path = getattr(value.file, "filename", "")
     if value.file.driver == "core" or not os.path.isfile(path):
         raise InvalidInput(
-            f"An HDF5 dataset must be in a file; `dataset[:]` loads it into memory, got {name}={value!r:.200}",
+            f"An HDF5 dataset must be in a file, got {name}={value!r:.200}. `dataset[:]` loads it into memory",
             field=name,
         )
     _check_numbers(value, name)
@@ -93,7 +93,7 @@ def _zarr(value: Any, name: str) -> ZarrArray:
     path = getattr(store, "root", None) or getattr(store, "path", None)
     if path is None or not os.path.exists(path):
         raise InvalidInput(
-            f"A Zarr array must be in a directory; `array[:]` loads it into memory, got {name}={value!r:.200}",
+            f"A Zarr array must be in a directory, got {name}={value!r:.200}. `array[:]` loads it into memory",
             field=name,
         )
     _check_numbers(value, name)
@@ -111,7 +111,7 @@ def _zarr(value: Any, name: str) -> ZarrArray:
 def _check_numbers(value: Any, name: str) -> None:
     if np.dtype(value.dtype).kind not in "biuf":
         raise InvalidInput(
-            f"An array in a file must contain numbers or booleans; `array[:]` loads it into memory, got {name} of "
-            f"{value.dtype}",
+            f"An array in a file must contain numbers or booleans, got {name} of {value.dtype}. `array[:]` loads it "
+            "into memory",
             field=name,
         )

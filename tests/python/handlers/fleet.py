@@ -102,7 +102,7 @@ class MemoryFleet:
     async def stop_run(self, run_id: str) -> None:
         info = self.hub.info(run_id)
         if info.state.is_final:
-            raise Conflict(f"A run must not have ended to be stopped, got {run_id}, {info.state.value}")
+            raise Conflict(f"Only an active run can be stopped, but {run_id} is {info.state.value}")
         self.asked.append(("stop_run", run_id))
 
     async def pause_run(self, run_id: str) -> None:

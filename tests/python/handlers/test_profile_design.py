@@ -67,7 +67,7 @@ async def test_a_model_in_a_file_is_measured(services: Services, api: Api, post:
 async def test_what_cannot_be_measured(fleet: Any, api: Api, jp_root_dir: Path) -> None:
     design = to_plain(Design.parse((Path(__file__).parents[2] / "designs" / "full.dtf").read_text(encoding="utf-8")))
     error = await api.refused(409, "POST", "designs", "profile", body={"design": design, "cluster": "a"})
-    assert error["message"].endswith("call dtf.calibrate(model, cluster) there, got a model from kernel")
+    assert error["message"].startswith("The model must be in a file, got a model from kernel. For a model in a kernel")
     design["model"]["source"] = {"kind": "file", "path": "missing.keras"}
     await api.refused(404, "POST", "designs", "profile", body={"design": design, "cluster": "a"})
     (jp_root_dir / "missing.keras").touch()

@@ -116,7 +116,7 @@ def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
     if min_workers is not None and strategy.devices:
         raise InvalidInput(
             "`min_workers` must be None if dtf.InGraph names its devices, because the tasks with these devices are "
-            f"needed: omit `devices`, got min_workers={min_workers} with devices={strategy.devices!r:.200}",
+            f"needed, got min_workers={min_workers} with devices={strategy.devices!r:.200}. Omit `devices`",
             field="restart.min_workers",
         )
 
@@ -126,7 +126,7 @@ def refuse_fewer_stages(strategy: Pipeline, min_workers: int | None) -> None:
     if min_workers is not None and strategy.replicas == 1:
         raise InvalidInput(
             "`min_workers` must be None with a dtf.Pipeline that has one copy, because each task has layers that "
-            f"are needed: a lost task must be replaced, got {min_workers} with replicas=1",
+            f"are needed, got {min_workers} with replicas=1. A lost task must be replaced",
             field="restart.min_workers",
         )
 
