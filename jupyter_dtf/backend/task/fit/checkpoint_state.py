@@ -23,8 +23,8 @@ from .sources.base import BatchSource
 
 @dataclass
 class Part:
-    """The state of one task. Lists are in the model's order. ``moving`` and ``metrics`` are None if the checkpoint is
-    not in the middle of an epoch.
+    """The state of one task. Lists are in the model's order. ``moving`` and ``metrics`` are None outside of the middle
+    of an epoch, where all tasks have the same values.
 
     The states of the program's random generators are None if they have been lost; the generators then keep their
     initial states.
@@ -75,7 +75,7 @@ class Begin:
     is_over: bool = False
     """Whether no steps remain, because the tasks had agreed to stop."""
     of: str = ""
-    """A description of the task from which this state comes; empty if it comes from a checkpoint."""
+    """The name of the task from which this state comes; empty if it comes from a checkpoint."""
 
     def job(self, job: FitJob) -> FitJob:
         """Return a copy of ``job`` that continues from this point."""
