@@ -107,7 +107,7 @@ class _Pickler(cloudpickle.Pickler):
             model = vars(obj).get("_model")
             if model is not None and id(model) not in self._references:
                 obj = copy.copy(obj)
-                obj._model = None  # a model from an earlier `fit` run
+                obj._model = None  # a model from an earlier ``fit`` run
                 self._alive.append(obj)
                 return obj.__reduce_ex__(5)
         return super().reducer_override(obj)

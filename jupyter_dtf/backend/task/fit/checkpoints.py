@@ -55,7 +55,7 @@ COST = 20
 
 @dataclass
 class Training:
-    """The properties of a `fit` run on this task that checkpoints depend on.
+    """The properties of a ``fit`` run on this task that checkpoints depend on.
 
     ``length``: the number of steps per epoch, if known. ``passes``: the number of steps per optimizer update; a
     checkpoint can be saved only after an update.

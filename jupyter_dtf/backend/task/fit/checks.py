@@ -25,7 +25,7 @@ Check = Callable[[], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """The properties of a `fit` run that decide whether a model can be trained."""
+    """The properties of a ``fit`` run that decide whether a model can be trained."""
 
     strategy: Strategy
     jobs: Mapping[str, int] | None = None

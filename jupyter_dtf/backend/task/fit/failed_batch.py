@@ -20,7 +20,7 @@ _MOST = 500
 
 
 class BatchPlace(keras.callbacks.Callback):
-    """A callback that tracks the position of a `fit` run: the epoch, and the batch that is being read or computed."""
+    """A callback that tracks the position of a ``fit`` run: the epoch, and the batch that is being read or computed."""
 
     def __init__(self, what: str, validation: str, steps_per_execution: int = 1) -> None:
         """``what``, ``validation``: the names that messages use for the training and the validation data."""

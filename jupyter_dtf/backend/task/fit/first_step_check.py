@@ -1,4 +1,4 @@
-"""Compares the first step of a `fit` run with the same step done by the chief alone on the whole batch.
+"""Compares the first step of a ``fit`` run with the same step done by the chief alone on the whole batch.
 
 The project's tests compare training with each of Keras's own parts with training in one process. They cannot cover
 custom parts: a loss that compares the examples of a batch, a layer that averages over them, an optimizer that uses more
@@ -375,7 +375,7 @@ class Guard:
 def guard_of(
     job: FitJob, model: Any, ctx: Any, parts: Parts, data: Any, *, exact: bool, fetch: Callable[[], None] = lambda: None
 ) -> Guard | None:
-    """Return the guard of a `fit` run on the chief, or None if a comparison is unnecessary or impossible.
+    """Return the guard of a ``fit`` run on the chief, or None if a comparison is unnecessary or impossible.
 
     ``exact``: whether the first step must equal that of one process (``Checks.is_exact``).
     """

@@ -114,7 +114,7 @@ class FitJob:
 
 @dataclass
 class FitResult:
-    """The result of a `fit` run, which the chief returns."""
+    """The result of a ``fit`` run, which the chief returns."""
 
     weights: list[Any]
     """The weights as arrays, in the order of ``model.weights``."""

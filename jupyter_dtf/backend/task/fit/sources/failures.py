@@ -15,7 +15,7 @@ _noted: list[Exception] = []
 
 
 def noted(error: Exception) -> Exception:
-    """Record an error, so that the `fit` run that fails because of it can raise it, and return it."""
+    """Record an error, so that the ``fit`` run that fails because of it can raise it, and return it."""
     _noted.append(error)
     return error
 
