@@ -92,7 +92,7 @@ class Last(keras.callbacks.Callback):
     reports the run's progress.
 
     ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and in the first epoch of
-    this ``fit`` run.
+    this run.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class FitJob:
     epochs: int = 1
     initial_epoch: int = 0
     began: int | None = None
-    """The epoch at which a training run began that is resumed at ``initial_epoch``; None: it begins at
+    """The epoch at which a resumed training run originally began; None: the run is not resumed, and begins at
     ``initial_epoch``.
     """
     shuffle: bool = True

@@ -302,8 +302,8 @@ class Fit:
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
             reducer.all_gather("done")  # if the chief is lost before this point, another task has the model
-            # If a new attempt was announced before this point, this raises an exception: this task joins the attempt, and
-            # the other tasks receive the trained model.
+            # Raises an exception if a new attempt was announced before this point: this task joins the attempt, and the
+            # other tasks receive the trained model.
             check_gang()
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:

@@ -56,7 +56,7 @@ class Reading:
     takes: int = 0
     """If not 0, each skipped batch of the first epoch is replaced with an empty batch."""
     began: int = 0
-    """The epoch at which the training run began that is resumed at ``first_epoch``."""
+    """The epoch at which the resumed training run originally began. The run resumes at ``first_epoch``."""
     own_seed: int = 0
     """The seed for sources that do their own shuffling, regardless of ``seed``, and for the caller's code, which must
     draw the same random numbers in all tasks.

@@ -42,7 +42,7 @@ def in_order() -> tf.data.Options:
 
 
 def has_state(view: GraphView) -> bool:
-    """Return whether a second pass over the dataset may yield different values than the first pass."""
+    """Return whether a second pass over the dataset may yield values that differ from those of the first pass."""
     calls = [inner for node in view.datasets() for inner in view.calls(node)]
     return any(inner.op in PYTHON or is_random(inner) or changes_state(inner) for inner in calls)
 

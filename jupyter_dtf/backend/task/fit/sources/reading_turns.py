@@ -138,8 +138,8 @@ class Turns:
             self._read.stop()
 
     def _hand(self, rank: int, name: str, share: Any, waiting: dict[int, deque[Path]]) -> None:
-        """Hand a share to another task unless that task has left. First wait while that task has not taken too many
-        earlier shares.
+        """Hand a share to another task unless that task has left. First wait while too many earlier shares for that
+        task have not been taken.
         """
         files = waiting[rank]
 
