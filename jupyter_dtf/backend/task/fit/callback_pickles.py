@@ -23,7 +23,8 @@ _CALLBACK = "callback"
 
 
 class Pickles:
-    """Pickles values with references to the parts of a model and to ``callbacks``, which are keyed by number.
+    """Pickles values with references to the parts of a model and to ``callbacks``, which are keyed by their index in
+    the job.
 
     ``model`` returns the model, or None if there is no model. The function is called only when the model is first
     needed.

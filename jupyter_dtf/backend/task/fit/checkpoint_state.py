@@ -41,7 +41,7 @@ class Part:
 
 @dataclass
 class FitState:
-    """The pickled state of a training."""
+    """The pickled state of a training run."""
 
     seed: int
     """The job's seed, which determines the order of the examples."""
@@ -50,7 +50,7 @@ class FitState:
     first_epoch: int
     """The epoch at which the training run began."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
     parts: list[Part]
     """The states of the tasks, in rank order."""
     history: dict[str, list[float]]
@@ -82,7 +82,7 @@ class Begin:
         return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
 
     def part(self, rank: int, size: int) -> Part:
-        """Return the state of a task. If the number of tasks has changed, their states are redistributed."""
+        """Return the state of a task. If the number of tasks has changed, the saved states are redistributed."""
         parts = self.state.parts
         if len(parts) == size:
             return parts[rank]

@@ -73,7 +73,7 @@ class Training:
     first_epoch: int
     """The epoch at which the training run began, before any of its checkpoints."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
     steps_of: Callable[[int], int] | None = None
     """As in ``TaskData``."""
     fetch: Callable[[], None] = lambda: None
@@ -236,7 +236,7 @@ class Saving(keras.callbacks.Callback):
             self._is_due = True
         within = self._last.step_in_epoch
         if self._is_whole(within):
-            return  # the end of the epoch comes first
+            return  # the end of the epoch is handled first
         if self._length is None and within % self.model.steps_per_execution:
             return  # the execution was cut short, because the data has ended
         if self.model.stop_training:
@@ -402,7 +402,7 @@ class Saving(keras.callbacks.Callback):
         return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
 
     def part(self, is_within: bool) -> Part:
-        """Return this task's own state. ``is_within``: whether it is in the middle of an epoch."""
+        """Return this task's own state. ``is_within``: whether the task is in the middle of an epoch."""
         generator = get_global_attribute("global_seed_generator")  # the public accessor would create a generator
         pickles = self.callback_pickles
         part = Part(

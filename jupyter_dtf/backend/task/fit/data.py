@@ -342,7 +342,7 @@ def _validations(job: FitJob, epoch: int) -> int:
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:
-    """Return whether Keras validates at the end of an epoch, counted from 0."""
+    """Return whether Keras validates at the end of ``epoch``, counted from 0."""
     if isinstance(frequency, int):
         return (epoch + 1) % frequency == 0
     return isinstance(frequency, list) and epoch + 1 in frequency

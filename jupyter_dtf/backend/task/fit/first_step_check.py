@@ -39,10 +39,10 @@ MOST_BYTES = 32 << 20
 """The largest size in bytes of the copied variables, and of the copied batches, for which a step is repeated."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
-"""The largest relative difference between two updates of a variable that can be due to rounding."""
+"""The largest relative difference between two updates to a variable that is attributed to rounding."""
 FAINT = 1e-4
 """Gradients below this fraction of the variable's largest gradient, or of a tenth of the model's largest, are ignored:
-they may be rounding errors, which some optimizers amplify to a whole step.
+they may be rounding errors, which some optimizers amplify to a step of full size.
 """
 _LEAP = 4
 """The factor by which the number of examples grows from one timing to the next, up to the size of the batch."""

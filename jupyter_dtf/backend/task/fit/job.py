@@ -49,11 +49,11 @@ class PackedCallbacks:
     everywhere: list[bool] = field(default_factory=list)
     """For each callback, whether it runs on every task instead of only on the chief."""
     chiefs: bytes = b""
-    """All callbacks, keyed by number, pickled by ``Pickles``. They are pickled together, because they may refer to each
-    other.
+    """All callbacks, keyed by their index, pickled by ``Pickles``. They are pickled together, because they may refer to
+    each other.
     """
     others: bytes = b""
-    """The callbacks that run on every task, keyed by number, pickled by ``Pickles``."""
+    """The callbacks that run on every task, keyed by their index among all callbacks, pickled by ``Pickles``."""
     between_batches: bool = False
     """Whether a callback that is not Keras's own runs code before or after each batch."""
 
@@ -61,8 +61,8 @@ class PackedCallbacks:
         return len(self.everywhere)
 
     def places(self, is_chief: bool) -> list[int]:
-        """Return the numbers of the callbacks that run on the chief if ``is_chief`` is set, otherwise of those that run
-        on the other tasks.
+        """Return the indices of the callbacks that run on the chief if ``is_chief`` is set, otherwise of the callbacks
+        that run on the other tasks.
         """
         return [place for place, everywhere in enumerate(self.everywhere) if is_chief or everywhere]
 

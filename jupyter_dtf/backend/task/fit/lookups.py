@@ -41,7 +41,7 @@ class Lookups:
         self.looks_again = False
 
     def begin(self, data: Any) -> None:
-        """Begin a step with the batch ``data``."""
+        """Prepare for a step with the batch ``data``."""
         self._data = data
         self._provenance = None if tf.executing_eagerly() else Provenance(data)
         self._known, self._position = [], 0

@@ -143,9 +143,9 @@ class ModelAt(NamedTuple):
     step: int
     """The number of steps done when the checkpoint was saved."""
     epoch: int
-    """As in ``CheckpointInfo``."""
+    """See ``CheckpointInfo.epoch``."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
 
 
 def model_at(job: FitJob, path: str) -> ModelAt:
@@ -183,7 +183,7 @@ def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execu
     """
     passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
-    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last one may be shorter
+    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last execution may be shorter
 
 
 def _place(key: str) -> list[str]:
