@@ -1,4 +1,4 @@
-"""Gradients of several batches, accumulated on a task before they are reduced."""
+"""Accumulates the gradients of several batches on a task before they are reduced."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from .arithmetic import Gradient, Rows, joined
 
 
 class Accumulation:
-    """The accumulated gradients of one optimizer and their number of examples, since the last ``clear``."""
+    """The gradients of one optimizer, and their number of examples, accumulated since the last ``clear``."""
 
     def __init__(self) -> None:
         self._examples = tf.Variable(0.0, trainable=False)
         self._held: list[Any] | None = None
 
     def add(self, gradients: Sequence[Gradient], examples: tf.Tensor) -> None:
-        """Add gradients multiplied by their number of examples. The variables must be the same in every call."""
+        """Add gradients that have been multiplied by their number of examples. They must belong to the same variables
+        in every call.
+        """
         if self._held is None:
             with tf.init_scope():
                 self._held = [_empty(gradient) for gradient in gradients]
@@ -31,7 +33,7 @@ class Accumulation:
         self._examples.assign_add(examples)
 
     def total(self, gradients: Sequence[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
-        """Return the accumulated gradients and their number of examples. ``gradients``: those added last."""
+        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients added last."""
         assert self._held is not None
         totals: list[Gradient] = []
         for held, gradient in zip(self._held, gradients, strict=True):
@@ -59,7 +61,9 @@ def _rows(held: tuple[Any, ...], like: Rows) -> Rows:
 
 
 def _empty(gradient: Gradient) -> Any:
-    """Return a zero variable for a dense gradient; for ``Rows``, empty variables for values, indices and any keys."""
+    """Return a zero variable for a dense gradient; for ``Rows``, empty variables for the values, the indices and, if
+    present, the keys.
+    """
     if gradient is None:
         return None
     if not isinstance(gradient, Rows):

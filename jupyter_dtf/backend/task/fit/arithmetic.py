@@ -1,4 +1,4 @@
-"""Gradients as Keras gives them, dense or as rows of a table, and the arithmetic on both."""
+"""Contains arithmetic on gradients, both dense ones and those that consist of rows of a table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Rows:
-    """The gradient of a table as rows, before rows that belong together have been added up (see ``lookups``)."""
+    """The gradient of a table as rows, in which rows with the same key have not yet been added up (see ``lookups``)."""
 
     values: tf.Tensor
     indices: tf.Tensor
     shape: tuple[int, ...]
     """The table's shape."""
     keys: tf.Tensor | None = None
-    """Per row, an id shared by the rows to be added up, or -1 for a row that stays separate. None: all -1."""
+    """The key of each row: an id that is shared by the rows to be added up, or -1 for a row that stays separate. None:
+    all keys are -1.
+    """
 
 
 Gradient = Any
-"""A dense tensor, ``Rows`` during reduction and ``tf.IndexedSlices`` otherwise, or None for no gradient."""
+"""A dense tensor; for a sparse gradient, ``Rows`` during reduction and ``tf.IndexedSlices`` otherwise; None: no
+gradient.
+"""
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
@@ -37,7 +41,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 def merged(rows: Rows) -> tf.IndexedSlices:
-    """Return the rows for the optimizer, with rows of the same key summed into one."""
+    """Return the rows in the form that an optimizer accepts. Rows with the same key are summed into one row."""
     values, indices = rows.values, rows.indices
     if rows.keys is not None:
         alone = rows.keys < 0
@@ -50,9 +54,11 @@ def merged(rows: Rows) -> tf.IndexedSlices:
 
 
 def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
-    """Scale gradients down together to a global norm of at most ``clip_norm``; NaN if the norm is not finite.
+    """Scale gradients by a common factor to a global norm of at most ``clip_norm``. They become NaN if the norm is not
+    finite.
 
-    As in Keras, the rows of ``tf.IndexedSlices`` count separately, even if several are of the same row of the variable.
+    As in Keras, the rows of ``tf.IndexedSlices`` count separately, even if several of them belong to the same row of
+    the variable.
     """
     parts = [_values(g) for g in gradients if g is not None]
     norm = tf.sqrt(tf.add_n([tf.reduce_sum(tf.square(tf.cast(part, tf.float32))) for part in parts]))
@@ -72,7 +78,7 @@ def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 
 def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """Return the product, at least in float32, because many small numbers will be added up."""
+    """Return the gradient times ``factor``, at least in float32, because many small numbers will be added up."""
     if gradient is None:
         return None
     values = _values(gradient)
@@ -81,7 +87,7 @@ def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
 
 
 def divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
-    """Return the quotient, cast to ``dtype``."""
+    """Return the gradient divided by ``divisor``, cast to ``dtype``."""
     if gradient is None:
         return None
     values = _values(gradient)
@@ -89,7 +95,7 @@ def divided(gradient: Gradient, divisor: tf.Tensor, dtype: Any) -> Gradient:
 
 
 def nothing_like(gradient: Gradient) -> Gradient:
-    """Return the gradient of a task without examples: zeros, or no rows."""
+    """Return the gradient that a task without examples contributes: zeros, or no rows."""
     if isinstance(gradient, Rows):
         indices = tf.zeros([0], gradient.indices.dtype)
         values = tf.zeros([0, *gradient.shape[1:]], gradient.values.dtype)

@@ -1,7 +1,7 @@
-"""Shares of in-memory arrays: each global batch is cut into ``size`` contiguous shares whose sizes differ by at most 1.
+"""Divides arrays among tasks: each global batch is cut into ``size`` contiguous shares whose sizes differ by at most 1.
 
-Together, the tasks compute the same as one process with that batch. The order of each epoch depends only on the job's
-seed.
+Together, the tasks compute the same result as one process does from the whole batch. The order of the examples in each
+epoch depends only on the job's seed and the epoch.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _with_words(value: Any) -> Any:
 
 
 def next_epoch(first: int) -> tf.data.Dataset:
-    """Return a dataset of one number, which increases by one with each iteration."""
+    """Return a dataset of one number: ``first`` in the first iteration, and one more in each later iteration."""
     number = tf.Variable(first, dtype=tf.int64, trainable=False)
     return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
 
@@ -67,9 +67,10 @@ def shares(
     epochs: tf.data.Dataset,
     skipped: tuple[int, int] = (0, 0),
 ) -> tf.data.Dataset:
-    """Return the batches of this task's shares, with one pass over the data for each of ``epochs``.
+    """Return a dataset of this task's shares of the batches, with one pass over the data for each number in ``epochs``.
 
-    ``seed`` None keeps the order. ``skipped``: an epoch, and the number of batches to skip at its start.
+    If ``seed`` is None, the examples are not shuffled. ``skipped``: an epoch, and the number of batches to skip at its
+    start.
     """
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
@@ -96,7 +97,7 @@ def shares(
 
 
 def _order(count: int, seed: int | None, epoch: Any) -> tf.Tensor:
-    """Return the shuffled indices of an epoch's examples; ``seed`` None: in order. Shape (count,), int64."""
+    """Return the indices of an epoch's examples, shuffled unless ``seed`` is None. Shape (count,), int64."""
     order = tf.range(count, dtype=tf.int64)
     return order if seed is None else tf.random.experimental.stateless_shuffle(order, seed=[seed, epoch])
 
@@ -115,7 +116,9 @@ def _rows(array: Any, rows: Any) -> tf.Tensor:
 
 
 def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
-    """Return datasets of this task's shares of the full batches and of the last partial one, if they have examples."""
+    """Return a dataset of this task's shares of the full batches, and one of its share of the last, partial batch. A
+    dataset without examples is omitted.
+    """
     count, batch = adapter._num_samples, adapter.batch_size
     full, rest = divmod(count, batch)
     low, high = _share(batch, reducer)
@@ -140,7 +143,8 @@ def _read_in_order(
 ) -> list[tf.data.Dataset]:
     """Return the datasets of ``shares_in_order`` for arrays that stay in their files.
 
-    ``share``: the bounds of the share in a full batch; ``rest``: those of the last, partial share in all examples.
+    ``share``: the bounds of this task's share within a full batch. ``rest``: the bounds of its share of the last,
+    partial batch within all examples.
     """
     parts = []
     if full and share[1] > share[0]:
@@ -152,7 +156,7 @@ def _read_in_order(
 
 
 def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
-    """Return an empty dataset with batches of the arrays' type, without a fixed batch size."""
+    """Return an empty dataset whose element type is a batch of the arrays without a fixed batch size."""
     return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
 
 

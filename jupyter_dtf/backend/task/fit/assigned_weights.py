@@ -1,6 +1,6 @@
-"""Assignments to a model's weights outside of its optimizer: in a layer's ``call``, or around ``apply``.
+"""Finds assignments to a model's weights outside of its optimizer: in a layer's ``call``, or before or after ``apply``.
 
-Examples: a spectral norm that divides its kernel, weights that are clipped after each update, a counter. The
+Examples: spectral normalization that divides its kernel, weights that are clipped after each update, a counter. The
 assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: which resources an operation writes is not available elsewhere.
+# TensorFlow 2.21: no public function returns the resources that an operation writes.
 from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs
 
 from ....errors import InvalidInput
@@ -27,7 +27,8 @@ class Outside:
     """Watches the weights of a built model while a step is traced or run eagerly.
 
     ``agree(weights, before)`` is called for the weights that the step has assigned, before an optimizer is applied and
-    at the end. ``before`` has their earlier values if a task ``may_be_empty``, or None for a weight that is trained.
+    at the end of the step. ``before`` has the weights' earlier values if ``may_be_empty`` is set (a task may get a
+    batch without examples); otherwise, and for trainable weights, None.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Outside:
 
     @contextmanager
     def watched(self, provenance: Provenance | None) -> Iterator[None]:
-        """Watch the step inside this context. ``provenance``: that of the step's tensors; None if it is run eagerly."""
+        """Watch the step inside this context. ``provenance``: the provenance of the step's tensors; None: it is run
+        eagerly.
+        """
         self._provenance = provenance
         self.pass_over()
         with ExitStack() as stack:
@@ -134,10 +137,11 @@ def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor
 
 
 def take_mean(variables: list[Any], before: list[tf.Tensor | None], total: tf.Tensor) -> None:
-    """Set the variables to the mean over several tasks. ``total``: the sum of what these tasks have ``flattened``.
+    """Set the variables to the mean over several tasks. ``total``: the sum of the tensors that ``flattened`` returned
+    on these tasks.
 
-    A variable that differed from the tasks' mean before the step keeps its value, which this task estimates from its
-    own examples. If ``total`` is a sum over no tasks, nothing changes.
+    A variable that differed from the tasks' mean before the step keeps its value, because this task computes it from
+    its own examples. If ``total`` is a sum over no tasks, nothing changes.
     """
     has_before = [value is not None for value in before]
     changed = [*variables, *(v for v, has in zip(variables, has_before, strict=True) if has)]

@@ -1,4 +1,4 @@
-"""The code that a callback runs for each batch of a training."""
+"""Finds the code that a callback runs for each batch during training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ BATCH_HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "
 
 
 def modules_of_batch_hooks(callback: Any) -> set[str]:
-    """Return the modules whose code a callback runs for each batch: none if it does not override the hooks.
+    """Return the names of the modules whose code a callback runs for each batch; empty if the callback overrides no
+    hook.
 
     The functions passed to a ``keras.callbacks.LambdaCallback`` are attributes of the instance.
     """

@@ -1,10 +1,10 @@
-"""Derives the values of single batches from Keras's logs.
+"""Derives the values of individual batches from Keras's logs.
 
-The logs are means over the epoch so far, and start again at the next epoch. A ``keras.metrics.Mean`` holds a sum and a
-count: between two steps, the increase of the sum divided by the increase of the count is the batch's own mean, to the
-precision of the float32 sum. This holds for the loss and for all metrics that are means (accuracy, mae). Other metrics
-either have no value for one batch, such as AUC, or it cannot be derived from their state: they are reported as running
-values of the epoch (``running_auc``).
+The logs are means over the epoch so far, and are reset at the start of the next epoch. A ``keras.metrics.Mean`` holds a
+sum and a count: between two steps, the increase of the sum divided by the increase of the count is the batch's own
+mean, to the precision of the float32 sum. This holds for the loss and for all metrics that are means (accuracy, mae).
+Other metrics either have no meaningful value for one batch, such as AUC, or this value cannot be derived from their
+state. They are reported as running values of the epoch (``running_auc``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""The number of steps in which logs are compared with the supposed means: a train_step may return anything."""
+"""The number of first steps in which logs are compared with the means that they are assumed to be, because a train_step
+may return any values.
+"""
 _LIKE = 1e-4
 
 
 def metrics_by_log(model: Any) -> dict[str, Any]:
-    """Return the metric of each log of a built model, by the names that ``get_metrics_result`` gives."""
+    """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``."""
     stands: dict[str, Any] = {}
     with ExitStack() as stack:
         for metric in _leaves(model.metrics):
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # a user's metric that computes with its result
+        except Exception:  # a user's metric that computes with the result of a metric
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 
@@ -44,7 +46,7 @@ def is_mean(metric: Any) -> bool:
 
 
 class _Stand:
-    """A placeholder for the result of a metric."""
+    """A placeholder that stands for the result of a metric."""
 
     def __init__(self, metric: Any) -> None:
         self.metric = metric
@@ -62,7 +64,7 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 class BatchValues:
     """Computes the values to report from a step's logs.
 
-    ``counts``: returns the counts of the means, by log; None: they are read from the metrics' variables.
+    ``counts``: returns the counts of the means, keyed by log; None: the counts are read from the metrics' variables.
     """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
@@ -75,18 +77,20 @@ class BatchValues:
         self._looks = _LOOKS if counts is None else 0
 
     def begin_epoch(self) -> None:
-        """Start an epoch, for which Keras has reset the metrics."""
+        """Prepare for a new epoch, for which Keras has reset the metrics."""
         self._before.clear()
 
     def go_on(self) -> None:
-        """Start in the middle of an epoch, after the metrics have been restored."""
+        """Prepare to start in the middle of an epoch, after the metrics have been restored."""
         for name, metric in metrics_by_log(self._model).items():
             if is_mean(metric) and (mean := _result(metric)) is not None:
                 count = float(metric.count.numpy())
                 self._before[name] = mean * count, count
 
     def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        """Return the values of the batches since the last call, without metrics that none of them updated."""
+        """Return the values of the batches since the last call. Metrics that none of these batches updated are
+        omitted.
+        """
         if self._metrics is None:
             self._metrics = self._find(logs)
         if self._looks:
@@ -103,7 +107,7 @@ class BatchValues:
             before, total = self._before.get(name, _NOTHING), value * count
             self._before[name] = total, count
             if count < before[1]:
-                before = _NOTHING  # a callback has reset it
+                before = _NOTHING  # a callback has reset the metric
             if count != before[1] or math.isnan(value):
                 new = count - before[1]
                 found[name] = (total - before[0]) / new if new and before[1] else value
@@ -125,7 +129,7 @@ class BatchValues:
         return metrics
 
     def _look(self, logs: Mapping[str, Any]) -> None:
-        """Remove means that differ from the logs, because such logs are already the step's own values."""
+        """Discard the means that differ from their logs, because such logs are already the values of the step."""
         assert self._metrics is not None
         self._looks -= 1
         for name, metric in list(self._means.items()):
@@ -134,7 +138,9 @@ class BatchValues:
                 del self._means[name], self._handles[name], self._metrics[name]
 
     def _read(self) -> dict[str, float]:
-        """Return the means' counts, read from the variables: reading through Keras takes three times as long."""
+        """Return the counts of the means. They are read directly from the variables, because reading through Keras
+        takes three times as long.
+        """
         read = tf.raw_ops.ReadVariableOp
         return {name: float(read(resource=handle, dtype=dtype)) for name, (handle, dtype) in self._handles.items()}
 

@@ -13,15 +13,16 @@ Shape = Sequence[int | None]
 def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: bool = False) -> None:
     """Raise InvalidInput if data would pass single examples to a model that expects batches.
 
-    Checks only models of Keras's own classes with one input, unless Keras itself adds a dimension to that input.
+    Only models of Keras's own classes with a single input are checked, unless Keras itself adds a dimension to that
+    input.
 
     Args:
         model: The model. The first dimension of its ``inputs`` is the batch size.
-        batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, with an object that has a
-            ``shape`` in place of each array.
+        batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. Each array may be represented
+            by any object that has a ``shape``.
         what: The name of the data in messages.
         field: The argument as which the data was passed.
-        divided: Whether the first dimension is that of one task's share.
+        divided: Whether the first dimension is the number of examples in one task's share.
     """
     x = batch[0] if isinstance(batch, tuple) else batch
     inputs = getattr(model, "inputs", None)

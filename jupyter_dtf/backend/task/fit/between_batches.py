@@ -1,9 +1,9 @@
-"""Copies weights that the caller's callbacks on the chief assign between two batches to the other tasks.
+"""Copies to the other tasks the weights that the caller's callbacks on the chief assign between two batches.
 
-Examples: the weight of a loss that rises with the steps, kernels that are clipped after each step. Changes that
-callbacks make at the beginning and the end of an epoch are found by a checksum, which would take too long for each
-batch. Here, calls of Keras's ``assign`` are recorded instead. The tasks exchange them only in a training whose
-callbacks act between batches.
+Examples: a loss weight that increases with the steps, kernels that are clipped after each step. Changes that callbacks
+make at the beginning and the end of an epoch are detected by a checksum, which would take too long for each batch.
+Instead, this module records calls of Keras's ``assign``. The tasks exchange these records only if callbacks run code
+between batches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .replaced_attributes import hooked
 
 
 class BetweenBatches:
-    """One task's part. ``begin`` is called before the callbacks, ``pause`` after them, ``settle`` before a step.
+    """Records the assignments in one task. ``begin`` is called before the callbacks, ``pause`` after them, ``settle``
+    before a step.
 
     No collective runs between a step and the code that records the step as done. If another task is lost in the
     collective of ``settle``, this task therefore continues after the step.
@@ -35,7 +36,7 @@ class BetweenBatches:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Watch the variables of the weights, on the chief, inside this context."""
+        """Inside this context, record assignments to the weights on the chief."""
         with ExitStack() as stack:
             if self._is_needed and self._weights.reducer.rank == 0:
                 for position, variable in enumerate(self._weights.variables):
@@ -44,7 +45,7 @@ class BetweenBatches:
             yield
 
     def begin(self) -> None:
-        """Record assignments from now on, because callbacks make them."""
+        """Start to record assignments, because the next ones are made by callbacks."""
         self._watches = True
 
     def pause(self) -> None:
@@ -57,7 +58,7 @@ class BetweenBatches:
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
-        """On every task, set the variables that callbacks on the chief have assigned to the chief's values. A
+        """Copy the chief's values of the variables that callbacks on the chief have assigned to all tasks. A
         collective.
         """
         self._watches = False

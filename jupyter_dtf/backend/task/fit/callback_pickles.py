@@ -1,7 +1,7 @@
-"""Pickles callbacks and their attributes, with references in place of the model's parts and of other callbacks.
+"""Pickles callbacks and their attributes. Parts of the model and other callbacks are replaced with references.
 
-A copy of the model, of its optimizer or of another callback would have no effect on the training. References resolve to
-the objects of the process that unpickles them. Importing this module does not import Keras.
+A copy of the model, of its optimizer or of another callback would have no effect on training. A reference resolves to
+the corresponding object of the process that unpickles it. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ _CALLBACK = "callback"
 
 
 class Pickles:
-    """Pickles with references to the parts of a model, and to ``callbacks``, which are given by number.
+    """Pickles values with references to the parts of a model and to ``callbacks``, which are keyed by their index in
+    the job.
 
-    ``model`` returns the model, or None if there is no model. It is called only when the model is first needed.
+    ``model`` returns the model, or None if there is no model. The function is called only when the model is first
+    needed.
     """
 
     def __init__(self, model: Callable[[], Any], callbacks: Mapping[int, Any] | None = None) -> None:
@@ -50,8 +52,8 @@ class Pickles:
     def dumps(self, value: Any, *, copies: bool = False) -> bytes:
         """Pickle a value. Raises any exception raised while its parts are pickled.
 
-        ``copies``: whether models that share variables with this one are copied; otherwise InvalidInput is raised for
-        them, because their copies would not be trained.
+        ``copies``: whether other models that share variables with this model are copied; otherwise, InvalidInput is
+        raised for them, because their copies would not be trained.
         """
         trained = set() if self._model is None or copies else {id(variable) for variable in self._model.variables}
         file = io.BytesIO()
@@ -59,9 +61,9 @@ class Pickles:
         return file.getvalue()
 
     def loads(self, data: bytes, *, whole: bool = True) -> Any:
-        """Unpickle a value. Raises InvalidInput if an object that it refers to does not exist here.
+        """Unpickle a value. Raises InvalidInput if an object that the value refers to does not exist in this process.
 
-        ``whole``: whether these objects must exist; otherwise, None takes the place of a missing one.
+        ``whole``: whether these objects must exist; otherwise, a missing object is replaced with None.
         """
         return _Unpickler(io.BytesIO(data), self._found if whole else self._known).load()
 
@@ -106,7 +108,7 @@ class _Pickler(cloudpickle.Pickler):
             model = vars(obj).get("_model")
             if model is not None and id(model) not in self._references:
                 obj = copy.copy(obj)
-                obj._model = None  # from an earlier fit
+                obj._model = None  # a model from an earlier ``fit`` run
                 self._alive.append(obj)
                 return obj.__reduce_ex__(5)
         return super().reducer_override(obj)

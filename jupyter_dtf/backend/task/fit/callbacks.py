@@ -1,4 +1,4 @@
-"""The first and the last callback of a task, which run before and after the caller's callbacks."""
+"""Contains the first and the last callback of a task, which run before and after the caller's callbacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRESS_PERIOD_S = 0.2
 
 
 class State:
-    """The state that both callbacks of a task share."""
+    """The state that ``First`` and ``Last`` share in a task."""
 
     def __init__(
         self, weights: Weights, metrics: Metrics, sync: GradientSync, reducer: Reducer, between: BetweenBatches
@@ -42,7 +42,9 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """Runs before the caller's callbacks, and marks that this task acts alone from then on."""
+    """A callback that runs before the caller's callbacks, and marks that from then on code runs that the other tasks do
+    not run.
+    """
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
         super().__init__()
@@ -86,9 +88,11 @@ class First(keras.callbacks.Callback):
 
 
 class Last(keras.callbacks.Callback):
-    """Runs after the caller's callbacks: applies their changes on the chief to all tasks, and reports to the viewers.
+    """A callback that runs after the caller's callbacks, applies the changes they made on the chief to all tasks, and
+    reports the run's progress.
 
-    ``counts``: as in ``BatchValues``. ``done``: steps already done, in all epochs and in the first epoch of this fit.
+    ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and in the first epoch of
+    this run.
     """
 
     def __init__(
@@ -140,7 +144,8 @@ class Last(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._state.metrics.alone = False
         self._epoch = epoch
-        # This must come first: if another task is lost in the collective below, this task continues from these numbers.
+        # These must be set first: if another task is lost in the collective below, this task continues from these
+        # numbers.
         self._epoch_start, self._within = self._step - self._within, 0
         if self._job.callbacks:
             self._agree()
@@ -186,17 +191,17 @@ class Last(keras.callbacks.Callback):
             self.model.stop_training = True
 
     def go_on(self) -> None:
-        """Start in the middle of an epoch, after the metrics have been restored."""
+        """Prepare to start in the middle of an epoch, after the metrics have been restored."""
         self._values.go_on()
 
     @property
     def step(self) -> int:
-        """Steps done, over all epochs."""
+        """The number of steps done in all epochs."""
         return self._step
 
     @property
     def step_in_epoch(self) -> int:
-        """Steps done in this epoch."""
+        """The number of steps done in this epoch."""
         return self._step - self._epoch_start
 
     def _steps_done(self, batch: int) -> int:
@@ -258,8 +263,8 @@ class Last(keras.callbacks.Callback):
             self._agree()
 
     def _take_over(self) -> None:
-        """Copy weights that callbacks on the chief swap for validation, as SwapEMAWeights does, to all tasks. A
-        collective.
+        """Copy the chief's weights to all tasks if its callbacks have changed them for validation, as SwapEMAWeights
+        does. A collective.
         """
         state = self._state
         if not self._job.callbacks or state.reducer.size == 1:
@@ -298,9 +303,9 @@ class Last(keras.callbacks.Callback):
 
 
 def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[Any]:
-    """Return the caller's callbacks that run on this task, in the order of ``PackedCallbacks.places``.
+    """Return the caller's callbacks that run on this task, in the order that ``PackedCallbacks.places`` returns.
 
-    Their references to parts of the trained model refer to ``model``, which is built.
+    Their references to parts of the trained model refer to parts of ``model``, which must be built.
     """
     places = packed.places(is_chief)
     if not places:
@@ -310,12 +315,14 @@ def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[
 
 
 def pickles_of(packed: PackedCallbacks, is_chief: bool, model: Any, own: Sequence[Any]) -> Pickles:
-    """Return the pickler of the attributes of a task's callbacks ``own``."""
+    """Return the pickler for the attributes of ``own``, the callbacks that run on this task."""
     return Pickles(lambda: model, dict(zip(packed.places(is_chief), own, strict=True)))
 
 
 def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes:
-    """Pickle the attributes of callbacks. Attributes that cannot be pickled are omitted, with a note."""
+    """Return the pickled attributes of callbacks. Attributes that cannot be pickled are omitted, with a warning to the
+    user.
+    """
     held = [
         {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}
         for callback in callbacks

@@ -1,4 +1,6 @@
-"""The part of a training checkpoint that TensorFlow does not write: the state of each task, and the shared state."""
+"""Contains the part of a training checkpoint that TensorFlow does not write: the state of each task, and the shared
+state.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ from .sources.base import BatchSource
 
 @dataclass
 class Part:
-    """The state of one task. Lists are in the model's order; None if all tasks have the same values.
+    """The state of one task. Lists are in the model's order. ``moving`` and ``metrics`` are None outside of the middle
+    of an epoch, where all tasks have the same values.
 
-    The random states of a program are None if they have been lost; the generators then keep their initial states.
+    The states of the program's random generators are None if they have been lost; the generators then keep their
+    initial states.
     """
 
     seeds: list[Any]
@@ -37,48 +41,48 @@ class Part:
 
 @dataclass
 class FitState:
-    """The pickled state of a training."""
+    """The pickled state of a training run."""
 
     seed: int
     """The job's seed, which determines the order of the examples."""
     data: dict[str, Any]
     """The settings that determine which data a step in the middle of an epoch uses."""
     first_epoch: int
-    """The first epoch of the training."""
+    """The epoch at which the training run began."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
     parts: list[Part]
-    """The states of the tasks, by rank."""
+    """The states of the tasks, in rank order."""
     history: dict[str, list[float]]
     history_epochs: list[int]
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
-    """The epochs that have ended: number, step, values."""
+    """The epochs that have ended: the epoch's number, the step at its end, and the values of its metrics."""
     places: tuple[tuple[int, int, int], ...] = ()
-    """For each rank, the epoch, the step in the epoch and the total step, if tasks are at different steps.
+    """The epoch, the step in the epoch and the total step of each task, in rank order, if tasks are at different steps.
 
-    The epoch and steps of the checkpoint itself are then those of the chief.
+    In that case, the epoch and steps of the checkpoint itself are those of the chief.
     """
 
 
 @dataclass
 class Begin:
-    """The point at which a training resumes: the contents of a checkpoint that every task needs."""
+    """The point at which a training run resumes: the contents of a checkpoint that every task needs."""
 
     info: CheckpointInfo
     variables: list[StoredVariable]
     state: FitState
     is_of_this_run: bool
     is_over: bool = False
-    """Whether no step is left, because the tasks had agreed to stop."""
+    """Whether no steps remain, because the tasks had agreed to stop."""
     of: str = ""
-    """The task whose state this is, if it is not from a checkpoint."""
+    """The name of the task from which this state comes; empty if it comes from a checkpoint."""
 
     def job(self, job: FitJob) -> FitJob:
-        """Return the job, changed so that it continues from this point."""
+        """Return a copy of ``job`` that continues from this point."""
         return replace(job, seed=self.state.seed, initial_epoch=self.info.epoch, began=self.state.first_epoch)
 
     def part(self, rank: int, size: int) -> Part:
-        """Return the state of a task. If the number of tasks has changed, their states are redistributed."""
+        """Return the state of a task. If the number of tasks has changed, the saved states are redistributed."""
         parts = self.state.parts
         if len(parts) == size:
             return parts[rank]
@@ -95,7 +99,9 @@ class Begin:
 
 
 def variables_of(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every variable that is equal on all tasks, by its key ``model/<number>/<path>``."""
+    """Yield every variable that is equal on all tasks, with its key ``<group>/<number>/<path>``, such as
+    ``model/0/...``.
+    """
     groups = [("model", model.weights), *((_numbered("optimizer", i), o.variables) for i, o in enumerate(optimizers))]
     groups += [(_numbered("aside", i), layer.variables) for i, layer in enumerate(layers_aside(model))]
     for group, variables in groups:
@@ -143,7 +149,7 @@ def attributes(callback: Any, pickles: Pickles) -> bytes:
     for name, value in vars(callback).items():
         if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
             continue
-        with contextlib.suppress(Exception):  # an open file or a lock, which the callback recreates
+        with contextlib.suppress(Exception):  # such as an open file or a lock, which the callback recreates
             kept[name] = pickles.dumps(value)
     return pickle.dumps(kept)
 
@@ -153,17 +159,19 @@ _OF_THE_FILE = ("append", "append_header")
 
 
 def give_attributes(callback: Any, data: bytes, pickles: Pickles) -> None:
-    """Restore a callback's attributes, which ``attributes`` has pickled from a callback of the same class."""
+    """Restore a callback's attributes from ``data``, which ``attributes`` returned for a callback of the same class."""
     of_its_file = _OF_THE_FILE if isinstance(callback, keras.callbacks.CSVLogger) else ()
     for name, value in pickle.loads(data).items():
         if name in of_its_file:
             continue
-        with contextlib.suppress(Exception):  # of a class that no longer exists here
+        with contextlib.suppress(Exception):  # an object of a class that no longer exists here
             vars(callback)[name] = pickles.loads(value)
 
 
 def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
-    """Return the mean of each array over the tasks, or the chief's if it is not floating-point."""
+    """Return the mean of each array over the tasks, or the chief's array if the values are not floating-point
+    numbers.
+    """
     known = [part for part in parts if part is not None]
     if not known:
         return None
@@ -176,7 +184,7 @@ def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
 
 
 def _total(parts: Sequence[list[Any] | None], rank: int) -> list[Any] | None:
-    """Return the sum of each array over the tasks for the chief, and zeros for the others."""
+    """Return the sum of each array over the tasks if ``rank`` is the chief's, and zeros for other ranks."""
     known = [part for part in parts if part is not None]
     if not known:
         return None

@@ -1,7 +1,7 @@
-"""Saves and restores checkpoints of a training whose model is on the chief, or can be fetched to it.
+"""Saves and restores checkpoints of a training run whose model is on the chief, or can be copied to the chief.
 
-TensorFlow's part of a checkpoint holds the model's weights and the optimizers' variables. Everything else is pickled:
-each task's state in the middle of an epoch, the states of random generators and callbacks, and the history.
+The part of a checkpoint that TensorFlow writes holds the model's weights and the optimizers' variables. Everything else
+is pickled: each task's state in the middle of an epoch, the states of random generators and callbacks, and the history.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import keras
 import numpy as np
 
-# Keras 3.15: the public accessor of the global seed generator creates one if there is none.
+# Keras 3.15: the public accessor of the global seed generator creates a generator if there is none.
 from keras.src.backend.common.global_state import get_global_attribute
 
-# Keras 3.15: the state behind keras.utils.set_random_seed cannot be saved otherwise.
+# Keras 3.15: no other interface can save the state behind keras.utils.set_random_seed.
 from keras.src.random.seed_generator import global_seed_generator
 
 from ....schema.checkpoint import FORMAT, Manifest, StoredVariable
@@ -55,10 +55,10 @@ COST = 20
 
 @dataclass
 class Training:
-    """The properties of a fit on its task that checkpoints depend on.
+    """The properties of a ``fit`` run on this task that checkpoints depend on.
 
-    ``length``: steps per epoch, if known. ``passes``: steps per optimizer update; a checkpoint can be saved only after
-    an update.
+    ``length``: the number of steps per epoch, if known. ``passes``: the number of steps per optimizer update; a
+    checkpoint can be saved only after an update.
     """
 
     job: FitJob
@@ -71,27 +71,29 @@ class Training:
     length: int | None
     passes: int
     first_epoch: int
-    """The first epoch of the training, before all of its checkpoints."""
+    """The epoch at which the training run began, before any of its checkpoints."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
     steps_of: Callable[[int], int] | None = None
     """As in ``TaskData``."""
     fetch: Callable[[], None] = lambda: None
-    """Fetches the weights that are trained elsewhere into the chief's model."""
+    """Copies weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
-    """Sends the chief's model to the tasks that train it."""
+    """Sends the chief's weights to the tasks that train them."""
     places: Callable[[], tuple[tuple[int, int, int], ...]] = lambda: ()
-    """As in ``FitState``, at the time of the last fetch."""
+    """Returns ``FitState.places``, as of the last call of ``fetch``."""
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None
-    """The tasks that write the weights that they train, in place of ``fetch``, if they can access the checkpoint
-    directory.
+    """The tasks that write the weights that they train. They do so instead of a ``fetch``, if they can access the
+    checkpoint directory.
     """
 
 
 def forget_from(epoch: int, logger: Any) -> None:
-    """Remove the rows of ``epoch`` and later from the file of a ``CSVLogger``: these epochs are repeated."""
+    """Remove the rows of ``epoch`` and later epochs from the file of a ``CSVLogger``, because these epochs are
+    repeated.
+    """
     path = Path(logger.filename)
     try:
         with path.open(newline="") as file:
@@ -106,9 +108,10 @@ def forget_from(epoch: int, logger: Any) -> None:
 
 
 class Resuming(keras.callbacks.Callback):
-    """Runs after the caller's callbacks and before ``Last``: restores the state of the whole training.
+    """A callback that runs after the caller's callbacks and before ``Last``, and restores the state of the whole
+    training run.
 
-    ``has_lived``: whether the callbacks and the history have existed since the training began, so that they keep their
+    ``has_lived``: whether the callbacks and the history have existed since training began, and therefore keep their
     state.
     """
 
@@ -147,7 +150,7 @@ class Resuming(keras.callbacks.Callback):
         self.model._initial_epoch = begin.info.epoch
         if self._ctx.is_chief:
             told = state.told
-            if begin.is_of_this_run:  # reported already, unless the chief was lost before it could report the last one
+            if begin.is_of_this_run:  # reported already, unless the chief was lost before it reported the last epoch
                 is_between = bool(begin.of) and not begin.info.step_in_epoch
                 told = [each for each in told[-1:] if is_between and each[0] + 1 == begin.info.epoch]
             for epoch, step, values in told:
@@ -161,9 +164,10 @@ class Resuming(keras.callbacks.Callback):
 
 
 class Saving(keras.callbacks.Callback):
-    """Runs after ``Last``: writes checkpoints when they are due, and restores the task's own state.
+    """A callback that runs after ``Last``, writes checkpoints when they are due, and restores the task's own state.
 
-    No checkpoints are written if the job's ``checkpoint`` is None. ``sync``: a GradientSync or its equivalent.
+    No checkpoints are written if the job's ``checkpoint`` is None. ``sync``: a GradientSync or an object with the same
+    interface.
     """
 
     def __init__(self, training: Training, begin: Begin | None, sync: Any, last: Last) -> None:
@@ -232,9 +236,9 @@ class Saving(keras.callbacks.Callback):
             self._is_due = True
         within = self._last.step_in_epoch
         if self._is_whole(within):
-            return  # the end of the epoch comes first
+            return  # the end of the epoch is handled first
         if self._length is None and within % self.model.steps_per_execution:
-            return  # also after an execution that was cut short, because the data has ended
+            return  # the execution was cut short, because the data has ended
         if self.model.stop_training:
             self._stopped_within = True
             self._is_due = any(self._reducer.all_gather(bool(self._ctx.should_stop)))
@@ -242,14 +246,14 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def _is_whole(self, within: int) -> bool:
-        """Return whether ``within`` steps are known to be all steps of the epoch."""
+        """Return whether the epoch is known to have no more than ``within`` steps."""
         length = self._length if self._steps_of is None else self._steps_of(self._epoch)
         return length is not None and within >= length
 
     def data_ended(self) -> None:
-        """Handle the end of a stream, before metrics and callbacks see the end of the epoch. A collective.
+        """Handle the end of a stream, before metrics and callbacks are notified of the end of the epoch. A collective.
 
-        If the stream ended because of a stop, the training is in the middle of the epoch.
+        If the stream ended because a stop was requested, training stops in the middle of the epoch.
         """
         within = self._last.step_in_epoch
         if self._policy is None or self._stopped_within or self._is_whole(within):
@@ -275,8 +279,8 @@ class Saving(keras.callbacks.Callback):
             self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_asked_for(self, every_s: float | None) -> bool:
-        """Return whether the chief's clock or the cluster requests a checkpoint: the same on all tasks, one exchange
-        later.
+        """Return whether the chief's clock or the cluster has requested a checkpoint. All tasks return the same result,
+        one exchange after the request.
         """
         is_asked = False
         if self._reducer.rank == 0:
@@ -293,7 +297,9 @@ class Saving(keras.callbacks.Callback):
         return is_agreed
 
     def _is_cheap(self) -> bool:
-        """Return whether, by the chief's estimate, another checkpoint would not delay the training. A collective."""
+        """Return whether the chief estimates that another checkpoint would not delay training noticeably. A
+        collective.
+        """
         cheap = True
         if self._writer is not None:
             took_s = max(self._took_s, self._writer.last_s)
@@ -330,8 +336,8 @@ class Saving(keras.callbacks.Callback):
         self._write(self._last.step, epoch, within, metric, is_last)
 
     def _writing_owners(self) -> Owners | None:
-        """Return the tasks that write their own part, or None if the chief writes everything, as it does to remote
-        storage.
+        """Return the tasks that write the weights that they train, or None if the chief writes all weights, as it
+        always does to remote storage.
         """
         if self._owners is not None and self._is_shared is None:
             assert self._policy is not None
@@ -340,7 +346,7 @@ class Saving(keras.callbacks.Callback):
         return self._owners if self._is_shared else None
 
     def _write(self, step: int, epoch: int, within: int, metric: float | None, is_last: bool) -> None:
-        """Start writing the chief's model, and the owners' snapshots. A collective."""
+        """Start writing the chief's model, the owners' snapshots and the states of all tasks. A collective."""
         parts = self._reducer.all_gather(self.part(bool(within)))
         if self._writer is None:
             return
@@ -374,7 +380,7 @@ class Saving(keras.callbacks.Callback):
         return Sharded(stored, self._snapshots.take(own), owners)
 
     def state(self, parts: list[Part]) -> FitState:
-        """Return the state to pickle, with ``parts`` of all tasks."""
+        """Return the state to pickle. ``parts``: the states of all tasks, in rank order."""
         return FitState(
             seed=self._job.seed,
             data=data_of(self._job),
@@ -396,8 +402,8 @@ class Saving(keras.callbacks.Callback):
         return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
 
     def part(self, is_within: bool) -> Part:
-        """Return this task's own state. ``is_within``: whether it is in the middle of an epoch."""
-        generator = get_global_attribute("global_seed_generator")  # the public accessor would create one
+        """Return this task's own state. ``is_within``: whether the task is in the middle of an epoch."""
+        generator = get_global_attribute("global_seed_generator")  # the public accessor would create a generator
         pickles = self.callback_pickles
         part = Part(
             seeds=[files.taken(state) for state in seed_states(self.model)],

@@ -1,8 +1,9 @@
-"""The checks for jobs that cannot be trained over several tasks, common to all strategies. Each strategy adds its own.
+"""Checks whether jobs can be trained over several tasks. These checks are common to all strategies, which add their
+own.
 
 The client runs the checks before anything starts, as far as it has the information; the designer runs them when a model
-is chosen. The tasks check properties that are known only there: models that are created by functions, and the number of
-devices that share a batch.
+is chosen. The tasks check properties that are known only in a task: models that are created by functions, and the
+number of devices that share a batch.
 """
 
 from __future__ import annotations
@@ -24,19 +25,21 @@ Check = Callable[[], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """The properties of a fit that decide whether a model can be trained."""
+    """The properties of a ``fit`` run that decide whether a model can be trained."""
 
     strategy: Strategy
     jobs: Mapping[str, int] | None = None
-    """The number of tasks per job; None if not known yet."""
+    """The number of tasks of each job, keyed by job; None if not known yet."""
     shares: int | None = None
-    """The number of shares into which a batch is divided, if it is not the number of tasks that train."""
+    """The number of shares into which a batch is divided; None: it equals the number of tasks that train."""
     scale_lr: bool = False
     has_length: bool = True
     """Whether the number of examples per epoch is known before the tasks read them."""
     steps_per_epoch: int | None = None
     min_workers: int | None = None
-    """The smallest number of training tasks with which the run may continue when others are lost; None: all of them."""
+    """The smallest number of training tasks with which the run may continue when other tasks are lost; None: all tasks
+    are needed.
+    """
 
     @classmethod
     def of(
@@ -64,10 +67,12 @@ class Asked:
 
 
 class Checks:
-    """The ordered checks of a strategy under which tasks share each batch. They import TensorFlow only when run."""
+    """The ordered checks of a strategy under which tasks share each batch. The checks import TensorFlow only when they
+    run.
+    """
 
     def validate(self, asked: Asked, model: Any = None) -> None:
-        """Raise InvalidInput, with what to change, for the first failed check.
+        """Raise InvalidInput for the first failed check. The message says what to change.
 
         ``model``: a compiled model, or None if it is created in the tasks.
         """
@@ -98,28 +103,32 @@ class Checks:
                 yield from self.of_built(asked, model)
 
     def is_exact(self, job: FitJob) -> bool:
-        """Return whether the first step must equal that of one process up to rounding, so that the two are compared."""
+        """Return whether the first step must equal the same step in one process up to rounding. If so, the two are
+        compared.
+        """
         raise NotImplementedError
 
     # -- extended by strategies -----------------------------------------------------------------------------------
 
     def sharing(self, asked: Asked) -> int | None:
-        """Return the number of tasks or devices that compute gradients on their own share of each batch, or None if
+        """Return the number of tasks or devices that compute gradients on their own shares of each batch, or None if
         unknown.
         """
         return asked.shares if asked.shares is not None else asked.workers
 
     def of_tasks(self, asked: Asked) -> Iterator[Check]:
-        """Yield checks that the run has the tasks that the strategy needs, and that its options fit them."""
+        """Yield the checks that the run has the tasks that the strategy needs, and that the strategy's options fit
+        these tasks.
+        """
         yield from ()
 
     def of_model(self, asked: Asked, model: Any) -> Iterator[Check]:
-        """Yield checks of a compiled model."""
+        """Yield the checks of a compiled model."""
         if (sharing := self.sharing(asked)) is not None:
             yield partial(limits.refuse_stateful, model, sharing)
         yield partial(limits.refuse_losses_of_whole_batch, model)
 
     def of_built(self, asked: Asked, model: Any) -> Iterator[Check]:
-        """Yield checks of a built model."""
+        """Yield the checks of a built model."""
         if (self.sharing(asked) or 1) > 1:
             yield partial(limits.refuse_unshared, model)

@@ -1,4 +1,6 @@
-"""``class_weight`` for batches, applied as to those of a Keras ``PyDataset``: unnamed classes have the weight 1."""
+"""Applies ``class_weight`` to batches in the same way as Keras does for a ``PyDataset``: unnamed classes have the
+weight 1.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ from ....errors import InvalidInput
 def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
     """Return a function for ``Dataset.map`` that adds the class weights of the examples to a batch ``(x, y)``.
 
-    The function does the same as Keras's adapter of a ``PyDataset``; the adapter of a ``tf.data.Dataset`` fails for
-    classes beyond the largest named one. It raises InvalidInput for batches with sample weights, and for several
-    outputs.
+    The function adds the same weights as Keras's adapter of a ``PyDataset``. (Keras's adapter of a ``tf.data.Dataset``
+    fails for classes beyond the largest named one.) The function raises InvalidInput for batches with sample weights,
+    and for targets of several outputs.
     """
     low = min(class_weight)
     known = [float(class_weight.get(number, 1)) for number in range(low, max(class_weight) + 1)]
@@ -45,7 +47,7 @@ def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
 
 
 def _classes(y: Any) -> Any:
-    """Return the class of each example, given as a number or as the position of a vector's largest value."""
+    """Return the class of each example. ``y`` gives it as a number, or as the position of a vector's largest value."""
     if y.shape.rank > 1:
         if y.shape[-1] != 1:
             return tf.argmax(y, -1, tf.int32)

@@ -1,7 +1,7 @@
 """The examples that a task sees in each step.
 
 With arrays (``array_shares``) and sources of batches (``sources/``), each task takes its share of every global batch.
-With functions, a step takes one batch of every task's own dataset; a task whose dataset has ended takes part with an
+With functions, a step takes one batch of every task's own dataset; a task whose dataset has ended participates with an
 empty batch.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Keras 3.15: only this function applies class weights to datasets.
+# Keras 3.15: no other function applies class weights to datasets.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import make_class_weight_map_fn
 
 from ....errors import InvalidInput
@@ -37,21 +37,25 @@ class TaskData:
 
     dataset: tf.data.Dataset
     steps: int | None
-    """The number of steps per epoch or validation given to Keras; None: until the dataset ends."""
+    """The number of steps per epoch or validation run that is passed to Keras; None: until the dataset ends."""
     length: int | None
-    """The number of steps for display, if known."""
+    """The number of steps that is displayed, if known."""
     may_be_empty: bool = False
     """Whether a task may get a batch without examples."""
     ends_by_agreement: bool = False
     """Whether an epoch ends with the first step in which no task has examples."""
     first_batches: Callable[[int], list[Any]] | None = None
-    """Returns the first ``count`` batches of all tasks together, if one task has all examples."""
+    """Returns the first ``count`` global batches. None if no single task can read all examples."""
     seen: int = 0
-    """Batches that earlier epochs have taken from the dataset's current pass, which Keras must count in this pass."""
+    """The number of batches that earlier epochs have taken from the dataset's current pass. Keras must count them as
+    part of this pass.
+    """
     class_weight: dict[int, float] | None = None
     """The class weights that Keras must still apply to the dataset's batches."""
     steps_of: Callable[[int], int] | None = None
-    """Returns the number of steps of an epoch, if epochs differ: those that end with a pass may be shorter."""
+    """Returns the number of steps of an epoch, if epochs differ: an epoch that ends together with a pass over the data
+    may be shorter.
+    """
 
 
 @dataclass
@@ -60,20 +64,22 @@ class Skip:
 
     steps: int
     executions: int
-    """Calls of Keras's train function that are still to be skipped."""
+    """The number of calls of Keras's train function that must still be skipped."""
     takes: int = 0
-    """The number of batches that each skipped call takes. 0: the datasets do not contain the skipped batches, which is
-    impossible if an execution of several steps detects the end of an epoch by the end of the dataset.
+    """The number of batches that each skipped call takes from the dataset. 0: the datasets do not contain the skipped
+    batches. 0 is impossible if an execution of several steps detects the end of an epoch by the end of the dataset.
     """
     passed: int = 0
-    """Steps of the previous epochs, if ``steps_per_epoch`` determines their length."""
+    """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length."""
     first_epoch: int = 0
-    """The first epoch of the training that is resumed."""
+    """The first epoch of the training run that is resumed."""
 
     def place(self, epoch: int, batches: int, steps: int) -> tuple[tuple[int, int], int]:
-        """Return the pass over the arrays, and the number of its batches already taken, from which ``epoch`` resumes.
+        """Return the position at which ``epoch`` resumes: the pass over the arrays, and the number of its batches
+        already taken.
 
-        Also returns how many of these batches earlier epochs have taken. ``batches``: per pass; ``steps``: per epoch.
+        Also return how many of these batches earlier epochs have taken. ``batches`` is the number of batches per pass;
+        ``steps`` is the number of steps per epoch.
         """
         place = pass_place(batches, epoch - self.first_epoch, self.steps, steps)
         return (self.first_epoch + place.passes, place.first), place.seen
@@ -91,7 +97,8 @@ def training_data(
     """Return this task's part of the training data. A collective. Raises InvalidInput for unusable data.
 
     ``must_find_end``: whether the last step of an epoch must be known, or be followed by a step without examples.
-    ``skip``: its batches are omitted unless ``skip.takes`` is set; the datasets report a length that includes them.
+    ``skip``: the part of the first epoch whose batches are omitted, unless ``skip.takes`` is set; the datasets report a
+    length that includes these batches.
     """
     if isinstance(job.data, Arrays):
         adapter = adapter_of(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
@@ -104,11 +111,11 @@ def training_data(
         divided = partial(shares, adapter, reducer, seed, skipped=place)
         may_be_empty = (adapter.partial_batch_size or adapter.batch_size) < reducer.size
         if steps_per_execution == 1 and (adapter.num_batches % steps == 0 or _follows_the_run(job)):
-            # One iterator for all epochs: starting one takes as long as many steps of a small model.
+            # One iterator for all epochs: creating an iterator takes as long as many steps of a small model.
             dataset = divided(tf.data.Dataset.range(place[0], np.iinfo(np.int64).max))
             return TaskData(dataset, steps, steps, may_be_empty, first_batches=first)
-        # Keras takes whole executions from an iterator, and ends an epoch with a pass, so the iterator must end with a
-        # pass, too.
+        # Keras takes whole executions from an iterator, and ends an epoch at the end of a pass, so the iterator must
+        # also end there.
         dataset = divided(next_epoch(place[0]))
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(adapter.num_batches))
         steps_of = steps_by_epoch(job, adapter.num_batches)
@@ -144,7 +151,7 @@ def training_data(
 
 
 def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
-    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, from which an epoch takes ``steps_per_epoch``."""
+    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, of which each epoch takes ``steps_per_epoch``."""
     steps = job.steps_per_epoch
     if not batches or steps is None or not batches % steps or _follows_the_run(job):
         return None
@@ -154,7 +161,9 @@ def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | N
 
 
 def steps_of_epoch(job: FitJob) -> int | None:
-    """Return the steps per epoch, if they do not depend on a dataset. Raises InvalidInput as ``training_data`` does."""
+    """Return the number of steps per epoch, or None if it depends on a dataset. Raises the same errors as
+    ``training_data`` for unusable arrays.
+    """
     if isinstance(job.data, BatchSource) and job.steps_per_epoch is None:
         length = job.data.batches
         return None if length == -1 else length
@@ -167,8 +176,8 @@ def steps_of_epoch(job: FitJob) -> int | None:
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
     """Return this task's part of the validation data. Tasks may have different numbers of steps, or none.
 
-    If the built model has losses that are not plain means, which cannot be combined from parts, rank 0 gets all of the
-    arrays and the others nothing.
+    If the built model has losses that are not plain means, which cannot be combined from parts, rank 0 gets all
+    examples and the other tasks get none.
     """
     if job.validation_data is None:
         return None
@@ -183,7 +192,7 @@ def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> Task
     else:
         parts = shares_in_order(adapter, reducer)
     if not parts:
-        # Without a fixed batch size: otherwise Keras counts the examples of the batch that it fails to get.
+        # Without a fixed batch size: otherwise Keras would count the examples of a batch that it cannot get.
         return TaskData(no_batches(adapter), None, 0)
     dataset = parts[0].concatenate(parts[1]) if len(parts) > 1 else parts[0]
     steps = sum(int(part.cardinality()) for part in parts)
@@ -211,7 +220,7 @@ def _without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool, skip: Skip | None) -> TaskData:
-    """Return this task's shares of the batches of a source. They end at the same step on all tasks."""
+    """Return this task's shares of the batches of a source. The shares end at the same step on all tasks."""
     source = job.data
     assert isinstance(source, BatchSource)
     share = Share(reducer.rank, reducer.size)
@@ -262,7 +271,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after it, beyond the batches that all tasks read
+    if job.class_weight is not None:  # Keras would prefetch after applying it, beyond the batches that all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
@@ -277,7 +286,9 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 
 
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
-    """Return the shares that hold examples, or all batches for rank 0 if results cannot be combined from parts."""
+    """Return this task's shares that have examples, or all batches on rank 0 if results cannot be combined from
+    parts.
+    """
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
     reading = Reading(
         "validation_data",
@@ -301,18 +312,20 @@ def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer:
         if job.validation_steps is not None:
             dataset = dataset.take(job.validation_steps)
         return TaskData(dataset.map(_of_any_size).filter(lambda *batch: batch_size(batch) > 0), None, None)
-    # Keras counts the steps: with a dataset that ends after them, it creates two iterators, and a shuffle draws twice.
+    # Keras counts the steps: for a dataset that ends after them, it would create two iterators, and shuffle twice.
     return TaskData(dataset, job.validation_steps, None)
 
 
 def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count: int) -> list[Any]:
-    """Return the first batches with their class weights."""
+    """Return the first ``count`` batches, with class weights applied."""
     return [weigh(*batch) for batch in first(count)]
 
 
 @tf.autograph.experimental.do_not_convert
 def _of_any_size(*batch: Any) -> Any:
-    """Remove the batch size from a batch's type, because Keras counts the examples of a batch that it fails to get."""
+    """Remove the batch size from a batch's type, because Keras would count the examples of a batch that it cannot
+    get.
+    """
 
     def unfixed(leaf: Any) -> Any:
         if not isinstance(leaf, tf.Tensor) or not leaf.shape.rank:
@@ -324,12 +337,12 @@ def _of_any_size(*batch: Any) -> Any:
 
 
 def _validations(job: FitJob, epoch: int) -> int:
-    """Return the number of validations that a training from epoch 0 has made before ``epoch``."""
+    """Return the number of validation runs that training from epoch 0 has completed before ``epoch``."""
     return sum(_is_validated(before, job.validation_freq) for before in range(epoch))
 
 
 def _is_validated(epoch: int, frequency: Any) -> bool:
-    """Return whether Keras validates at the end of an epoch, counted from 0."""
+    """Return whether Keras validates at the end of ``epoch``, counted from 0."""
     if isinstance(frequency, int):
         return (epoch + 1) % frequency == 0
     return isinstance(frequency, list) and epoch + 1 in frequency

@@ -1,4 +1,4 @@
-"""The options of our own ``tf.data`` pipelines."""
+"""Contains the options of this package's own ``tf.data`` pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of an epoch over several tasks."""
+"""Handles the end of an epoch over several tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from .job import FitJob
 
 
 class EpochEnd:
-    """Runs between the last step of an epoch and its validation."""
+    """A function that runs between the last step of an epoch and the epoch's validation: it averages and checks the
+    weights.
+    """
 
     def __init__(self, model: Any, weights: Weights, job: FitJob, between: BetweenBatches) -> None:
         self._moving = list(model.non_trainable_weights)
@@ -20,7 +22,7 @@ class EpochEnd:
         self._epoch = job.initial_epoch
 
     def begin(self, epoch: int) -> None:
-        """Set the epoch that ends next."""
+        """Set the number of the epoch that ends next."""
         self._epoch = epoch
 
     def __call__(self) -> None:
@@ -31,7 +33,7 @@ class EpochEnd:
 
 
 def until_all_data_ended(model: Any, state: State) -> Any:
-    """Wrap Keras's train function to end the epoch after the step in which no task had examples."""
+    """Wrap Keras's train function so that it ends the epoch after the step in which no task had examples."""
     run = model.train_function
 
     def train_function(iterator: Any) -> Any:

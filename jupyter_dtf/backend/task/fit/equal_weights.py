@@ -1,4 +1,4 @@
-"""Synchronization of the tasks' weights, and the check that they are equal."""
+"""Synchronizes the tasks' weights, and checks that they are equal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from ..collectives.primitive import Reducer
 
-# Different kinds of machine may differ by rounding errors; larger relative differences than this are real.
+# On different kinds of machines, rounding errors may differ. Relative differences above this limit are not due to
+# rounding.
 _ROUNDING = 1e-4
 
 
 class Weights:
     """The variables that must be equal on all tasks. All methods except the checksums are collectives.
 
-    ``beside``: variables that another process trains. The chief has copies of them, which callbacks may change.
+    ``beside``: the chief's copies of variables that another process trains. Callbacks may change these copies.
     """
 
     def __init__(self, variables: list[Any], reducer: Reducer, ctx: Any, beside: list[Any] | None = None) -> None:
@@ -28,11 +29,13 @@ class Weights:
         self.checks = 0
 
     def checksum(self) -> int:
-        """Return a CRC-32 of all variables, which almost certainly changes with any bit of any of them."""
+        """Return a CRC-32 of all variables, which changes almost certainly if any bit of any variable changes."""
         return _checksum(self.variables)
 
     def checksum_with_copies(self) -> int:
-        """Return the same for all variables that callbacks on the chief may change."""
+        """Return a CRC-32 of all variables that callbacks on the chief may change, including the copies in
+        ``beside``.
+        """
         return _checksum([*self.variables, *self._beside])
 
     def from_chief(self) -> None:
@@ -50,10 +53,10 @@ class Weights:
                 variable.assign(value)
 
     def average_moving(self, moving: list[Any]) -> None:
-        """Average the variables that each task estimates from its own examples: moving statistics of normalization
-        layers.
+        """Average the variables that each task computes from its own examples, such as moving statistics of
+        normalization layers.
 
-        Integers and booleans cannot be averaged: all tasks take the chief's.
+        Integers and booleans cannot be averaged: they are set to the chief's values.
         """
         own = [np.asarray(v.numpy()) for v in moving]
         checksum = 0
@@ -72,7 +75,7 @@ class Weights:
             variable.assign((total / self.reducer.size if _is_float(variable) else total).astype(value.dtype))
 
     def check(self, epoch: int) -> None:
-        """Raise RuntimeError, and show an error note, unless all tasks hold the same weights."""
+        """Raise RuntimeError, and show an error to the user, unless all tasks hold the same weights up to rounding."""
         self.checks += 1
         checksums = self.reducer.all_gather(self.checksum())
         if len(set(checksums)) == 1:

@@ -1,4 +1,4 @@
-"""Describes TensorFlow errors in a training or validation by the batch at which they occurred."""
+"""Adds the batch at which a TensorFlow error occurred in a training or validation run to the error's message."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MOST = 500
 
 
 class BatchPlace(keras.callbacks.Callback):
-    """Tracks the position of a fit: the epoch, and the batch that is being read or computed."""
+    """A callback that tracks the position of a ``fit`` run: the epoch, and the batch that is being read or computed."""
 
     def __init__(self, what: str, validation: str, steps_per_execution: int = 1) -> None:
-        """``what``, ``validation``: the names of the training and the validation data in messages."""
+        """``what``, ``validation``: the names that messages use for the training and the validation data."""
         super().__init__()
         self._names = what, validation
         self._together = steps_per_execution
@@ -40,7 +40,7 @@ class BatchPlace(keras.callbacks.Callback):
         self._validates, self._batch = True, batch
 
     def named(self, error: BaseException) -> RuntimeError | None:
-        """Return an error with a message that names the batch, or None if the error is not caused by data."""
+        """Return an error whose message names the batch, or None if the error is not caused by data."""
         if not isinstance(error, tf.errors.OpError):
             return None
         message = str(error.message)
@@ -56,7 +56,7 @@ class BatchPlace(keras.callbacks.Callback):
 
 
 def essence(message: str) -> str:
-    """Return what happened according to TensorFlow's message, without the locations in graphs and files."""
+    """Return TensorFlow's error message without the locations in graphs and files."""
     said: list[str] = []
     for line in message.splitlines():
         if line.startswith("Traceback (most recent call last)") or (said and re.match(r"\s*\(1\) ", line)):

@@ -1,12 +1,13 @@
-"""Comparison of the first step of a fit with the same step done by the chief alone on the whole batch.
+"""Compares the first step of a ``fit`` run with the same step done by the chief alone on the whole batch.
 
-The project's tests compare all of Keras's own parts with one process. They cannot cover custom parts: a loss that
-compares the examples of a batch, a layer that averages over them, an optimizer that uses more than gradients. For such
-models, the chief repeats the first step as one process would do it, and warns if the weights differ. Non-trainable
-weights are compared as they will be when the tasks have averaged them.
+The project's tests compare training with each of Keras's own parts with training in one process. They cannot cover
+custom parts: a loss that compares the examples of a batch, a layer that averages over them, an optimizer that uses more
+than gradients. For such models, the chief repeats the first step as one process would do it, and warns if the resulting
+weights differ. Non-trainable weights are compared with the values that they will have when the tasks have averaged
+them.
 
-Intended differences are repeated as they are: normalization layers compute their statistics, and random layers draw
-their numbers, for each task's share of the batch.
+The repetition reproduces intended differences: normalization layers compute their statistics, and random layers draw
+their numbers, separately for each task's share of the batch.
 """
 
 from __future__ import annotations
@@ -33,27 +34,27 @@ from .replaced_attributes import hooked, unhooked
 from .steps import batch_size
 
 BUDGET_S = 0.2
-"""The estimated time that the repetition may take."""
+"""The largest estimated duration of the repetition, in seconds; a longer one is not attempted."""
 MOST_BYTES = 32 << 20
-"""The largest size of the weights, the optimizer's state and the batch, which are copied."""
+"""The largest size in bytes of the copied variables, and of the copied batches, for which a step is repeated."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
-"""The largest relative difference between two updates of a variable that can be due to rounding."""
+"""The largest relative difference between two updates to a variable that is attributed to rounding."""
 FAINT = 1e-4
 """Gradients below this fraction of the variable's largest gradient, or of a tenth of the model's largest, are ignored:
-they may be rounding errors, which some optimizers amplify to a whole step.
+they may be rounding errors, which some optimizers amplify to a step of full size.
 """
 _LEAP = 4
-"""Each timing uses this many times as many examples as the previous one, as long as there are enough."""
+"""The factor by which the number of examples grows from one timing to the next, up to the size of the batch."""
 _LAYER_S = 0.001
-"""The time that TensorFlow takes for a small layer outside of a graph."""
+"""The estimated time in seconds that TensorFlow takes to run a small layer outside of a graph."""
 _KNOWN = ("keras.", "tensorflow.", "builtins", "jupyter_dtf.backend.task.")
 WARNING = "The first step differs from that of one process"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """How a batch is divided: into ``count`` contiguous shares whose sizes differ by at most one example.
+    """The division of a batch into ``count`` contiguous shares whose sizes differ by at most one example.
 
     ``in_turn``: whether one client processes the shares, and draws its random numbers for them, one after the other;
     otherwise, each task draws its own random numbers.
@@ -69,10 +70,10 @@ class Parts:
 
 
 def own_parts(model: Any) -> list[str]:
-    """Return the names of the model's parts that affect its weights and are not Keras's layers or losses.
+    """Return the names of the model's parts that affect its weights and are not Keras's own.
 
-    Operations between layers are included: ``keras.ops.mean(x, axis=0)`` is Keras's, but the user chooses what it
-    averages.
+    Operations between layers are included: ``keras.ops.mean(x, axis=0)`` is a Keras operation, but the user chooses the
+    axis along which it averages.
     """
     found: dict[str, None] = {}
     base = keras.Model
@@ -81,7 +82,7 @@ def own_parts(model: Any) -> list[str]:
     ) else []  # fmt: skip
     for layer in model._flatten_layers():
         kinds.append(type(layer))
-        for operation in getattr(layer, "operations", ()):  # of a functional model
+        for operation in getattr(layer, "operations", ()):  # operations of a functional model
             if not isinstance(operation, keras.Layer):
                 found[operation.name] = None
         for name, value in vars(layer).items():
@@ -117,8 +118,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 class Guard:
     """Compares the first step of ``model`` with the same step done by the chief alone.
 
-    ``first_batches(count)`` returns the first ``count`` global batches of the training. ``fetch`` fetches weights that
-    are trained elsewhere into the model.
+    ``first_batches(count)`` returns the first ``count`` global batches of the training run. ``fetch`` copies weights
+    that are trained elsewhere into the model.
     """
 
     def __init__(
@@ -150,12 +151,14 @@ class Guard:
             self._before = [np.array(v.numpy()) for v in self._variables]
 
     def _is_small(self) -> bool:
-        """Return whether the step may be cheap, as far as can be determined without running anything."""
+        """Return whether the sizes of the variables and the number of layers allow the step to be cheap to repeat."""
         held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
         return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
 
     def compare(self, steps: int) -> None:
-        """Repeat the completed first ``steps`` steps alone, compare the results, and restore everything."""
+        """Repeat the first ``steps`` steps, which all tasks have completed, on this task alone, compare the results,
+        and restore all variables.
+        """
         before, self._before = self._before, None
         if before is None:
             return
@@ -215,7 +218,9 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Return the resulting variables, and the absolute gradients of the last step by the variable's id."""
+        """Return the variables' resulting values, and the absolute gradients of the last step keyed by the variables'
+        ids.
+        """
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
             for optimizer in self._optimizers:
@@ -227,8 +232,8 @@ class Guard:
         return [np.array(v.numpy()) for v in self._variables], gradients
 
     def _step(self, batch: Any, first: int, last: int) -> int:
-        """Take a step on the shares of a batch from ``first`` up to, but not including, ``last``. Return their number
-        of examples.
+        """Take a step on the shares of a batch from ``first`` up to, but not including, ``last``. Return the number of
+        examples in these shares.
         """
         bounds = list(enumerate(self._parts.bounds(int(batch_size(batch)))))[first:last]
         start, end = (bounds[0][1][0], bounds[-1][1][1]) if bounds else (0, 0)
@@ -243,9 +248,9 @@ class Guard:
 
     @contextmanager
     def _as_the_tasks_do(self, shares: list[tuple[int, int, int]]) -> Iterator[None]:
-        """Inside this context, call layers that intentionally use only a task's share with one share at a time.
+        """Inside this context, run the layers that intentionally use only a task's share once for each share.
 
-        ``shares``: the number, start and end of each.
+        ``shares``: the number, start and end of each share.
         """
         with ExitStack() as stack:
             for layer in self._model._flatten_layers():
@@ -272,7 +277,7 @@ class Guard:
             self._warn(*worst)
 
     def _positions(self) -> dict[int, int]:
-        """Return each variable's position by its id."""
+        """Return the variables' positions, keyed by the variables' ids."""
         return {id(v): number for number, v in enumerate(self._variables)}
 
     def _limit(self, variable: Any) -> float:
@@ -285,7 +290,8 @@ class Guard:
     def _differing_states(self, before: list[Any], after: list[Any], alone: list[Any], batches: list[Any]) -> list[Any]:
         """Return the non-trainable weights that the shares change differently than the whole batch does.
 
-        The moving statistics of Keras's own layers are not included, because they are intentionally those of shares.
+        The moving statistics of Keras's own layers are not included, because they are intentionally computed from
+        shares.
         """
         statistics = {id(v) for layer in self._model._flatten_layers() for v in _statistics(layer)}
         states = [v for v in self._model.non_trainable_weights if id(v) not in statistics]
@@ -307,11 +313,11 @@ class Guard:
         return states
 
     def _averaged(self, before: list[Any], after: list[Any], states: list[Any], batches: list[Any]) -> list[Any]:
-        """Return ``after`` with ``states`` replaced by the mean that the tasks will compute, apart from the sizes of
-        shares.
+        """Return ``after`` with the values of ``states`` replaced by the mean that the tasks will compute, except that
+        the shares have other sizes.
 
-        Two groups of shares, each processed as one share, suffice: a mean over examples is also the mean of both
-        groups.
+        Two groups of shares, each processed as one share, suffice: a mean over examples is also the weighted mean over
+        the two groups.
         """
         position = self._positions()
         starts = [before]
@@ -369,7 +375,7 @@ class Guard:
 def guard_of(
     job: FitJob, model: Any, ctx: Any, parts: Parts, data: Any, *, exact: bool, fetch: Callable[[], None] = lambda: None
 ) -> Guard | None:
-    """Return the guard of a fit on the chief, or None if a comparison is unnecessary or impossible.
+    """Return the guard of a ``fit`` run on the chief, or None if a comparison is unnecessary or impossible.
 
     ``exact``: whether the first step must equal that of one process (``Checks.is_exact``).
     """
@@ -414,7 +420,9 @@ def _noting_apply(optimizer: Any, gradients: dict[int, Any], grads: Any, trainab
 
 
 def _apart(before: Any, ours: Any, theirs: Any) -> float:
-    """Return the relative difference of two changes of a variable; 0 if they are no larger than rounding errors."""
+    """Return the relative difference between two changes to a variable; 0 if both are no larger than rounding
+    errors.
+    """
     size = max(np.linalg.norm(ours), np.linalg.norm(theirs))
     rounding = np.finfo(np.float32).eps * np.linalg.norm(before.astype(np.float64))
     return 0.0 if size <= 100 * rounding else float(np.linalg.norm(ours - theirs) / size)
@@ -433,7 +441,7 @@ def _statistics(layer: Any) -> list[Any]:
 
 
 def _told(gradient: Any, shape: tuple[int, ...], largest: float) -> Any:
-    """Return a mask of the significant gradients of a variable. ``largest``: the largest gradient of the model."""
+    """Return a mask of the significant elements of a variable's gradient. ``largest``: the model's largest gradient."""
     if gradient is None or not gradient.size:
         return np.ones(shape, bool)
     return gradient > FAINT * max(float(gradient.max()), 0.1 * largest)
@@ -453,7 +461,7 @@ def _by_share(
     shares: list[tuple[int, int, int]],
     in_turn: bool,
 ) -> Callable[..., Any]:
-    """Wrap a layer's ``call`` to run once for each share of the batch, with the random numbers of that share."""
+    """Wrap a layer's ``call`` so that it runs once for each share of the batch, with that share's random numbers."""
 
     def call_by_share(*args: Any, **kwargs: Any) -> Any:
         states = [np.array(generator.state.numpy()) for generator in generators]
@@ -476,7 +484,7 @@ def _by_share(
 
 
 def _cut(examples: int, low: int, high: int, leaf: Any) -> Any:
-    """Return the rows of a share if ``leaf`` is a tensor with a row per example, otherwise ``leaf``."""
+    """Return the share's rows of ``leaf`` if it is a tensor with one row per example, otherwise ``leaf`` itself."""
     if isinstance(leaf, tf.Tensor) and leaf.shape.rank and leaf.shape[0] == examples:
         return leaf[low:high]
     return leaf

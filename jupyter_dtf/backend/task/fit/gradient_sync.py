@@ -1,8 +1,8 @@
-"""Optimizers that apply the mean gradient over all examples of all tasks.
+"""Makes optimizers apply the mean gradient over all examples of all tasks.
 
 Each update needs one exchange for everything that the tasks must agree on: each task's gradients multiplied by its
-number of examples, and four more values: that number, whether to stop, the chief's learning rate, and how many
-checkpoints the chief has requested.
+number of examples, and four more values: the number of examples, whether to stop, the chief's learning rate, and the
+number of checkpoints that the chief has requested.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Agreement:
     """The result of the last exchange."""
 
     examples: float
-    """The number of examples of all tasks, over all steps whose gradients have been applied."""
+    """The total number of examples, over all tasks and all steps whose gradients have been applied."""
     stop: bool
     learning_rate: float
-    """The rate that was applied."""
+    """The learning rate of the last update."""
     checkpoints: int = 0
     """The number of checkpoints that the chief has requested."""
 
 
 class GradientSync:
-    """Installs itself on a model's optimizers, after which ``apply`` is a collective.
+    """Installs itself on a model's optimizers, whose ``apply`` then is a collective.
 
-    ``may_end``: whether there may be a step in which no task has examples, which ends the epoch. ``steps_per_epoch`` is
-    None if not known; ``steps_of`` as in ``TaskData``. ``begin_epoch`` must be called before every epoch. From
-    ``begin`` on, while a step is traced or run eagerly, ``examples`` is the number of this task's examples in the step,
-    a scalar tensor.
+    ``may_end``: whether there may be a step in which no task has examples; such a step ends the epoch.
+    ``steps_per_epoch`` is None if it is unknown; ``steps_of``: see ``TaskData``. ``begin_epoch`` must be called before
+    every epoch. After a call of ``begin``, while a step is traced or run eagerly, ``examples`` is the number of this
+    task's examples in the step, a scalar tensor.
     """
 
     def __init__(
@@ -78,11 +78,13 @@ class GradientSync:
         self.applied = False
         """Whether an optimizer was applied in the step being traced."""
         self.lookups: Lookups | None = None
-        """The lookups of the step being traced; None if one task has all examples."""
+        """The lookups of the step being traced; None: a single task has all examples."""
         self.outside: Outside | None = None
-        """The assignments of the step being traced, if there are other tasks to agree with."""
+        """The assignments of the step being traced; None: there are no other tasks to agree with."""
         self.collectives: list[tuple[Callable[[], Any], Any]] = []
-        """The functions that a task without examples calls to take part in the step, in order, each with its graph."""
+        """The functions that a task without examples calls, in this order, to participate in the step, each with the
+        graph in which it was recorded.
+        """
 
     def install(self, optimizer: Any) -> None:
         """Make the optimizer's ``apply`` a collective. Its class is unchanged, so saved models are not affected."""
@@ -95,20 +97,20 @@ class GradientSync:
         update_directly(getattr(optimizer, "inner_optimizer", optimizer))
 
     def begin_anew(self) -> None:
-        """Continue with a new set of tasks, none of which has requested a checkpoint yet."""
+        """Prepare for a new set of tasks, in which no checkpoint has been requested yet."""
         self.checkpoints_asked = 0
         self._checkpoints.assign(0.0)
         for optimizer in self._optimizers:
             optimizer.agreement.assign(optimizer.agreement * [1.0, 1.0, 1.0, 0.0])
 
     def ask_to_stop(self) -> None:
-        """Request a stop, of which all tasks are notified in the next exchange."""
+        """Request a stop. The next exchange notifies all tasks."""
         if not self._stop_wanted:
             self._stop_wanted = True
             self._stop.assign(1.0)
 
     def ask_for_checkpoint(self) -> None:
-        """Request a checkpoint, of which all tasks are notified in the next exchange. Called only on the chief."""
+        """Request a checkpoint. The next exchange notifies all tasks. Called only on the chief."""
         self.checkpoints_asked += 1
         self._checkpoints.assign_add(1.0)
 
@@ -136,14 +138,14 @@ class GradientSync:
         return bool(self._ended)
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart the count of steps at ``done``."""
+        """Start ``epoch``, of which ``done`` steps are already done."""
         self._epoch.assign(epoch)
         self._step.assign(done)
         if self._steps_of is not None:
             self._last.assign(self._steps_of(epoch))
 
     def begin(self, examples: tf.Tensor) -> None:
-        """Begin tracing a step, or running it eagerly, with ``examples`` examples on this task."""
+        """Prepare to trace a step, or to run it eagerly, with ``examples`` examples on this task."""
         self.examples = examples
         self.applied = False
         self.collectives = []
@@ -155,7 +157,7 @@ class GradientSync:
             self._step.assign_add(1)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers over the tasks, within a step. They must not depend on the weights."""
+        """Sum a few numbers over the tasks, within a step. The numbers must not depend on the weights."""
         if self.lookups is not None and self.lookups.looks_again:
             return values
         name = f"values {len(self.collectives)}"
@@ -164,11 +166,11 @@ class GradientSync:
 
     @property
     def agrees(self) -> bool:
-        """Whether there are other tasks whose weights must equal this one's."""
+        """Whether there are other tasks whose weights must equal the weights of this task."""
         return self._reducer.size > 1
 
     def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
-        """On tasks without examples, assign the values to ``variables`` that the step has assigned on the other tasks.
+        """On tasks without examples, assign to ``variables`` the values that the step has assigned on the other tasks.
 
         ``before``: see ``Outside``.
         """
@@ -180,12 +182,12 @@ class GradientSync:
         self._reducer.sum_tensor(own, name)
 
     def note(self, without_examples: Callable[[], Any]) -> None:
-        """Record the function that a task without examples calls in place of this step's next collective."""
+        """Record the function that a task without examples calls instead of this step's next collective."""
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     @property
     def is_due(self) -> tf.Tensor:
-        """Whether to apply the gradients of this step and those accumulated before."""
+        """Whether to apply the gradients of this step together with those accumulated in earlier steps."""
         due = self._step % self._strategy.backward_passes_per_step == 0
         if self._steps_per_epoch is not None:
             due |= self._step == self._last
@@ -203,14 +205,14 @@ class GradientSync:
 
     @property
     def rate_factor(self) -> tf.Tensor | None:
-        """The factor of the learning rate in this step; None for no scaling."""
+        """The factor by which the learning rate is multiplied in this step; None: no scaling."""
         if self._scaling is None:
             return None
         return self._scaling.factor(self._epoch * (self._steps_per_epoch or 0) + self._step - 1)
 
 
 class _SharedOptimizer:
-    """One optimizer whose ``apply`` is reduced over the tasks."""
+    """An optimizer whose ``apply`` first reduces the gradients over the tasks."""
 
     def __init__(
         self, optimizer: Any, sync: GradientSync, reducer: Reducer, strategy: AllReduce, reduction: Reduction
@@ -229,7 +231,7 @@ class _SharedOptimizer:
         """Whether there is more than one gradient to average."""
         rate = float(tf.convert_to_tensor(optimizer.learning_rate))
         self.agreement = tf.Variable([0.0, 0.0, rate, 0.0], dtype=tf.float64, trainable=False)
-        """The fields of an Agreement."""
+        """The fields of an Agreement, in order."""
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
         """Replace the optimizer's ``apply``. A collective in steps that are due."""
@@ -253,8 +255,8 @@ class _SharedOptimizer:
     def _share(
         self, grads: Sequence[Gradient], trainable_variables: Any, enter: Callable[..., Any], apply: Callable[..., Any]
     ) -> None:
-        """Reduce and apply gradients. ``enter``: called on tasks without examples; ``apply``: called with the reduced
-        gradients.
+        """Reduce and apply gradients. ``enter``: the function that tasks without examples call; ``apply``: the function
+        that is called with the reduced gradients.
         """
         sync, optimizer, accumulation = self._sync, self._optimizer, self._accumulation
         variables = list(optimizer._trainable_variables if trainable_variables is None else trainable_variables)
@@ -284,10 +286,12 @@ class _SharedOptimizer:
             sync.outside.pass_over()
 
     def _prepared(self, gradient: Any, variable: Any) -> Gradient:
-        """Return the gradient with its variable's shape, as ``Rows`` only if gradients are reduced by row."""
+        """Return the gradient with its variable's shape, as ``Rows`` if it is sparse and sparse gradients are
+        gathered.
+        """
         if gradient is None:
             return None
-        if isinstance(gradient, Rows):  # of a task without examples
+        if isinstance(gradient, Rows):  # from a task without examples
             return gradient
         if isinstance(gradient, tf.IndexedSlices) and self._strategy.sparse == "gather":
             gradient.values.set_shape([None, *variable.shape[1:]])
@@ -301,7 +305,9 @@ class _SharedOptimizer:
     def _update(
         self, sums: Sequence[Gradient], examples: tf.Tensor, variables: Sequence[Any], apply_to: Callable[..., Any]
     ) -> None:
-        """Apply the mean over all tasks of gradients that this task has summed over ``examples``. A collective."""
+        """Apply the mean gradients over the examples of all tasks. A collective. ``sums``: the sums of this task's
+        gradients over its ``examples``.
+        """
         rate = self._optimizer.learning_rate  # a variable, or a schedule's value for this iteration
         chiefs_rate = tf.cast(rate, tf.float32) if self._is_chief else tf.constant(0.0)
         said = [examples, self._sync.wants_to_stop, chiefs_rate, self._sync.wants_checkpoints]
@@ -329,7 +335,7 @@ class _SharedOptimizer:
         if self._weighs:
             divisor = tf.maximum(lanes[0], 1.0) / self._op_factor
             gradients = [divided(g, divisor, v.dtype) for g, v in zip(sums, variables, strict=True)]
-        if self._strategy.clip_norm is not None:  # gradients may be of a scaled loss
+        if self._strategy.clip_norm is not None:  # the gradients may be those of a scaled loss
             gradients = clip_by_global_norm(gradients, self._optimizer.scale_loss(self._strategy.clip_norm))
 
         def apply() -> tf.Tensor:
@@ -341,7 +347,7 @@ class _SharedOptimizer:
                 self._is_applying = False
             return tf.constant(0)
 
-        if self._sync.may_end:  # nothing may change in the step after the last
+        if self._sync.may_end:  # the step after the last one must not change anything
             tf.cond(lanes[0] > 0, apply, lambda: tf.constant(0))
         else:
             apply()
@@ -357,10 +363,10 @@ def _tensors(gradients: Sequence[Gradient]) -> list[Any]:
 
 
 def update_directly(optimizer: Any) -> None:
-    """Update each variable by the optimizer's own rule, bypassing Keras's code path through ``tf.distribute``.
+    """Make an optimizer update each variable by its own rule, bypassing Keras's code path through ``tf.distribute``.
 
-    Without a distribution strategy, both paths end in the same call, but Keras's path takes a tenth of the time of the
-    first step. An optimizer with its own update step, such as Nadam, keeps it.
+    Without a distribution strategy, both paths end in the same call, but Keras's path accounts for a tenth of the
+    duration of the first step. An optimizer with its own update step, such as Nadam, is not changed.
     """
     if type(optimizer)._backend_update_step is not keras.optimizers.Optimizer._backend_update_step:
         return

@@ -1,7 +1,7 @@
-"""Measures how long steps wait for their batches, in the ``get_next`` of the iterator of Keras's train function.
+"""Measures how long steps wait for their batches in ``get_next`` of the iterator that Keras's train function reads.
 
-Keras calls it inside a compiled function, so the clock is read there: by two operations around ``get_next``, and a
-third one that adds up the times. Without waiting, this takes a few microseconds.
+Keras calls ``get_next`` inside a compiled function, so the clock is read by two operations of that function, before and
+after ``get_next``, and a third operation adds up the times. This overhead is a few microseconds per step.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: an iterator passed to a tf.function is recreated there by its type, which is not public.
+# TensorFlow 2.21: a tf.function recreates an iterator that is passed to it from its type spec, which is not public.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
 from .. import determinism
 
 
 class _Spent:
-    """The seconds waited in this process; those waited in compiled functions are in a variable."""
+    """The seconds that this process has waited for batches. The time waited in compiled functions is held in a
+    variable.
+    """
 
     def __init__(self) -> None:
         self.eagerly_s = 0.0
@@ -36,14 +38,16 @@ _spent = _Spent()
 
 
 def spent_s() -> float:
-    """Return the seconds that steps of this process have waited for their batches. Takes about 10 microseconds."""
+    """Return the seconds that steps of this process have waited for their batches. A call takes about 10
+    microseconds.
+    """
     if _spent.variable is None:
         return _spent.eagerly_s
     return _spent.eagerly_s + float(_spent.variable.numpy())
 
 
 class _Timed(OwnedIterator):
-    """An iterator that adds up the time that it takes to get the next batch."""
+    """An iterator that adds up the time spent on waiting for its batches."""
 
     @property
     def _type_spec(self) -> Any:
@@ -89,7 +93,7 @@ def _timed(draw: Callable[[], Any]) -> Any:
     ):
         end = tf.timestamp()
         _spent.variable.assign_add(end - begin, read_value=False)
-    # Operations that need the whole batch must not run before the clock is read: make one of its tensors wait.
+    # Operations that need the whole batch must not run before the clock is read: make one of the batch's tensors wait.
     first, *others = tf.nest.flatten(drawn, expand_composites=True)
     with tf.control_dependencies([end]):
         first = tf.identity(first)
@@ -97,9 +101,10 @@ def _timed(draw: Callable[[], Any]) -> Any:
 
 
 def timed(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap Keras's train function ``run`` to measure how long its steps wait for their batches.
+    """Wrap Keras's train function ``run`` so that it measures how long its steps wait for their batches.
 
-    It is not measured if TensorFlow's operations must be deterministic, because reading a clock is then an error.
+    This time is not measured if TensorFlow's operations must be deterministic, because reading the clock is then an
+    error.
     """
     if determinism.is_enabled():
         return run

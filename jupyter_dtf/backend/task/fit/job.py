@@ -1,4 +1,6 @@
-"""The job that a client sends, and the result that it receives: plain data that needs neither TensorFlow nor Keras."""
+"""Defines the job that a client sends, and the result that it receives: plain data that needs neither TensorFlow nor
+Keras.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ Data = Arrays | DataFunction | BatchSource
 
 
 def name_of(data: Data | None) -> str:
-    """Return the name of the data in messages."""
+    """Return the name that messages use for the data."""
     if isinstance(data, DataFunction):
         return "the dataset that the function returns"
     return data.what if isinstance(data, BatchSource) else "the data"
@@ -45,36 +47,44 @@ class PackedCallbacks:
     """The caller's Keras callbacks."""
 
     everywhere: list[bool] = field(default_factory=list)
-    """For each, whether it runs on every task, rather than only on the chief."""
+    """For each callback, whether it runs on every task instead of only on the chief."""
     chiefs: bytes = b""
-    """All of them by number, as pickled by ``Pickles``: together, since they may refer to each other."""
+    """All callbacks, keyed by their index, pickled by ``Pickles``. They are pickled together, because they may refer to
+    each other.
+    """
     others: bytes = b""
-    """The same for the callbacks that run on every task."""
+    """The callbacks that run on every task, keyed by their index among all callbacks, pickled by ``Pickles``."""
     between_batches: bool = False
-    """Whether one of them, other than Keras's own, runs code before or after each batch."""
+    """Whether a callback that is not Keras's own runs code before or after each batch."""
 
     def __len__(self) -> int:
         return len(self.everywhere)
 
     def places(self, is_chief: bool) -> list[int]:
-        """Return the numbers of the callbacks that run on the chief, or on another task."""
+        """Return the indices of the callbacks that run on the chief if ``is_chief`` is set, otherwise of the callbacks
+        that run on the other tasks.
+        """
         return [place for place, everywhere in enumerate(self.everywhere) if is_chief or everywhere]
 
 
 @dataclass
 class FitJob:
-    """The arguments of one ``fit``, the same on every task. Fields named as in ``keras.Model.fit`` mean the same."""
+    """The arguments of one ``fit`` call, the same on every task. Fields named like arguments of ``keras.Model.fit``
+    have the same meaning.
+    """
 
     model: PackedModel | Callable[[], Any]
     data: Data
     validation_data: Data | None = None
     batch_size: int | None = None
-    """Examples per step over all tasks together; arrays only."""
+    """The number of examples per step over all tasks together; used only for arrays."""
     validation_batch_size: int | None = None
     epochs: int = 1
     initial_epoch: int = 0
     began: int | None = None
-    """The first epoch of a training that is resumed at ``initial_epoch``; None: ``initial_epoch``."""
+    """The epoch at which a resumed training run originally began; None: the run is not resumed, and begins at
+    ``initial_epoch``.
+    """
     shuffle: bool = True
     class_weight: dict[int, float] | None = None
     steps_per_epoch: int | None = None
@@ -83,7 +93,7 @@ class FitJob:
     callbacks: PackedCallbacks = field(default_factory=PackedCallbacks)
     strategy: Strategy = field(default_factory=AllReduce)
     seed: int = 0
-    """The seed of the order of shuffled examples and of the tasks' random numbers."""
+    """The seed for the order of shuffled examples and for the tasks' random numbers."""
     scale_lr: bool = False
     """Whether the learning rate is multiplied by the number of tasks that share a step."""
     warmup_epochs: float = 0.0
@@ -91,36 +101,40 @@ class FitJob:
     layers: list[str] = field(default_factory=list)
     """The ids of the model's layers as used by the client and by placements, in the order of their calls."""
     check: bool = True
-    """Whether the first step of a model with custom parts is compared with the same step done alone, and the outputs of
-    the returned model with those in its task.
+    """Whether the first step of a model with custom parts is compared with the same step done by one task alone, and
+    the outputs of the returned model are compared with the outputs that it had in its task.
     """
     checkpoint: Checkpoint | None = None
     """When checkpoints are written; None: never."""
     resume: str | None = None
-    """The path of the checkpoint to resume from, or of a directory of checkpoints."""
+    """The path of a checkpoint, or of a directory of checkpoints, to resume from."""
     keras_config: dict[str, Any] = field(default_factory=dict)
-    """The client's Keras settings, as set by ``models.configure_keras``."""
+    """The client's Keras settings, which ``models.configure_keras`` applies in a task."""
 
 
 @dataclass
 class FitResult:
-    """The result of a fit, which the chief returns."""
+    """The result of a ``fit`` run, which the chief returns."""
 
     weights: list[Any]
-    """Arrays in the order of ``model.weights``."""
+    """The weights as arrays, in the order of ``model.weights``."""
     optimizer: list[Any]
-    """Arrays in the order of ``model.optimizer.variables``; empty without an optimizer."""
+    """The optimizer's variables as arrays, in the order of ``model.optimizer.variables``; empty if there is no
+    optimizer.
+    """
     batch: Any
-    """``(x, y, sample_weight)`` as (shape, dtype) leaves: enough to build a model that is not built yet."""
+    """The structure of a batch ``(x, y, sample_weight)``, with (shape, dtype) as leaves: sufficient to build a model
+    that is not built yet.
+    """
     history: dict[str, list[float]]
     epoch: list[int]
     callbacks: bytes
-    """A dict of the attributes of each of the caller's callbacks, in a list pickled by ``Pickles``."""
+    """A list of dicts, one with the attributes of each of the caller's callbacks, pickled by ``Pickles``."""
     updates: dict[str, dict[str, int]] = field(default_factory=dict)
-    """With parameter servers, by task, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
-    ``repeated`` (received twice, applied once).
+    """With parameter servers, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
+    ``repeated`` (received twice, applied once), keyed by task.
     """
     more: ExtraState = field(default_factory=ExtraState)
     """The model's state besides its weights."""
     question: Question | None = None
-    """An input with which the model was called at the end, and its output."""
+    """An input with which the model was called at the end of training, and the model's output."""

@@ -1,4 +1,4 @@
-"""The call of Keras's own ``model.fit`` in a task, for all strategies, and its result."""
+"""Calls Keras's own ``model.fit`` in a task, for all strategies, and collects its result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras 3.15: the epoch iterator of fit cannot be replaced otherwise.
+# Keras 3.15: there is no other way to replace the epoch iterator of fit.
 from keras.src.backend.tensorflow import trainer
 
 from ..model.model_state import take_more
@@ -30,12 +30,12 @@ from .sources.base import BatchSource
 
 
 class KerasFit:
-    """One call of ``model.fit``. ``own``: the job's callbacks that run here. ``first``, ``last``: the strategy's
-    callbacks.
+    """One call of ``model.fit``. ``own``: the job's callbacks that run on this task. ``first``, ``last``: the
+    strategy's callbacks.
 
-    ``guard``: compares the first step, if given. ``history``: the callback that records the history, whether it is in
-    ``own`` or not. ``skip``: the part of the first epoch to skip. ``again``: the events that the callbacks have already
-    seen, in a process that continues.
+    ``guard``: the guard that compares the first step; None: no comparison. ``history``: the callback that records the
+    history, whether or not it is in ``own``. ``skip``: the part of the first epoch to skip. ``again``: the events that
+    the callbacks have already received, in a process that continues a training run.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class KerasFit:
             self._callbacks = [first, guard.after, *self._callbacks[1:], guard.before]
 
     def __call__(self, model: Any, validation: TaskData | None) -> None:
-        """Train. Raises any exception that the caller's code raises."""
+        """Train the model. Raises any exception that the caller's code raises."""
         job, data = self._job, self._data
         arguments = {"model": model, "epochs": job.epochs, "steps": data.length, "verbose": 0}
         place = BatchPlace(
@@ -120,7 +120,7 @@ class KerasFit:
                 raise
 
     def result(self, model: Any, spec: Any, updates: dict[str, dict[str, int]] | None = None) -> FitResult:
-        """Return the chief's result. ``spec``: the spec of the batches; ``updates``: as in ``FitResult``."""
+        """Return the chief's result. ``spec``: the spec of the batches; ``updates``: see ``FitResult``."""
         data = self._job.data
         arrays = (data.x, data.y, data.sample_weight) if isinstance(data, Arrays) else None
         return FitResult(
@@ -138,9 +138,9 @@ class KerasFit:
 
 @contextmanager
 def _within_a_pass(data: TaskData) -> Iterator[None]:
-    """Start ``Model.fit`` in the middle of a pass over a dataset, with an iterator that has already started.
+    """Inside this context, make ``Model.fit`` start in the middle of a pass over a dataset.
 
-    Keras ends a pass by counting its batches, and keeps this count only in its epoch iterator.
+    Keras detects the end of a pass by counting its batches, and keeps this count only in its epoch iterator.
     """
     if not data.seen:
         yield
@@ -162,7 +162,7 @@ def _within_a_pass(data: TaskData) -> Iterator[None]:
 
 
 def history_of(own: Sequence[Any]) -> keras.callbacks.History:
-    """Return the caller's ``History``, if there is one among the callbacks, or a new one."""
+    """Return the caller's ``History`` callback, if there is one, or a new one."""
     return next((c for c in own if isinstance(c, keras.callbacks.History)), None) or keras.callbacks.History()
 
 
@@ -186,14 +186,16 @@ class _SkippingList(keras.callbacks.CallbackList):
 
 @dataclass(frozen=True)
 class Again:
-    """The events of the current epoch that the callbacks have already seen, in a process that continues a training."""
+    """The events of the current epoch that the callbacks have already received, in a process that continues a training
+    run.
+    """
 
     epoch_begun: bool
     epoch_ended: bool
 
 
 class _GoingOnList(_SkippingList):
-    """A list of callbacks in which only ``ours`` are called again for events that all of them have already seen."""
+    """A list of callbacks that calls only ``ours`` for events that all of its callbacks have already received."""
 
     callbacks: list[Any]
 
@@ -227,7 +229,7 @@ class _GoingOnList(_SkippingList):
 
 
 def _skipping(run: Any, skip: Skip) -> Any:
-    """Wrap Keras's train function to do nothing for skipped executions."""
+    """Wrap Keras's train function so that a skipped execution does no training."""
 
     def train_function(iterator: Any) -> Any:
         if not skip.executions:
@@ -240,7 +242,7 @@ def _skipping(run: Any, skip: Skip) -> Any:
 
 
 def _telling(run: Any, saving: Saving) -> Any:
-    """Wrap Keras's train function to report the end of the data before Keras ends the epoch."""
+    """Wrap Keras's train function so that it reports the end of the data to ``saving`` before Keras ends the epoch."""
 
     def train_function(iterator: Any) -> Any:
         try:

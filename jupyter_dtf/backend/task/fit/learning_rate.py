@@ -1,11 +1,11 @@
 """Linear scaling of the learning rate with gradual warm-up.
 
 Goyal et al. 2017, "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", sections 2.1 and 2.2: with n times the
-batch size, the rate is multiplied by n, and training starts with the rate of one task, which increases by the same
-amount every step.
+batch size, the rate is multiplied by n. During warm-up, the rate increases from the rate of one task by the same amount
+in every step.
 
 The optimizer still holds the rate of one task: callbacks and schedules see and set this rate, and the model has it
-after the run. It is multiplied only when it is applied.
+after the run. The rate is multiplied only when an update is applied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LinearScaling:
     warmup_steps: float = 0.0
 
     def factor(self, step: Any) -> tf.Tensor:
-        """Return the factor of the rate in step ``step``, counted from 0. A float32 scalar."""
+        """Return the factor by which the rate is multiplied in step ``step``, counted from 0. A float32 scalar."""
         if not self.warmup_steps:
             return tf.constant(float(self.tasks))
         risen = tf.minimum(tf.cast(step, tf.float32) / self.warmup_steps, 1.0)
@@ -38,7 +38,8 @@ class LinearScaling:
 
 
 def linear_scaling(job: FitJob, tasks: int, steps_per_epoch: int | None) -> LinearScaling | None:
-    """Return the scaling for a job's ``scale_lr`` and ``warmup_epochs`` with ``tasks`` sharing a step, or None.
+    """Return the scaling that a job's ``scale_lr`` and ``warmup_epochs`` require if ``tasks`` tasks share a step; None:
+    no scaling.
 
     Raises InvalidInput for a warm-up if the number of steps per epoch is unknown.
     """
@@ -55,7 +56,9 @@ def linear_scaling(job: FitJob, tasks: int, steps_per_epoch: int | None) -> Line
 
 @contextmanager
 def scaled(optimizer: Any, factor: tf.Tensor | None) -> Iterator[None]:
-    """Make the optimizer apply ``factor`` times its learning rate, or that of its schedule, inside this context."""
+    """Inside this context, make the optimizer apply ``factor`` times the learning rate that it holds or that its
+    schedule returns.
+    """
     if factor is None:
         yield
         return

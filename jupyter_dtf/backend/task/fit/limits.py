@@ -1,4 +1,6 @@
-"""The limits of ``fit`` over several tasks, and their reasons. ``checks.py`` determines when they are checked."""
+"""Contains the limits of ``fit`` over several tasks, and their reasons. ``checks.py`` determines when they are
+checked.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from ..model.model_state import built_for_others, holds_table
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, with what to change, if a compiled model cannot be trained over several tasks."""
+    """Raise InvalidInput if a compiled model cannot be trained over several tasks. The message says what to change."""
     losses: list[Any] = []
     _collect(model.loss if hasattr(model, "loss") else None, losses)
     if any(getattr(loss, "reduction", "") in (None, "none") for loss in losses):
@@ -41,7 +43,9 @@ def refuse_unsupported(model: Any) -> None:
 
 
 def refuse_stateful(model: Any, shares: int) -> None:
-    """Raise InvalidInput for a model with state for each example of a batch, if several tasks share each batch."""
+    """Raise InvalidInput for a model that keeps state for each example of a batch, if several tasks share each
+    batch.
+    """
     for layer in model._flatten_layers() if shares > 1 else ():
         if getattr(layer, "stateful", False):
             raise InvalidInput(
@@ -112,7 +116,9 @@ def refuse_fewer_than_backups(strategy: ParameterServer, min_workers: int | None
 
 
 def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
-    """Raise InvalidInput if ``min_workers`` is set and devices are named, because all of their tasks are needed."""
+    """Raise InvalidInput if ``min_workers`` is set and devices are named, because every task with a named device is
+    needed.
+    """
     if min_workers is not None and strategy.devices:
         raise InvalidInput(
             "`min_workers` must be None if dtf.InGraph names its devices, because the tasks with these devices are "
@@ -122,7 +128,7 @@ def refuse_fewer_devices(strategy: InGraph, min_workers: int | None) -> None:
 
 
 def refuse_fewer_stages(strategy: Pipeline, min_workers: int | None) -> None:
-    """Raise InvalidInput if ``min_workers`` is set for a single pipeline, whose tasks all hold layers."""
+    """Raise InvalidInput if ``min_workers`` is set for a single pipeline, because each of its tasks holds layers."""
     if min_workers is not None and strategy.replicas == 1:
         raise InvalidInput(
             "`min_workers` must be None with a dtf.Pipeline that has one copy, because each task has layers that "
@@ -151,14 +157,16 @@ def _axes(layer: Any) -> set[int]:
     try:
         inputs = layer.input
         rank = len((inputs[0] if isinstance(inputs, (list, tuple)) else inputs).shape)
-    except (AttributeError, IndexError, TypeError, ValueError):  # an input layer, or called elsewhere or several times
+    except (AttributeError, IndexError, TypeError, ValueError):  # an input layer, or one called elsewhere or repeatedly
         rank = 0
     axes = axis if isinstance(axis, (list, tuple)) else [axis]
     return {each + rank if each < 0 and rank else each for each in axes if isinstance(each, int)}
 
 
 def _refuse_of_whole_batch(loss: Any) -> None:
-    """Raise InvalidInput for a Keras loss over all examples of a batch together, rather than a mean over examples."""
+    """Raise InvalidInput for a Keras loss that is computed over all examples of a batch together, not a mean over
+    examples.
+    """
     import keras
 
     if isinstance(loss, str):

@@ -1,10 +1,10 @@
-"""Finds the rows of an embedding's gradient that one process would have only once, although every task has them.
+"""Finds the rows of an embedding's gradient that every task has, but of which one process would have only one copy.
 
 A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up per example: one process has the
 rows of all examples side by side, and so do the tasks together. Positions are looked up once per batch: one process has
-one row for each, which is the sum of the tasks' rows. Keras's optimizers square rows before they add up those of one
-index, so the two cases differ. The graph of the step shows which case applies to a lookup (``provenance``): a key marks
-the rows that belong together, and ``arithmetic.merged`` adds them up.
+one row for each position, and this row is the sum of the tasks' rows. Keras's optimizers square rows before they add up
+the rows of the same index, so the two cases differ. The graph of the step shows which case applies to a lookup
+(``provenance``): rows that must be added up have the same key, and ``arithmetic.merged`` adds them up.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ....errors import InvalidInput
 from .provenance import Provenance
 
 Part = tuple[tf.Tensor, bool]
-"""A consecutive part of a gradient's indices, and whether it is the same on every task."""
+"""A contiguous part of a gradient's indices, and whether this part is the same on every task."""
 
 
 class Lookups:
-    """The keys of a step's rows, while the step is traced or run eagerly.
+    """Finds the keys of the gradient rows of a step, while the step is traced or run eagerly.
 
     ``step`` is the model's own ``train_step``. If the current trace does not suffice, because there is none or because
-    the batch size is a constant in it, the step is traced once more for batches of any size. This trace is never run,
-    and ``looks_again`` is True while it is made: ``apply`` then only needs to call ``keys``.
+    the batch size is a constant in it, the step is traced once more for batches of any size. The additional trace is
+    never run, and ``looks_again`` is True while it is made: ``apply`` then only needs to call ``keys``.
     """
 
     def __init__(self, step: Callable[[Any], Any]) -> None:
@@ -41,21 +41,22 @@ class Lookups:
         self.looks_again = False
 
     def begin(self, data: Any) -> None:
-        """Begin a step with the batch ``data``."""
+        """Prepare for a step with the batch ``data``."""
         self._data = data
         self._provenance = None if tf.executing_eagerly() else Provenance(data)
         self._known, self._position = [], 0
 
     @property
     def provenance(self) -> Provenance | None:
-        """The provenance of the step's tensors; None if it is run eagerly."""
+        """The provenance of the step's tensors; None: the step is run eagerly."""
         return self._provenance
 
     def keys(self, indices: tf.Tensor) -> tf.Tensor | None:
-        """Return, for each row of a gradient, -1 or an id that equal rows have on all tasks; None if all are -1.
+        """Return the key of each row of a gradient: an id that is the same on all tasks if every task has the row,
+        otherwise -1. Return None if all keys are -1.
 
-        Must be called once for each sparse gradient of a step, in order. Raises InvalidInput for a step that is run
-        eagerly and cannot be traced.
+        Must be called once for each sparse gradient of a step, always in the same order. Raises InvalidInput for a step
+        that is run eagerly and cannot be traced.
         """
         if self._seen is not None:
             assert self._provenance is not None
@@ -91,8 +92,8 @@ class Lookups:
         return run(*leaves)[sum(f is not None for f in fetched[:position])]
 
     def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
-        """Return a function from a batch's tensors to the keys of gradients that have keys, and, for every gradient,
-        its keys or None.
+        """Return a function that computes from a batch's tensors the keys of those gradients that have keys, and a list
+        with the keys of every gradient, or None for a gradient without keys.
         """
         fetched: list[tf.Tensor | None] = []
 

@@ -1,11 +1,11 @@
 """Converts losses other than plain means over a task's examples to losses of the global batch while a step is traced.
 
 Gradients are averaged over the tasks, weighted by their numbers of examples, which is correct for a mean over examples.
-Other terms need a factor to be correct, where ``n_i`` is this task's number of examples and ``n`` the total:
+Other terms must be multiplied by a factor, where ``n_i`` is this task's number of examples and ``n`` the total:
 
 * a sum over examples (``reduction="sum"``): ``n / n_i``
-* a mean over the unmasked time steps, or over sample weights, with the sum ``w_i`` here and ``w`` over all tasks:
-  ``(n / n_i) * (w_i / w)``
+* a mean over the unmasked time steps, or a mean weighted by sample weights, where ``w_i`` is the sum of the mask or
+  weights on this task and ``w`` the sum over all tasks: ``(n / n_i) * (w_i / w)``
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Shares(Protocol):
 
     @property
     def examples(self) -> Any:
-        """The number of this part's examples in the batch, a scalar."""
+        """The number of examples in this share of the batch, a scalar."""
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers over all shares. They must not depend on the weights."""
+        """Sum a few numbers over all shares. The numbers must not depend on the weights."""
 
 
 def is_plain_mean(model: Any) -> bool:
     """Return whether every loss of a built model is certainly a mean over examples, without masks.
 
-    For a model whose losses have not been built yet, the configuration of the losses decides.
+    If the model's losses have not been built yet, the losses that were passed to ``compile`` decide.
     """
     losses = losses_of(model)
     losses = losses or [loss for loss in keras.tree.flatten(model.loss) if isinstance(loss, keras.losses.Loss)]
@@ -51,14 +51,16 @@ def masks(model: Any) -> bool:
 
 
 def ignores(loss: Any) -> bool:
-    """Return whether a loss ignores examples by their class."""
+    """Return whether a loss ignores the examples of some class."""
     arguments = {**vars(loss), **getattr(loss, "_fn_kwargs", {})}
     return arguments.get("ignore_class") is not None
 
 
 @contextmanager
 def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
-    """Inside this context, make the model's losses return their part of the losses of the global batch."""
+    """Inside this context, make the model's losses return this task's contribution to the losses of the global
+    batch.
+    """
     with ExitStack() as stack:
         for loss in losses_of(model):
             stack.enter_context(_swapped(loss, "__class__", _corrected(type(loss), sync)))
@@ -69,8 +71,8 @@ def of_global_batch(model: Any, sync: Shares) -> Iterator[None]:
 def counted_by_examples(model: Any, examples: Any) -> Iterator[None]:
     """Inside this context, record the losses of a model's outputs weighted by the batch's number of examples.
 
-    Keras's own weight is the graph's batch size, which is unknown if batches differ. ``examples`` may be a function,
-    called for each record.
+    Keras itself uses the batch size in the graph as the weight, but this size is unknown if batches differ.
+    ``examples`` may be a function, which is then called each time that a loss is recorded.
     """
     with ExitStack() as stack:
         for metric in model._compile_loss.metrics if model._compile_loss is not None else []:
@@ -84,7 +86,7 @@ def _update(update_state: Any, examples: Any, values: Any, sample_weight: Any = 
 
 
 def losses_of(model: Any) -> list[Any]:
-    """Return the losses that a built model was compiled with, each once, without functions."""
+    """Return the loss objects that a built model was compiled with, without duplicates. Functions are omitted."""
     compiled = model._compile_loss
     if compiled is None or not compiled.built:
         return []
@@ -116,7 +118,7 @@ def _swapped(holder: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _corrected(kind: Any, sync: Shares) -> type:
-    """Return a subclass of a loss class that accounts for the other tasks."""
+    """Return a subclass of a loss class whose values account for the other tasks' shares of the batch."""
     masks: list[Any] = []
 
     def each(self: Any, y_true: Any, y_pred: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Tensors that share the memory of received arrays."""
+"""Creates tensors that share the memory of received arrays."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 _ALIGNED = 64
-"""In bytes. TensorFlow's kernels assume this alignment, and the arrays of a payload have it."""
+"""The alignment in bytes that TensorFlow's kernels assume, and that the arrays of a payload have."""
 
 
 def tensor_of(array: Any) -> tf.Tensor:
-    """Return a tensor of an array, without copying if possible: the tasks of a machine map the same file.
+    """Return a tensor with the values of an array, without copying if possible, because the tasks on a machine map the
+    same file.
 
     ``tf.convert_to_tensor`` copies, and temporarily takes three times the memory.
     """

@@ -1,4 +1,4 @@
-"""A job's model in a task, before training."""
+"""Prepares a job's model for training in a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Set Keras's and TensorFlow's settings to the client's; remove limits, which the client has applied to the job."""
+    """Apply the client's settings of Keras and TensorFlow. Limits on epochs and steps are removed, because the client
+    has already applied them to the job.
+    """
     for name in ("set_max_epochs", "set_max_steps_per_epoch"):
         getattr(keras.config, name, lambda limit: None)(None)
     if (flash := config.get("flash_attention")) is not None:
@@ -33,7 +35,7 @@ def configure_keras(config: dict[str, Any]) -> None:
 
 
 def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
-    """Return the compiled model, built or not. Raises InvalidInput if it cannot be trained."""
+    """Return the compiled model, which may not be built yet. Raises InvalidInput if the model cannot be trained."""
     if isinstance(job.model, keras_io.PackedModel):
         model = keras_io.unpack(job.model)
     else:
@@ -45,7 +47,9 @@ def job_model(job: FitJob, checks: Checks, asked: Asked) -> Any:
 
 
 def vary_random_numbers(model: Any, rank: int) -> None:
-    """Give each task different random numbers (dropout etc.); the chief's are those of one process."""
+    """Make each task draw different random numbers, for example for dropout. The chief draws the same numbers as one
+    process.
+    """
     for state in seed_states(model):
         state.assign(seed_of_task(state.numpy(), rank))
 

@@ -1,7 +1,7 @@
-"""Finds which tensors of a step depend on the batch, by following the step's graph back to the batch's tensors.
+"""Determines which tensors of a step depend on the batch, by following the step's graph back to the batch's tensors.
 
-For every tensor on the way, it determines, operation by operation, whether the tensor's values depend on the examples
-or their number, and which of its extents do (``provenance_rules``).
+For every tensor on the way, it derives from the tensor's operation whether its values depend on the examples or their
+number, and which of its extents do (``provenance_rules``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .provenance_rules import Fact, constant, none_of, outcomes
 
 
 class Provenance:
-    """Facts about a step's tensors. ``data``: the batch, whose first dimension is the number of examples."""
+    """Derives facts about a step's tensors. ``data``: the batch, whose first dimension is the number of examples."""
 
     def __init__(self, data: Any) -> None:
         self._facts: dict[int, Fact] = {}
-        self._kept: list[Any] = []  # keeps ids from being reused
+        self._kept: list[Any] = []  # keeps the tensors alive, so that their ids are not reused
         for leaf in tf.nest.flatten(data):
             if isinstance(leaf, tf.Tensor):
                 extents = tuple(i == 0 for i in range(leaf.shape.rank)) if leaf.shape.rank is not None else None
@@ -30,14 +30,14 @@ class Provenance:
                         self._set(part, Fact(True))
 
     def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
-        """Return tensors that together have one element per index, each with the indices of one lookup.
+        """Return the tensors, one per lookup, from which ``indices`` is concatenated.
 
-        Each comes with a flag: whether it is independent of the batch.
+        Each tensor comes with a flag: whether the tensor is independent of the batch.
         """
         return [(part, not self.of(part).depends) for part in _parts(indices)]
 
     def of(self, tensor: Any) -> Fact:
-        """Return what is known about a tensor."""
+        """Return the fact about a tensor."""
         waiting = [tensor]
         while waiting:
             last = waiting[-1]
@@ -58,7 +58,9 @@ class Provenance:
         self._facts[id(tensor)] = fact
 
     def _origins(self, tensor: Any) -> Sequence[Any]:
-        """Return the tensors that ``tensor`` is computed from, or the captured tensor outside of the function."""
+        """Return the tensors that ``tensor`` is computed from, or the outer tensor that a function captures as
+        ``tensor``.
+        """
         op = _operation(tensor)
         if op is None:
             return ()
@@ -90,7 +92,9 @@ class Provenance:
         return outcomes(op, inputs)
 
     def _inside(self, op: Any, inputs: Sequence[Fact]) -> list[Fact] | None:
-        """Return the outcomes of a call, derived from the graph of the called function."""
+        """Return the facts about the outputs of a call, derived from the graph of the called function; None: no such
+        graph.
+        """
         try:
             graph = op.graph._get_function(op.get_attr("f").name).graph
             arguments, results = graph.inputs, graph.outputs
@@ -105,7 +109,7 @@ class Provenance:
 
 
 def captured(placeholder: Any) -> Any:
-    """Return the outer tensor that a function's input captures, or None for arguments and other tensors."""
+    """Return the outer tensor that a function captures as this input, or None if the tensor is not a captured input."""
     if isinstance(placeholder, tf.__internal__.EagerTensor) or placeholder.op.type != "Placeholder":
         return None
     captures = getattr(placeholder.graph, "captures", ())
@@ -117,7 +121,7 @@ def _operation(tensor: Any) -> Any:
 
 
 def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Return the tensors that a tensor, flattened, is concatenated from along its first dimension."""
+    """Return the tensors from which a tensor is concatenated along its first dimension, apart from flattening."""
     op = _operation(tensor)
     while op is not None:
         if op.type == "ConcatV2" and constant(op.inputs[-1]) == 0:
@@ -133,7 +137,7 @@ def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _known_extents(tensor: Any, fact: Fact) -> Fact:
-    """Return the fact refined by the static shape: a known extent does not depend on the batch."""
+    """Return ``fact``, refined by the tensor's static shape: a known extent does not depend on the batch."""
     shape = tensor.shape
     if shape.rank is None:
         return Fact(fact.values, None)

@@ -1,7 +1,7 @@
-"""Rules that derive facts about an operation's outputs from facts about its inputs (see ``provenance``).
+"""Contains rules that derive facts about an operation's outputs from facts about its inputs (see ``provenance``).
 
-Only operations typical of a lookup's indices have their own rules; the outputs of any other operation depend on the
-batch if one of its inputs does.
+Only operations that typically compute the indices of a lookup have their own rules. The outputs of any other operation
+are taken to depend on the batch if one of its inputs does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ Flags = tuple[bool, ...]
 
 @dataclass(frozen=True)
 class Fact:
-    """Whether a tensor's values, its extents, and the elements of a vector depend on the batch."""
+    """Flags for a tensor: whether its values, each of its extents and, for a vector, each of its elements depend on the
+    batch.
+    """
 
     values: bool
     extents: Flags | None = None
-    """None: unknown."""
+    """The flag of each extent; None: unknown."""
     elements: Flags | None = None
-    """The flag of each element of a vector; None: that of ``values`` for all."""
+    """The flag of each element of a vector; None: every element has the flag ``values``."""
 
     @property
     def depends(self) -> bool:
@@ -49,7 +51,7 @@ def constant(tensor: Any) -> Any:
 
 
 def none_of(tensor: Any) -> Flags | None:
-    """Return flags for a tensor whose extents do not depend on the batch."""
+    """Return the flags of extents that do not depend on the batch, or None if the tensor's rank is unknown."""
     return None if tensor.shape.rank is None else (False,) * tensor.shape.rank
 
 
@@ -86,7 +88,7 @@ def _same(op: Any, inputs: Sequence[Fact]) -> Found:
 
 
 def _by_element(op: Any, inputs: Sequence[Fact]) -> Found:
-    """Return the fact for operations that broadcast."""
+    """Return the fact about the output of an elementwise operation that broadcasts its inputs."""
     values = any(fact.values for fact in inputs)
     rank = op.outputs[0].shape.rank
     if rank is None or any(fact.extents is None for fact in inputs):
@@ -148,7 +150,8 @@ def _reshape(op: Any, inputs: Sequence[Fact]) -> Found:
     if rank is None or inputs[0].extents is None:
         return None
     given = _vector(inputs[1], rank)
-    # An extent of -1 is the remaining one: it depends on the batch if the input's do, unless another one does.
+    # An extent of -1 is computed from the others: it depends on the batch if an extent of the input does, unless
+    # another given extent depends on it.
     left = any(inputs[0].extents) and not any(given)
     extents = tuple(flag or left for flag in given)
     elements = (inputs[0].values,) if rank == 1 and not inputs[0].extents else inputs[0].elements

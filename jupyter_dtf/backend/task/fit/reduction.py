@@ -1,4 +1,4 @@
-"""The reduction of gradients: in buckets, compressed, and as rows if only rows of a table have a gradient."""
+"""Reduces gradients over the tasks: dense ones in buckets, optionally compressed, and sparse ones by their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FP16_EXPONENT = 15  # 2 ** 15 is half of the range of float16
 
 
 class Reduction:
-    """The sum over the tasks of one optimizer's gradients, with the options of ``strategy``."""
+    """Computes the sums of one optimizer's gradients over the tasks, with the options of ``strategy``."""
 
     def __init__(self, reducer: Reducer, strategy: AllReduce, name: str) -> None:
         self._reducer = reducer
@@ -28,7 +28,7 @@ class Reduction:
     def __call__(self, gradients: Sequence[Gradient], lanes: tf.Tensor) -> tuple[list[Gradient], tf.Tensor]:
         """Return the sums of the gradients, and of a few numbers (``lanes``) that are never compressed. A collective.
 
-        ``Rows`` are not added up, but concatenated by rank.
+        ``Rows`` are not added up, but concatenated in rank order.
         """
         received = list(gradients)
         for number, bucket in enumerate(self._buckets(gradients)):
@@ -45,7 +45,7 @@ class Reduction:
         return received, lanes
 
     def _buckets(self, gradients: Sequence[Gradient]) -> list[list[int]]:
-        """Return the positions of the dense gradients, last layers first, in the order of the backward pass."""
+        """Return the positions of the dense gradients in each bucket, last layers first, as in the backward pass."""
         buckets: list[list[int]] = [[]]
         filled = 0
         for index in reversed(range(len(gradients))):
@@ -85,10 +85,10 @@ class Reduction:
         ]
 
     def _scales(self, tensors: list[tf.Tensor], name: str) -> list[tf.Tensor]:
-        """Return for each tensor the power of two that scales its largest possible sum close to float16's maximum.
+        """Return, for each tensor, the power of two that scales the largest possible sum close to float16's maximum.
 
-        The sum of the tasks' largest values bounds every sum. If it is not finite, the scale is 1, so that the tensor
-        remains not finite.
+        The sum of the tasks' largest values bounds every sum. If this bound is not finite, the scale is 1, so that the
+        tensor's sum is not finite either.
         """
         peaks = tf.stack([tf.maximum(tf.cast(tf.reduce_max(tf.abs(t)), tf.float32), 0.0) for t in tensors])
         bounds = self._reducer.sum_tensor(peaks, name)

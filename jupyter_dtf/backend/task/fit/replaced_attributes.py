@@ -1,4 +1,6 @@
-"""Temporary replacement of attributes of one object, without changing its class, which saved models refer to."""
+"""Replaces attributes of one object temporarily, without changing its class, because saved models refer to the
+class.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 
 @contextmanager
 def hooked(holder: Any, **attributes: Any) -> Iterator[None]:
-    """Inside this context, set attributes of the instance, which hide its own attributes or methods of its class."""
+    """Inside this context, set attributes of the instance. They hide its previous attributes and the methods of its
+    class.
+    """
     own = {name: vars(holder)[name] for name in attributes if name in vars(holder)}
     for name, value in attributes.items():
         object.__setattr__(holder, name, value)

@@ -1,4 +1,4 @@
-"""A task's context for a program with a single client."""
+"""Contains the context of a task that is the only client of its run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OneClient:
-    """A context like ``ctx``, except that the task has all of the data."""
+    """A wrapper of ``ctx`` under which the task has all of the data."""
 
     size = 1
 

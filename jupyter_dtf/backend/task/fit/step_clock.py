@@ -1,4 +1,6 @@
-"""The parts of a task's step time, reported about once per second for all steps since the last report."""
+"""Measures the parts of a task's step time, which are reported about once per second for all steps since the last
+report.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,13 @@ EVERY_S = 1.0
 
 
 class StepClock:
-    """Measures the parts of ``STEP_PARTS``, which except for waiting add up to the step time. Calls ``tell(figures)``.
+    """Measures the parts in ``STEP_PARTS``, which add up to the step time, apart from waiting, which is part of the
+    exchange. Calls ``tell(figures)`` to report them.
 
     As in ``step_seconds``, a step lasts from the end of the previous one to its own end. The first step, which includes
-    compilation, is not counted. ``has_exchange``: whether all exchanges are our own, because only these are measured;
-    otherwise, exchanges and waiting count as computation. ``has_waits``: whether exchanges report how long they wait
-    for other tasks. ``totals()`` and ``input_s()`` return the times so far.
+    compilation, is not counted. ``has_exchange``: whether this package performs all exchanges, so that they are
+    measured; otherwise, exchanges and waiting count as computation. ``has_waits``: whether exchanges report how long
+    they wait for other tasks. ``totals()`` and ``input_s()`` return the accumulated times in seconds.
     """
 
     def __init__(
@@ -48,9 +51,11 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """Start an epoch. The time since the last step is not counted, except for that of saving a checkpoint."""
+        """Start an epoch. The time since the last step is not counted, except for the time spent on saving a
+        checkpoint.
+        """
         totals = self._totals()
-        if self._saved_mark_s is None:  # the training begins
+        if self._saved_mark_s is None:  # training begins
             self._saved_mark_s = totals.saved_s
             self._input_mark_s = self._input_s()
         self._saved_between(totals)
@@ -64,7 +69,7 @@ class StepClock:
         self._saved_mark_s = totals.saved_s
 
     def steps_done(self, steps: int, now: float) -> None:
-        """Count ``steps`` steps done since the last call."""
+        """Record that ``steps`` steps have been done since the last call."""
         totals, before = self._totals(), self._mark
         seconds, self._mark_s = now - self._mark_s, now
         self._mark, self._saved_mark_s = totals, totals.saved_s
@@ -82,7 +87,7 @@ class StepClock:
             self._say(now)
 
     def end(self, now: float) -> None:
-        """End the training, and report the remaining steps."""
+        """Report the remaining steps at the end of training."""
         self._saved_between(self._totals())
         self._say(now)
 
@@ -112,9 +117,10 @@ def parts_of(
     saved_s: float,
     saved_between_s: float,
 ) -> dict[str, float]:
-    """Return the parts of the ``seconds`` of steps, by metric. None: not measured, and so part of the computation.
+    """Return the parts of the ``seconds`` that steps have taken, keyed by metric. ``exchanged_s`` and ``waited_s`` are
+    None if they are not measured; they then are part of the computation.
 
-    An exchange during computation counts as exchange. Saving between steps is added.
+    An exchange that runs during computation counts as exchange. The time of saving between steps is added to the sum.
     """
     left = seconds
     found = {STEP_CHECKPOINT: _within(saved_s, left)}

@@ -1,4 +1,4 @@
-"""The changes made to a model in a task: to its training and test steps, and to its metrics' results."""
+"""Contains the changes made to a model in a task: to its training and test steps, and to the results of its metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Keras 3.15: Trainer converts logs with this; no public function does.
+# Keras 3.15: Trainer converts logs with this function; there is no public one.
 from keras.src.utils.python_utils import pythonify_logs
 
 from ....errors import InvalidInput
@@ -23,7 +23,9 @@ from .losses import counted_by_examples, of_global_batch
 
 
 class TrainStep:
-    """Wraps a model's ``train_step``: counts the examples, and takes part in steps in which this task has none."""
+    """A wrapper of a model's ``train_step`` that counts the examples, and participates in steps for which this task has
+    none.
+    """
 
     def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
         self._model = model
@@ -75,7 +77,7 @@ class TrainStep:
         return outputs
 
     def _empty(self) -> Any:
-        """Compute and count nothing, but apply the other tasks' gradients."""
+        """Apply the other tasks' gradients, without computing or counting anything."""
         if self._outputs is None:
             raise InvalidInput("`x`: with run_eagerly=True, every task must have examples in the first step, got none")
         self._sync.outside = None  # this task makes no assignments of its own
@@ -85,13 +87,15 @@ class TrainStep:
 
 
 def _results_like(outputs: Any, known: Any) -> Any:
-    """Return the structure of ``outputs`` with the known results of the same keys, and zeros for the others."""
+    """Return the structure of ``outputs`` with the results that ``known`` has under the same keys, and zeros for all
+    others.
+    """
     if isinstance(outputs, dict):
         known = known if isinstance(known, dict) else {}
         return {key: _results_like(value, known.get(key)) for key, value in outputs.items()}
     if isinstance(outputs, (list, tuple)):
         return type(outputs)(_results_like(value, None) for value in outputs)
-    if isinstance(outputs, float):  # from Keras 3.12, run eagerly
+    if isinstance(outputs, float):  # since Keras 3.12, if run eagerly
         return float(known or 0.0)
     if known is None or isinstance(known, dict):
         return tf.zeros([n or 0 for n in outputs.shape], outputs.dtype)
@@ -99,7 +103,7 @@ def _results_like(outputs: Any, known: Any) -> Any:
 
 
 class TestStep:
-    """Wraps a model's ``test_step``: counts the examples."""
+    """A wrapper of a model's ``test_step`` that counts the examples."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -117,8 +121,8 @@ class TestStep:
 def counter() -> tf.Variable:
     """Return a variable that a step can use as a counter on any device.
 
-    Its type is not int32: TensorFlow 2.21 keeps int32 variables in the machine's memory, which a step on a GPU cannot
-    access if it is compiled with XLA, as Keras does by default.
+    Its type is not int32: TensorFlow 2.21 keeps int32 variables in host memory, which a step on a GPU cannot access if
+    it is compiled with XLA, as it is by default in Keras.
     """
     return tf.Variable(0, dtype=tf.int64, trainable=False)
 
@@ -134,7 +138,7 @@ def batch_size(data: Any) -> tf.Tensor:
 
 
 class Metrics:
-    """Combines the results of metrics over all tasks at the end of an epoch and of a validation."""
+    """Combines the results of metrics over all tasks at the end of an epoch or a validation run."""
 
     def __init__(self, model: Any, reducer: Reducer, at_epoch_end: Callable[[], None]) -> None:
         self._model = model
@@ -143,13 +147,13 @@ class Metrics:
         self._original: Callable[[Any], Any] = model._get_metrics_result_or_logs
         self.validating = False
         self.before_sum: list[Any] | None = None
-        """This task's own metric states at the end of an epoch, while it is being processed."""
+        """This task's own metric states at the end of an epoch, while that end is being processed."""
         self.alone = False
-        """Whether a callback is running that the other tasks do not run."""
+        """Whether callbacks are running that the other tasks do not run."""
 
     def __call__(self, logs: Any) -> Any:
-        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at the end of each epoch and
-        validation.
+        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at the end of each epoch and of each
+        validation run.
         """
         if self.alone or self._reducer.size == 1:
             return self._original(logs)
@@ -161,7 +165,8 @@ class Metrics:
         logs = pythonify_logs(logs)
         if all(self._reducer.all_gather(not logs or set(logs) == set(own))):
             return result
-        # Logs of the user's train_step or test_step that are not metrics: those of the last step, as in Keras.
+        # Logs of the user's train_step or test_step that are not metrics have their values from the last step, as in
+        # Keras.
         step = self._model.test_step if self.validating else self._model.train_step
         parts = self._reducer.all_gather((float(step.last_examples), logs, _of_metrics(logs, own)))
         of_metrics = set.intersection(*(names for _, _, names in parts))
@@ -190,9 +195,10 @@ class Metrics:
             variable.assign((start + total).astype(value.dtype))
 
     def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
-        """Return the values to which the tasks' changes are added: zeros for a sum, otherwise the values after a reset.
+        """Return the initial values, to which the tasks' changes are added: zeros for a sum, otherwise the values after
+        a reset.
 
-        Variables created by Keras's ``add_weight`` are sums. Others that a metric creates may also hold a setting.
+        Variables created by Keras's ``add_weight`` are sums. Other variables of a metric may also hold a setting.
         """
         if all(variable.aggregation in ("sum", "mean") for variable in variables):
             return [np.zeros_like(value) for value in values]
@@ -208,7 +214,7 @@ class Metrics:
 
 
 def _of_metrics(logs: dict[str, Any], results: dict[str, Any]) -> set[str]:
-    """Return the names of the logs that are the results of this task's metrics."""
+    """Return the names of the logs whose values are results of this task's metrics."""
     return {
         name for name, value in logs.items() if name in results and np.allclose(value, results[name], equal_nan=True)
     }
@@ -224,7 +230,7 @@ def _weighted_mean(parts: list[tuple[float, dict[str, Any]]]) -> dict[str, float
 
 
 def shared_variables(model: Any, optimizers: list[Any]) -> list[Any]:
-    """Return the variables that are equal on all tasks, without the learning rate, which is part of each step."""
+    """Return the variables that are equal on all tasks, except the learning rate, which is exchanged in each step."""
     found: dict[int, keras.Variable] = {}
     for variable in [*model.weights, *(v for o in optimizers for v in o.variables)]:
         found[id(variable)] = variable

@@ -1,4 +1,4 @@
-"""The implementations of all strategies: the subpackages of this package that define ``STRATEGY``.
+"""Finds the implementations of all strategies: the subpackages of this package that define ``STRATEGY``.
 
 A new strategy also needs a struct in ``schema/strategy.py`` and a public name in ``jupyter_dtf/__init__.py``.
 """
@@ -43,10 +43,10 @@ def implementation_of(strategy: Strategy) -> Implementation:
 
 
 def validate(asked: Asked, model: Any = None) -> None:
-    """Run ``Checks.validate`` of the requested strategy."""
+    """Run ``Checks.validate`` of the strategy in ``asked``."""
     implementation_of(asked.strategy).checks.validate(asked, model)
 
 
 def refusals(asked: Asked, model: Any) -> list[InvalidInput]:
-    """Return the result of ``Checks.refusals`` of the requested strategy."""
+    """Return the result of ``Checks.refusals`` of the strategy in ``asked``."""
     return implementation_of(asked.strategy).checks.refusals(asked, model)

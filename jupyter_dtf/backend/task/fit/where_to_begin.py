@@ -1,5 +1,5 @@
-"""Finds the checkpoint from which a training resumes, checks it against the model and data, and determines what to
-skip.
+"""Finds the checkpoint from which a training run resumes, compares it with the model and the data, and determines which
+steps to skip.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ MOST_NAMED = 3
 
 
 def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | None, files.Stored | None]:
-    """Return the checkpoint that a job resumes from, if any, and, on the chief, its files. A collective.
+    """Return the contents of the checkpoint that a job resumes from, if any, and, on the chief, its files. A
+    collective.
 
-    Raises InvalidInput or NotFound, on every task, if there is no valid checkpoint of a training.
+    Raises InvalidInput or NotFound, on every task, if there is no valid training checkpoint.
     """
     again = job.checkpoint is not None and ctx.attempt > 1
     if not again and not _named(job, ctx):
@@ -62,7 +63,7 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
 
 
 def _named(job: FitJob, ctx: Any) -> str:
-    """Return the path to resume from, given at the start of the run or by its program, or an empty string."""
+    """Return the path to resume from, given when the run was started or by its program, or an empty string."""
     return str(ctx.goes_on_from or job.resume or "")
 
 
@@ -106,7 +107,7 @@ def check_model(begin: Begin, model: Any, optimizers: Sequence[Any]) -> None:
 
 
 def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
-    """Raise InvalidInput unless a step in the middle of an epoch uses the same data as before."""
+    """Raise InvalidInput unless the job's settings give a step in the middle of an epoch the same data as before."""
     in_the_middle = begin.info.step_in_epoch or any(within for _, within, _ in begin.state.places)
     if not in_the_middle and job.steps_per_epoch is None:
         return
@@ -136,19 +137,19 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
 
 
 class ModelAt(NamedTuple):
-    """A new model with the weights and the optimizer's state of a checkpoint."""
+    """A new model with the weights and the optimizer's state from a checkpoint."""
 
     model: Any
     step: int
-    """The step of the checkpoint."""
+    """The number of steps done when the checkpoint was saved."""
     epoch: int
-    """As in ``CheckpointInfo``."""
+    """See ``CheckpointInfo.epoch``."""
     batch: Any
-    """As in ``FitResult``."""
+    """The structure of a batch, as in ``FitResult.batch``."""
 
 
 def model_at(job: FitJob, path: str) -> ModelAt:
-    """Return a job's model with the state of a checkpoint. Raises InvalidInput or NotFound."""
+    """Return a job's model with the state from a checkpoint. Raises InvalidInput or NotFound."""
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()
@@ -170,19 +171,19 @@ def restore(begin: Begin, stored: files.Stored, model: Any, optimizers: Sequence
 
 
 def skip_of(begin: Begin | None, job: FitJob, steps_per_execution: int) -> Skip | None:
-    """Return the part that a resumed training skips because it is already done, or None if there is no such part."""
+    """Return the part that resumed training skips because it is already done, or None if nothing is skipped."""
     if begin is None or (not begin.info.step_in_epoch and job.steps_per_epoch is None):
         return None
     return skip_until(begin.info.epoch, begin.info.step_in_epoch, begin.state.first_epoch, job, steps_per_execution)
 
 
 def skip_until(epoch: int, within: int, first: int, job: FitJob, steps_per_execution: int) -> Skip:
-    """Return the part that a training skips if it began at epoch ``first`` and resumes after ``within`` steps of
+    """Return the part that training skips if it began at epoch ``first`` and resumes after ``within`` steps of
     ``epoch``.
     """
     passed = (epoch - first) * (job.steps_per_epoch or 0)
     takes = steps_per_execution if steps_per_execution > 1 else 0
-    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last one may be shorter
+    return Skip(within, -(-within // steps_per_execution), takes, passed, first)  # the last execution may be shorter
 
 
 def _place(key: str) -> list[str]:

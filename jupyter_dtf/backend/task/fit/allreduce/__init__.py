@@ -1,4 +1,4 @@
-"""``dtf.AllReduce``: a copy of the model on every task, with averaged gradients."""
+"""Implements ``dtf.AllReduce``: every task has a copy of the model, and gradients are averaged."""
 
 from __future__ import annotations
 

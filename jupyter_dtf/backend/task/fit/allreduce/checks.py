@@ -1,4 +1,4 @@
-"""The checks of all-reduce."""
+"""Contains the checks of ``dtf.AllReduce``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""A training step that can be repeated if it fails halfway because another task is lost.
+"""Contains a training step that can be repeated if it fails halfway because another task is lost.
 
 The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
-changes is small, and is copied before the step begins. An execution of several steps has already made updates if it
-fails in a later step, so the variables that updates change are copied, too, and the whole execution is repeated.
+changes is small, and is copied before the step begins. An execution of several steps that fails in a later step has
+already applied updates. In this case, the variables that updates change are also copied, and the whole execution is
+repeated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Keras 3.15: the public accessor of the global seed generator creates one if there is none.
+# Keras 3.15: the public accessor of the global seed generator creates a generator if there is none.
 from keras.src.backend.common.global_state import get_global_attribute
 
 from ...model.model_state import seed_states
@@ -20,10 +21,11 @@ from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
-    """Wraps ``step``, which replaces the model's ``train_step``, and copies the variables that it changes outside of
-    the update.
+    """A wrapper of ``step``, which replaces the model's ``train_step``. It copies the variables that the step changes
+    outside of the update.
 
-    ``updated``: returns the variables that updates change, for several updates in one call of Keras's train function.
+    ``updated``: returns the variables that updates change. They are also copied if a call of Keras's train function
+    executes several steps.
     """
 
     def __init__(self, model: Any, step: Any, updated: Callable[[], Sequence[Any]]) -> None:
@@ -34,10 +36,12 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a step has begun and not yet ended."""
+        """Whether a call of Keras's train function has begun and not yet ended."""
 
     def prepare(self) -> None:
-        """Create the copies. Must be called before the first step, when model and metrics have all their variables."""
+        """Create the copies. Must be called before the first step, when the model and its metrics have created all
+        their variables.
+        """
         if self._pairs is not None:
             return
         generator = get_global_attribute("global_seed_generator")
@@ -73,7 +77,7 @@ class KeptStep:
         return self._step.last_examples
 
     def marking(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Wrap Keras's train function ``run`` to record whether it is running."""
+        """Wrap Keras's train function ``run`` so that it records whether it is running."""
 
         def train_function(iterator: Any) -> Any:
             self._copy()
@@ -85,7 +89,7 @@ class KeptStep:
         return train_function
 
     def take_back(self) -> None:
-        """Undo an unfinished step, which has failed before its last update."""
+        """Undo an unfinished step. It must have failed before its last update."""
         if self.is_under_way:
             for variable, copy in self._pairs or ():
                 variable.assign(copy.numpy())

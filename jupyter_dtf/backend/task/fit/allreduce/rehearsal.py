@@ -1,4 +1,6 @@
-"""A tiny training before the first real one, for the work that TensorFlow and Keras do once per process."""
+"""Trains a tiny model before the first real training run, so that TensorFlow and Keras do their one-time work in this
+process.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from .training import train
 
 
 class _Alone:
-    """The part of a Context that ``train`` uses, for a task without others."""
+    """The part of a Context that ``train`` uses, for a task that trains alone."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
     attempt, goes_on_from = 1, ""

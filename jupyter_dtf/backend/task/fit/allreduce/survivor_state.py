@@ -1,4 +1,6 @@
-"""The positions of a training's tasks when some are lost, and the one to continue from: the furthest survivor."""
+"""Describes the positions of a run's tasks when some tasks are lost, and chooses the position to continue from: that of
+the furthest survivor.
+"""
 
 from __future__ import annotations
 
@@ -18,49 +20,55 @@ from ..models import seed_of_task
 
 @dataclass
 class Standing:
-    """The position of a surviving task. ``part`` and the fields from ``own`` on apply only to this task."""
+    """The position of a surviving task. ``part``, ``own`` and the fields after ``own`` describe only this task."""
 
     step: int
-    """Steps done, over all epochs."""
+    """The number of steps done in all epochs."""
     epoch: int
     """The epoch to continue with, counted from 0."""
     within: int
-    """Steps of this epoch that are done; all of them while its end is being processed."""
+    """The number of steps of this epoch that are done. While the end of the epoch is being processed, these are all of
+    its steps.
+    """
     part: Part
     """The task's own state."""
     state: FitState
-    """The training's state, without parts."""
+    """The state of the training run, with an empty ``parts``."""
     seeds: list[list[int]]
-    """The seeds of the model's random generators, by rank in the previous group of tasks."""
+    """The seeds of the model's random generators on each task, in rank order of the previous group of tasks."""
     own: dict[int, bytes]
-    """The attributes of the callbacks that run here, by their index in the job."""
+    """The pickled attributes of the callbacks that run on this task, keyed by the callbacks' index in the job."""
     chiefs: dict[int, bytes]
-    """The same for the chief, at the beginning of the epoch."""
+    """The pickled attributes of the chief's callbacks at the beginning of the epoch, keyed by the callbacks' index in
+    the job.
+    """
     is_over: bool = False
     """Whether the tasks have agreed to stop at the end of the previous epoch."""
     epoch_begun: bool = False
-    """Whether the task's callbacks have seen the start of the epoch."""
+    """Whether the task's callbacks have been called for the start of the epoch."""
     epoch_ended: bool = False
-    """Whether the task's callbacks have seen the end of the epoch."""
+    """Whether the task's callbacks have been called for the end of the epoch."""
     was_chief: bool = False
-    """Whether the callbacks that run only on the chief ran on this task."""
+    """Whether this task was the chief, on which all callbacks run."""
     wants_stop: bool = False
-    """Whether one of the callbacks has requested the end of the training at the end of the epoch."""
+    """Whether a callback has requested at the end of the epoch that training stop."""
 
 
 @dataclass(frozen=True)
 class Agreed:
-    """The agreement of all tasks of a new group: where it starts, and which task has the weights."""
+    """The agreement of all tasks in a new group: the state from which the group starts, and the task that has the
+    weights.
+    """
 
     begin: Begin
     furthest: int
-    """The rank of the task whose weights the others take."""
+    """The rank of the task whose weights are copied to the other tasks."""
 
 
 def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, reducer: Reducer) -> Agreed:
     """Return the state from which the tasks continue. ``own`` is None on a new task. A collective.
 
-    ``tasks``: their names; ``packed``: the job's callbacks.
+    ``tasks``: the names of the tasks, in rank order; ``packed``: the job's callbacks.
     """
     standings: list[Standing | None] = reducer.all_gather(own)
     living = [(rank, each) for rank, each in enumerate(standings) if each is not None]
@@ -78,7 +86,7 @@ def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, r
 
 
 def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: PackedCallbacks) -> Part:
-    """Return a task's new state. State that only a lost task had is derived from that of the others."""
+    """Return a task's new state. State that only a lost task had is derived from the state of the surviving tasks."""
     best, own = standings[furthest], standings[rank]
     assert best is not None
     chief = next((each for each in standings if each is not None and each.was_chief), None)
@@ -98,7 +106,7 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
             moving=mean_of([each.part.moving for each in standings if each is not None]),
         )
     part = replace(own.part, callbacks=callbacks)
-    if own.step < best.step:  # the furthest has finished a step that this one has only begun
+    if own.step < best.step:  # the furthest task has finished a step that this task has only begun
         part = replace(part, seeds=_counted_as([int(state[0]) for state in part.seeds], states))
     return part
 
@@ -111,9 +119,11 @@ def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[
 def _callbacks_of(
     rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: PackedCallbacks
 ) -> list[bytes]:
-    """Return the attributes of a task's callbacks: its own, or the last known ones of the chief or another task.
+    """Return the pickled attributes of a task's callbacks: its own, or the last known attributes of the chief or
+    another task.
 
-    ``chief``: the surviving chief. Without one, only the attributes that it has shared with the others are known.
+    ``chief``: the chief, if it has survived. Otherwise, only the attributes that the chief has shared with the other
+    tasks are known.
     """
     if rank == 0:
         known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
@@ -124,4 +134,4 @@ def _callbacks_of(
 
 
 NOTHING = pickle.dumps({})
-"""The attributes of a callback if no survivor knows them."""
+"""The pickled attributes of a callback whose attributes no survivor knows: an empty dict."""

@@ -1,4 +1,6 @@
-"""Continues a training in its processes when other tasks are lost: records its position, and replaces its reducer."""
+"""Continues training in the surviving processes when other tasks are lost, by recording the position and replacing the
+reducer.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,12 @@ from .kept_step import KeptStep
 from .survivor_state import Standing
 
 MOST_SHARED = 16 << 20
-"""The largest size, in bytes, of one callback's attributes that the chief shares at the start of an epoch."""
+"""The largest size, in bytes, of a callback's pickled attributes that the chief shares at the start of an epoch."""
 
 
 def reducer_of(transport: str, ctx: Any) -> Reducer:
-    """Return the reducer of all tasks. Its transport can be exchanged if the run may continue after losing tasks.
+    """Return the reducer of all tasks. If the run may continue after losing tasks, the reducer's transport can be
+    replaced.
 
     A collective. Raises the same exceptions as ``make_reducer``.
     """
@@ -43,9 +46,9 @@ def reducer_of(transport: str, ctx: Any) -> Reducer:
 
 
 def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
-    """Leave the old group of tasks, and join the run's next attempt once its tasks are announced.
+    """Leave the old group of tasks, and join the run's next attempt when the tasks of that attempt are announced.
 
-    Returns the new reducer: the same object if the number of tasks is unchanged.
+    Return the new reducer. It is the same object if this task's rank and the number of tasks are unchanged.
     """
     reducer.close(failed=True)
     while True:
@@ -57,7 +60,7 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
         except Exception:
             if not ctx.peer_lost:
                 raise
-            continue  # another task was lost before all had joined
+            continue  # another task was lost before all tasks had joined
         break
     if not isinstance(inner, ArrayReducer):
         ctx.going_over.on_call = lambda: None
@@ -75,7 +78,7 @@ def can_go_on(
 ) -> bool:
     """Return whether a step that fails halfway can be repeated, because all of its effects can be undone.
 
-    If only this task is left of its group, as shown by ``begin``, it continues in this way so that others can return.
+    This also applies to the only task that is left of its group, as shown by ``begin``, so that other tasks can return.
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
@@ -85,16 +88,16 @@ def can_go_on(
         return False
     is_kerass = type(model).train_step is keras.Model.train_step
     in_one_go = strategy.backward_passes_per_step == 1 and len(optimizers) == 1
-    # Keras lets executions of several steps run past the end of an epoch that contains only some of the examples.
+    # With several steps per execution, Keras runs past the end of an epoch that contains only some of the examples.
     has_places = model.steps_per_execution == 1 or job.steps_per_epoch is None
     return is_kerass and in_one_go and has_places
 
 
 class Survival(keras.callbacks.Callback):
-    """Tracks the position of this task during a fit. Runs as the last callback.
+    """A callback that tracks the position of this task during a ``fit`` run. It must be the last callback.
 
-    ``own``: the callbacks that run here. ``here``, which runs before ``Last``, and ``moved``, which runs after it, must
-    be among the callbacks, too. ``before``: this task's previous position, if its process continues.
+    ``own``: the caller's callbacks that run on this task. The callbacks must also include ``here``, before ``Last``,
+    and ``moved``, after ``Last``. ``before``: this task's previous position, if its process continues.
     """
 
     def __init__(
@@ -129,17 +132,17 @@ class Survival(keras.callbacks.Callback):
         self._ended = before is not None and before.epoch_ended
         self._is_over = False
         self.is_under_way = False
-        """Whether this task has restored its whole state, and has continued."""
+        """Whether this task has restored its whole state, and has continued training."""
         self.here: Any = _Here(self)
         self.moved: Any = _Moved(self)
 
     @property
     def again(self) -> Again:
-        """The events of the first epoch that the callbacks of this task have already seen."""
+        """The events of the first epoch for which the callbacks of this task have already been called."""
         return Again(self._begun, self._ended)
 
     def standing(self) -> Standing:
-        """Return the position of this task after a failed collective. An unfinished step is undone."""
+        """Undo any unfinished step, and return the position of this task. Called after a collective has failed."""
         self._kept.take_back()
         within = 0 if self._is_between else self._last.step_in_epoch
         part = self._saving.part(bool(within))
@@ -171,18 +174,20 @@ class Survival(keras.callbacks.Callback):
     # -- events ---------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Announce that one surviving task suffices from now on, because all tasks have the same weights."""
+        """Announce that one surviving task is sufficient from now on, because all tasks have the same weights."""
         self._kept.prepare()
         if states := seed_states(self.model):
             self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Check for tasks that join while none is missing: all tasks are notified of them at the end of a step."""
+        """Check whether tasks join while no task is missing. All tasks are notified of joining tasks at the end of a
+        step.
+        """
         check_gang()
 
     def own_heard_of_begin(self, epoch: int) -> None:
-        """Record that the caller's callbacks have seen the start of an epoch."""
+        """Record that the caller's callbacks have been called for the start of an epoch."""
         self.epoch, self._is_between, self._begun = epoch, False, True
         self._metrics.before_sum = None
 
@@ -198,7 +203,9 @@ class Survival(keras.callbacks.Callback):
         return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:
-        """Record that the caller's callbacks have seen the end of the epoch, which they must not see twice."""
+        """Record that the caller's callbacks have been called for the end of the epoch. They must not be called for it
+        twice.
+        """
         self._ended = True
         if self._wants_stop:
             self.model.stop_training, self._wants_stop = True, False
@@ -232,7 +239,7 @@ class _Moved(keras.callbacks.Callback):
 
 
 def as_of(standing: Standing, begin: Any, rank: int) -> Standing:
-    """Return the position of a task after it has taken the weights of the furthest task."""
+    """Return the position that a task has after it has received the weights of the furthest task."""
     info = begin.info
     same = standing.epoch == info.epoch
     return dataclasses.replace(

@@ -1,4 +1,6 @@
-"""One task's part of a ``fit``: Keras's own ``model.fit`` on this task's examples, with reduced gradients."""
+"""Runs one task's part of a ``fit`` job: Keras's own ``model.fit`` on this task's examples, with gradients reduced over
+the tasks.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,9 @@ from .survivors import Survival, as_of, can_go_on, go_over, reducer_of
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Return the result on the chief, None on the other tasks.
 
-    If the run may have another attempt, this process takes part in it when other tasks are lost. Raises InvalidInput
-    for a job that cannot be trained in this way, RuntimeError if another task has died, and any exception of the
-    caller's code.
+    If other tasks are lost and the run may have another attempt, this process participates in that attempt. Raises
+    InvalidInput for a job that cannot be trained in this way, RuntimeError if another task has died, and any exception
+    that the caller's code raises.
     """
     assert isinstance(job.strategy, AllReduce)
     transport = job.strategy.transport
@@ -76,25 +78,26 @@ def train_with(
     make_step: Callable[[Any, GradientSync, bool], Any] = TrainStep,
     replicas: int | None = None,
 ) -> FitResult | None:
-    """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` replaces ``train_step``.
+    """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` returns the replacement for the
+    model's ``train_step``.
 
-    ``replicas``: the number of replicas that compute a step's gradients, by which the learning rate is scaled; by
-    default, one per task.
+    ``replicas``: the number of replicas that compute a step's gradients, by which the learning rate may be scaled;
+    None: one replica per task.
     """
     return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
 
 
 def _begun(job: FitJob, ctx: Any, reducer: Reducer, checks: Checks, **options: Any) -> Fit:
-    """Create a fit that starts from the beginning or from a checkpoint. A collective."""
+    """Create a ``Fit`` that starts from the beginning or from a checkpoint. A collective."""
     configure_keras(job.keras_config)
     begin, stored = where_to_begin(job, ctx, reducer)
     return Fit(job, ctx, reducer, checks, begin=begin, stored=stored, **options)
 
 
 def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
-    """Create a fit that continues from the furthest of the surviving tasks. A collective.
+    """Create a ``Fit`` that continues from the furthest of the surviving tasks. A collective.
 
-    ``fit``: this task's fit, if it has survived; it is reused if the reducer is the same.
+    ``fit``: the ``Fit`` of this task, if the task has survived. It is reused if the reducer is the same.
     """
     configure_keras(job.keras_config)
     agreed = agree(fit.standing if fit is not None else None, ctx.tasks, job.callbacks, reducer)
@@ -114,9 +117,10 @@ def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
 
 
 class Fit:
-    """A training in a task, starting at ``begin``. ``stored``: the files of that checkpoint, on the chief.
+    """A training run in one task, starting at ``begin``. ``stored``: the files of the checkpoint that ``begin`` comes
+    from; only on the chief.
 
-    For the other arguments, see ``train_with``. Creating a ``Fit`` is a collective, and so is calling it.
+    For the other arguments, see ``train_with``. Both creating and calling a ``Fit`` are collectives.
     """
 
     def __init__(
@@ -133,7 +137,7 @@ class Fit:
     ) -> None:
         self.reducer = reducer
         self.standing: Standing | None = None
-        """This task's position when others were lost, until the training continues."""
+        """This task's position when other tasks were last lost; None: no task was lost."""
         self._given = job
         self._ctx = ctx
         self._strategy = strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
@@ -144,7 +148,7 @@ class Fit:
         keras.utils.set_random_seed((seed + reducer.rank) % 2**32)
         asked = Asked.of(job, shares=replicas or reducer.size)
         self.model = model = job_model(job, checks, asked)
-        if begin is not None and not begin.of:  # the state of another task of this training always fits
+        if begin is not None and not begin.of:  # the state of another task in this run always fits
             check_data(begin, job, model.steps_per_execution)
         self.take_up(begin, stored)
         self._spec = keras_io.batch_spec(self._data.dataset.element_spec)
@@ -198,17 +202,19 @@ class Fit:
 
     @property
     def lives(self) -> bool:
-        """Whether the exception is due to the loss of other tasks, and this one can continue without them."""
+        """Whether the current exception is due to the loss of other tasks, and this task can continue without them."""
         return self._kept is not None and self._ctx.peer_lost and self._ctx.going_over.is_able
 
     def stand(self) -> None:
-        """Record this task's position after others are lost, unless it has not continued since the last loss."""
+        """Record this task's position after other tasks are lost, unless training has not continued since the last
+        loss.
+        """
         if self._survival is not None and (self.standing is None or self._survival.is_under_way):
             self.standing = self._survival.standing()
         self._survival = None
 
     def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
-        """Continue from ``begin`` in the next call. A collective."""
+        """Make the next call continue from ``begin``. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
             job = begin.job(job)
@@ -220,7 +226,7 @@ class Fit:
         self._data = training_data(job, ctx, reducer, executions, must_find_end=self._accumulates, skip=self._skip)
 
     def __call__(self) -> FitResult | None:
-        """Train. Return the result on the chief, None on the other tasks."""
+        """Train the model. Return the result on the chief, None on the other tasks."""
         job, ctx, model, reducer, begin = self._job, self._ctx, self.model, self.reducer, self._begin
         data, state, sync = self._data, self._state, self._sync
         done = (begin.info.step, begin.info.step_in_epoch) if begin is not None else (0, 0)
@@ -295,8 +301,10 @@ class Fit:
                 saving.close()
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
-            reducer.all_gather("done")  # if the chief is lost before this, another task has the model
-            check_gang()  # called before this, the task joins the others, and they receive the finished training
+            reducer.all_gather("done")  # if the chief is lost before this point, another task has the model
+            # Raises an exception if a new attempt was announced before this point: this task joins the attempt, and the
+            # other tasks receive the trained model.
+            check_gang()
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:
             ctx.note(
@@ -316,7 +324,7 @@ class Fit:
             del self.model._eval_epoch_iterator
 
     def _make_train_function(self) -> None:
-        """Create Keras's train function, once, if it must be wrapped."""
+        """Create and wrap Keras's train function if it must be wrapped. The function is created only once."""
         model, sync = self.model, self._sync
         if self._kept is None and not sync.may_end:
             return

@@ -1,4 +1,6 @@
-"""``dtf.InGraph``: one client, one replica of the model per device, and their mean gradient applied once."""
+"""Implements ``dtf.InGraph``: one client, with one replica of the model per device, applies the mean gradient of the
+replicas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of in-graph training."""
+"""Contains the checks of ``dtf.InGraph``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The tensors that layers, metrics and losses hold between the parts of a replica's step.
+"""Saves and restores the tensors that layers, metrics and losses hold between the parts of a replica's step.
 
 Keras keeps the losses of a forward pass (``add_loss``, activity regularizers) in its layers, and a user's own code may
-keep any tensor in an attribute. Replicas share these objects and take turns running, so each must find there the
-tensors that it has stored itself, not those that another replica has stored since.
+keep any tensor in an attribute. Replicas share these objects and run in turn, so each replica must find in the objects
+the tensors that it has stored itself, not tensors that another replica has stored since.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import tensorflow as tf
 from ..losses import losses_of
 
 _DEPTH = 4
-"""How deep containers are searched for tensors."""
+"""The number of nested levels of containers that are searched for tensors."""
 _ABSENT = object()
 
 
 @dataclass
 class Held:
-    """The attributes of objects at one time, and the contents of attributes that are lists or dicts."""
+    """The attributes that objects had at one point in time, and the contents of attributes that are lists or dicts."""
 
     holders: list[Any]
     attributes: dict[int, dict[str, tuple[Any, Any]]]
@@ -47,7 +47,9 @@ def held_by(holders: list[Any]) -> Held:
 
 
 def give_back(held: Held) -> None:
-    """Restore the tensors that the objects held at that time, and remove others. Other attributes keep their values."""
+    """Restore the tensors that the objects held when ``held`` was recorded, and remove all other tensors. Attributes
+    without tensors keep their values.
+    """
     for holder in held.holders:
         then, now = held.attributes[id(holder)], vars(holder)
         for name in [*now, *(name for name in then if name not in now)]:
@@ -71,7 +73,9 @@ def _content(value: Any) -> Any:
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Replace the contents, bypassing Keras's subclasses, which search added items for layers and variables."""
+    """Replace the contents of a container, bypassing the methods of Keras's subclasses, which search added items for
+    layers and variables.
+    """
     if isinstance(container, list):
         list.__setitem__(container, slice(None), content)
     else:

@@ -1,8 +1,8 @@
 """Runs a function once per replica, in lockstep.
 
-After ``optimizer.apply``, a training step needs the variables as changed by the mean gradient of all replicas.
-Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all other
-replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
+After ``optimizer.apply``, a training step needs the variables in the state after the update with all replicas' mean
+gradient. Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all
+other replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
 threads runs at a time, in the order of the replicas, so operations are created in the same order every time.
 (``tf.distribute`` runs its own replicas in the same way.)
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# Keras 3.15: the global state cannot be saved and restored in any other way.
+# Keras 3.15: there is no public way to save and restore the global state.
 from keras.src.backend.common.global_state import GLOBAL_STATE_TRACKER
 
 from .....errors import InvalidInput
@@ -24,10 +24,11 @@ from .held_tensors import Held, give_back, held_by
 
 
 class Lockstep:
-    """Runs replicas. ``current`` is the index of the running replica, or None outside of replicas and while merging.
+    """Runs replicas in lockstep. ``current`` is the index of the running replica, or None while values are merged or no
+    replica runs.
 
-    ``holders()``: the objects that the replicas share. Each replica finds in them the tensors that it has stored there
-    itself, and begins with those from before the step.
+    ``holders()`` returns the objects that the replicas share. Each replica finds in these objects the tensors that it
+    has stored itself, and initially the tensors from before the step.
     """
 
     def __init__(self, holders: Callable[[], list[Any]] = list) -> None:
@@ -67,12 +68,12 @@ class Lockstep:
 
     @property
     def at_top_level(self) -> bool:
-        """Whether the running replica is in the step itself, not in a loop, condition or function of it."""
+        """Whether the running replica is at the top level of the step, not inside a loop, condition or function."""
         return self._graph is None or tf.compat.v1.get_default_graph() is self._graph
 
     def meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Wait for the other replicas, and return ``merge`` of all values, in the order of the replicas. Called by a
-        replica.
+        """Wait for the other replicas, and return the result of ``merge`` for the list of all values, in the order of
+        the replicas. Called by each replica.
         """
         assert self.current is not None
         if not self.at_top_level:
@@ -97,11 +98,12 @@ class Lockstep:
 
 
 class _Abandoned(BaseException):
-    """Unwinds a replica that is no longer needed."""
+    """Raised in the thread of a replica that is no longer needed, to end it."""
 
 
 class _Replica:
-    """One replica's thread. ``value``: the value that it hands over at a meeting or returns, or the meeting's result.
+    """One replica and its thread. ``value``: the value that the replica hands over at a meeting or returns, or the
+    meeting's result.
 
     ``held``: the attributes of the shared objects when the replica last ran; None if there are no other replicas.
     """
@@ -136,7 +138,7 @@ class _Replica:
         return self.value
 
     def abandon(self) -> None:
-        """End the replica's thread, wherever it waits."""
+        """End the replica's thread, even if it is waiting at a meeting."""
         if not self.ended:
             self._abandoned = True
             self.resume()
@@ -161,7 +163,7 @@ class _Replica:
 
 
 def _surroundings(graph: Any) -> Callable[[], Any]:
-    """Return a context manager that gives another thread this thread's state of TensorFlow and Keras."""
+    """Return a context manager that gives another thread the TensorFlow and Keras state of this thread."""
     keras_state = dict(vars(GLOBAL_STATE_TRACKER))
 
     @contextmanager

@@ -1,4 +1,6 @@
-"""The replicas' gradients, and their mean on the client, transferred as one tensor per replica and dtype."""
+"""Computes the mean of the replicas' gradients on the client. Dense gradients are transferred as one tensor per replica
+and dtype.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from ..lookups import Lookups
 
 @dataclass
 class WeightedGradients:
-    """A replica's weighted gradients, by position: dense ones in one vector per dtype, sparse ones by row."""
+    """A replica's weighted gradients: the dense ones in one vector per dtype, the sparse ones as ``Rows`` keyed by
+    position. ``positions``: the positions of the gradients in each vector.
+    """
 
     flat: dict[tf.DType, tf.Tensor]
     positions: dict[tf.DType, list[int]]
@@ -23,7 +27,7 @@ class WeightedGradients:
 
 
 def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookups: Lookups) -> WeightedGradients:
-    """Multiply ``grads`` (with None for no gradient) by ``weight``, a number or a scalar."""
+    """Return ``grads`` (None: no gradient) multiplied by ``weight``, a number or a scalar tensor."""
     positions: dict[tf.DType, list[int]] = {}
     sparse: dict[int, Rows] = {}
     for position, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
@@ -42,7 +46,9 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 
 def mean_gradients(replicas: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """Return the sum of the replicas' weighted gradients for each variable. For sparse ones, see ``lookups``."""
+    """Return the sum of the replicas' weighted gradients for each variable. For the rows of sparse gradients, see
+    ``lookups``.
+    """
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in replicas[0].positions.items():
         total = tf.add_n([replica.flat[dtype] for replica in replicas])

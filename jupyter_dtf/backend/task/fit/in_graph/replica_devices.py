@@ -1,4 +1,4 @@
-"""The devices of a run that its client can use, and the choice of those that have a replica."""
+"""Finds the devices of a run that its client can use, and chooses the devices that get a replica."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .....schema.strategy import InGraph
 
 
 def connect(ctx: Any) -> list[str]:
-    """Make the devices of all tasks available in this process. Return their names, GPUs and CPUs.
+    """Make the devices of all tasks available in this process. Return the names of all GPUs and CPUs.
 
     Must be called before TensorFlow has run anything. Waits until the other tasks' servers are running.
     """
@@ -24,7 +24,8 @@ def connect(ctx: Any) -> list[str]:
 
 
 def replica_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> list[str]:
-    """Return the full names of the replicas' devices: ``wanted``, or by default all GPUs, or all CPUs without GPUs.
+    """Return the full names of the replicas' devices: the devices in ``wanted``, or, if it is empty, all GPUs, or all
+    CPUs if there are no GPUs.
 
     A name without job and task refers to the client. Raises InvalidInput, listing the available devices, for unknown
     devices.
@@ -47,7 +48,7 @@ def replica_devices(wanted: Sequence[str], there: Sequence[str], ctx: Any) -> li
 
 
 def _parts(name: str, ctx: Any) -> tuple[str, int, str, int]:
-    """Return (job, task, device type, device index) of a device's name."""
+    """Return the parts of a device's name: (job, task, device type, device index)."""
     try:
         spec = tf.DeviceSpec.from_string(name)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Checks of an in-graph fit's devices that are possible before anything starts. Pure."""
+"""Checks the devices of an in-graph ``fit`` run as far as possible before anything starts. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from ...trace.device_names import parts
 
 
 def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
-    """Raise InvalidInput for a device of an unknown task. Whether the task has the device is checked in the run."""
+    """Raise InvalidInput for a device of an unknown task. Whether a task has the device is checked only when the run
+    has started.
+    """
     for name in names:
         found = parts(name)
         if "type" not in found and "job" not in found:

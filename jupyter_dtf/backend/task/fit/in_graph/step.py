@@ -1,10 +1,10 @@
-"""A training step by one client on several devices.
+"""Contains the training step that one client runs on several devices.
 
 Each replica runs the model's own ``train_step`` on its share of the batch, on its device. Variables stay on the client.
-When all replicas have computed their gradients, the client applies the mean, weighted by examples. Values that replicas
-estimate from their own examples (moving statistics) are set to the same mean. Metrics include all examples, because
-each replica adds its own. Losses that are not means over examples are corrected as over several tasks (see
-``losses.py``).
+When all replicas have computed their gradients, the client applies the mean, weighted by the numbers of examples.
+Variables that replicas compute from their own examples (moving statistics) are set to their mean, weighted in the same
+way. Metrics include all examples, because each replica adds its own examples. Losses that are not means over examples
+are corrected in the same way as over several tasks (see ``losses.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .mean_gradients import mean_gradients, weighted
 
 
 class ReplicaStep:
-    """Replaces a built model's ``train_step``. There is a replica on each of ``devices``.
+    """A replacement for a built model's ``train_step``, with a replica on each of ``devices``.
 
     A batch with fewer examples than replicas is processed by the first replica alone.
     """
@@ -83,17 +83,19 @@ class ReplicaStep:
 
     @property
     def examples(self) -> Any:
-        """The number of examples of the running replica."""
+        """The number of examples in the running replica's share of the batch."""
         return self._sizes[self._running]
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Sum a few numbers over the replicas. They must not depend on the weights. Called by each replica."""
+        """Sum a few numbers over the replicas. The numbers must not depend on the weights. Called by each replica."""
         if self._lookups[self._running].looks_again:
             return values
         return tf.stop_gradient(self._meet(tf.stop_gradient(values), tf.add_n))
 
     def _meet(self, value: Any, merge: Callable[[list[Any]], Any]) -> Any:
-        """Meet the other replicas, and ignore the assignments that they make in the meantime."""
+        """Wait for the other replicas and return the merged value. Assignments that other replicas make in the meantime
+        are ignored.
+        """
         is_watched = len(self._sizes) > 1 and self._lookups[self._running].provenance is not None
         outside = self._outside[self._running]
         if is_watched:
@@ -154,7 +156,9 @@ class ReplicaStep:
         return self._meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
 
     def _refuse(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        """Replace the ``apply`` of an optimizer that is not an attribute of the model: its gradients are not summed."""
+        """Replace the ``apply`` of an optimizer that is not an attribute of the model, and whose gradients are
+        therefore not summed. Raises InvalidInput if there are several replicas.
+        """
         if self._lockstep.current is None or len(self._sizes) == 1:
             return apply(grads, trainable_variables)
         raise by_example((trainable_variables or optimizer._trainable_variables)[0])
@@ -169,9 +173,9 @@ class ReplicaStep:
         return optimizer._iterations
 
     def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
-        """Assign a step's value to a weight that an optimizer trains: once, not on every replica.
+        """Assign a value that a step assigns to a trainable weight only once, not on every replica.
 
-        The first replica's part of the step runs first, so the others see the value.
+        The first replica's part of the step runs first, so the other replicas see the new value.
         """
         replica = self._lockstep.current
         if replica is None or len(self._sizes) == 1:
@@ -182,9 +186,10 @@ class ReplicaStep:
         return assign(value) if replica == 0 else None
 
     def _move(self, index: int, value: Any) -> None:
-        """Record the value that one of several replicas assigns to a variable that no optimizer changes.
+        """Record the value that one of several replicas assigns to a non-trainable variable.
 
-        In a condition or loop of the step, the replicas assign their values one after the other.
+        Inside a condition or loop of the step, the values are not recorded: the replicas assign them one after the
+        other.
         """
         replica = self._lockstep.current
         if replica is None or len(self._sizes) == 1 or not self._lockstep.at_top_level:
@@ -201,7 +206,9 @@ class ReplicaStep:
     # -- combining the replicas' results ----------------------------------------------------------------------------
 
     def _mean_moved(self, values: dict[int, Any]) -> Any:
-        """Return the weighted mean of the replicas' values of a variable; for integers and booleans, the first."""
+        """Return the weighted mean of the replicas' values of a variable; for integers and booleans, the value of the
+        first replica.
+        """
         tensors = {replica: tf.convert_to_tensor(value) for replica, value in values.items()}
         first = tensors[min(tensors)]
         if len(tensors) == 1 or not first.dtype.is_floating:
@@ -211,7 +218,9 @@ class ReplicaStep:
         return total / tf.add_n(list(weights.values()))
 
     def _results(self, outputs: list[Any], metrics: Any) -> Any:
-        """Return the result of one process's ``train_step``: current results of metrics, and means of the rest."""
+        """Return the result that ``train_step`` would have in one process: the current results of metrics, and means of
+        other outputs.
+        """
         first = outputs[0]
         if isinstance(first, dict):
             known = metrics if isinstance(metrics, dict) else {}
@@ -226,7 +235,9 @@ class ReplicaStep:
 
 
 def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Place the function's operations next to the client's variables, to avoid transfers from and to a replica."""
+    """Wrap a function so that its operations are placed next to the client's variables, to avoid transfers from and to
+    a replica.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with tf.device(None):
@@ -236,14 +247,18 @@ def _on_client(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _quotient(part: Any, whole: Any) -> Any:
-    """Return the quotient: a number, or a float32 scalar if the numbers of examples are known only at run time."""
+    """Return ``part / whole``: a number, or a float32 scalar tensor if the numbers of examples are known only at run
+    time.
+    """
     if isinstance(whole, int):
         return part / whole if whole else 1.0
     return tf.cast(part, tf.float32) / tf.cast(tf.maximum(whole, 1), tf.float32)
 
 
 def _part(low: Any, high: Any, leaf: Any) -> Any:
-    """Return rows ``low`` to ``high`` of a dense, ragged or sparse tensor; None for None."""
+    """Return the rows of a dense, ragged or sparse tensor from ``low`` up to, but not including, ``high``; if ``leaf``
+    is None, return None.
+    """
     if isinstance(leaf, tf.SparseTensor):
         start = tf.concat([[tf.cast(low, tf.int64)], tf.zeros_like(leaf.dense_shape[1:])], 0)
         size = tf.concat([[tf.cast(high - low, tf.int64)], leaf.dense_shape[1:]], 0)

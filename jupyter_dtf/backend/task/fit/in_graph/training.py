@@ -1,4 +1,6 @@
-"""The tasks' parts of an in-graph ``fit``: the chief is the only client, the others provide their devices."""
+"""Runs a task's part of an in-graph ``fit`` job: the chief is the only client, and the other tasks provide their
+devices.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,10 @@ from .step import ReplicaStep
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; on other tasks, serve until the client ends, and return None.
+    """Run ``job`` as the client on the chief. On other tasks, run the TensorFlow server until the client ends, and
+    return None.
 
-    Raises InvalidInput for unknown devices, and any exception of Keras's own ``fit``.
+    Raises InvalidInput for unknown devices, and any exception that Keras's own ``fit`` raises.
     """
     assert isinstance(job.strategy, InGraph)
     if not ctx.is_chief:

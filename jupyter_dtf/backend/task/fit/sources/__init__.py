@@ -1,1 +1,3 @@
-"""Data sources whose batches all tasks share: one module per form of data, each implementing ``base.BatchSource``."""
+"""Contains data sources whose batches all tasks share: one module per form of data, each implementing
+``base.BatchSource``.
+"""

@@ -1,5 +1,5 @@
-"""A source for a PyTorch ``DataLoader``: its components are sent, and tasks take turns reading, as with a
-``PyDataset``.
+"""Contains a source for a PyTorch ``DataLoader``. The loader's components are sent to the tasks, which take turns
+reading, as with a ``PyDataset``.
 
 PyTorch itself is not imported here: only a loader's dataset, sampler and collate function are used.
 """
@@ -17,13 +17,13 @@ from .stream import tuples
 
 
 class LoaderBatches(keras.utils.PyDataset):
-    """The batches of a ``DataLoader`` by index, in the order drawn by its sampler.
+    """The batches of a ``DataLoader``, indexed in the order that its sampler has drawn.
 
     If ``collates_lists``, ``sampler`` yields lists of indices, like a loader's ``batch_sampler``; otherwise, it yields
-    keys of the dataset, each for a whole batch. ``order`` is the sampler's last result.
+    keys of the dataset, and the item of each key is a whole batch. ``order`` is the sampler's last result.
     """
 
-    # Kept out of __dict__, which is pickled to find changes made by hooks: a dataset may be large.
+    # Kept out of __dict__, because __dict__ is pickled to find changes made by hooks, and a dataset may be large.
     __slots__ = ("collate", "dataset", "sampler")
 
     def __init__(
@@ -41,7 +41,7 @@ class LoaderBatches(keras.utils.PyDataset):
         return len(self.order)
 
     def begin_pass(self) -> None:
-        """Do what ``iter(loader)`` does: draw the next pass from the sampler."""
+        """Draw the next pass from the sampler, as ``iter(loader)`` does."""
         self.order = list(self.sampler)  # type: ignore[misc]
 
     def __getitem__(self, number: int) -> Any:
@@ -70,5 +70,7 @@ class DataLoaderSource(PyDatasetSource):
         return LoaderBatches(**vars(pickle.loads(self.pickled.data)))
 
     def drawing(self, dataset: Any) -> Any:
-        """Return the part whose random numbers differ between copies: the dataset, but not the sampler."""
+        """Return the part of a copy whose random numbers differ between copies: the loader's dataset, without the
+        sampler.
+        """
         return dataset.dataset

@@ -1,7 +1,8 @@
-"""Errors that a source raises while TensorFlow reads it.
+"""Records errors that a source raises while TensorFlow reads it.
 
-TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, with names of graph
-nodes around its text. The code of a dataset therefore records the original exception here, and ``KerasFit`` raises it.
+TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, whose message has
+names of graph nodes around the original message. The code of a dataset therefore records the original exception here,
+and ``KerasFit`` raises it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ _noted: list[Exception] = []
 
 
 def noted(error: Exception) -> Exception:
-    """Record an error, to be raised by the training that fails because of it, and return it."""
+    """Record an error, so that the ``fit`` run that fails because of it can raise it, and return it."""
     _noted.append(error)
     return error
 
 
 def of_data(error: AnyError) -> AnyError:
-    """Mark an error as caused by the data, for ``is_of_data`` in this or another process, and return it.
+    """Mark an error as caused by the data, so that ``is_of_data`` recognizes it in this or another process, and return
+    it.
 
-    This is for results computed ahead of their use: the error is recorded only if and when it is raised to TensorFlow.
+    Used for results that are computed ahead of their use: such an error is recorded only when it is raised to
+    TensorFlow.
     """
     error.__dict__["is_of_data"] = True
     return error
@@ -34,7 +37,7 @@ def is_of_data(error: BaseException) -> bool:
 
 
 def taken() -> Exception | None:
-    """Return the first error recorded since the last call."""
+    """Return the first error recorded since the last call, or None if there is none."""
     first = _noted[0] if _noted else None
     _noted.clear()
     return first

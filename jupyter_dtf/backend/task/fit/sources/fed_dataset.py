@@ -1,4 +1,6 @@
-"""A ``tf.data.Dataset`` that only the caller's process can read: that process sends it to the tasks, pass by pass."""
+"""Contains a source for a ``tf.data.Dataset`` that only the caller's process can read. That process sends the batches
+to the tasks, pass by pass.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from .stream_wire import Hello
 
 @dataclass
 class FedDataset(StreamSource):
-    """A dataset read in the caller's process. ``length``: its cardinality in TensorFlow. ``why``: the reason, as a
-    clause.
+    """A dataset that is read in the caller's process. ``length``: its cardinality in TensorFlow. ``why``: the reason
+    why it is read there, as a clause.
     """
 
     length: int = tf.data.UNKNOWN_CARDINALITY
@@ -26,7 +28,7 @@ class FedDataset(StreamSource):
         return None if self.length < -1 else self.length
 
     def open(self, ctx: object, reading: Reading) -> Opened:
-        """See ``BatchSource``. Raises InvalidInput if the pass in which a training resumes cannot be determined."""
+        """See ``BatchSource``. Raises InvalidInput if the pass in which training resumes cannot be determined."""
         passes, seen = 0, 0
         if reading.passed and self.length != tf.data.INFINITE_CARDINALITY:
             assert reading.steps is not None
@@ -41,7 +43,7 @@ class FedDataset(StreamSource):
             seen = within * reading.steps
             reading = replace(reading, passed=seen)
         if self.length > 0 and reading.passed + reading.within == self.length and not reading.takes:
-            # Keras knows the length, so it requests batches of the next pass and none of this one.
+            # Keras knows the length, so it requests batches of the next pass and no more batches of this pass.
             passes, reading = passes + 1, replace(reading, passed=0, within=0)
         opened = self.opened(_Passes(self, ctx, reading, passes), reading)
         opened.length, opened.seen = self.batches, seen
@@ -52,7 +54,7 @@ class FedDataset(StreamSource):
 
 
 class _Passes(Batches):
-    """The batches of a dataset, one pass per call. The first call may continue a pass."""
+    """The batches of a dataset. Each call iterates over one pass; the first call may continue a pass."""
 
     def __init__(self, source: FedDataset, ctx: object, reading: Reading, passes: int) -> None:
         """Initialize the batches. ``passes``: the number of finished passes in addition to those in ``reading``."""

@@ -1,4 +1,6 @@
-"""The caller's ``tf.data.Dataset``: its graph is sent, and each task computes its shares of the batches."""
+"""Contains a source for the caller's ``tf.data.Dataset``. Its graph is sent to the tasks, and each task computes its
+shares of the batches.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from .passed_graph import PassedGraph
 
 
 class GraphDataset(PassedGraph, BatchSource):
-    """A dataset that may call Python functions."""
+    """A source for a dataset whose graph may call Python functions."""
 
     what: ClassVar[str] = "the tf.data.Dataset"
 
@@ -24,6 +26,6 @@ class GraphDataset(PassedGraph, BatchSource):
 
 
 class PureGraphDataset(GraphDataset):
-    """A dataset that consists only of TensorFlow's own operations."""
+    """A source for a dataset that consists only of TensorFlow's own operations."""
 
     runs_own_code: ClassVar[bool] = False

@@ -1,4 +1,6 @@
-"""Makes a dataset's graph compute the same values in every task: sets missing seeds, and fixes orders."""
+"""Makes a dataset's graph compute the same values in every task, by setting missing seeds and making orders
+deterministic.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .graph_view import PYTHON, SEEDS, GraphView, changes_state, is_random
 
 
 def make_equal(view: GraphView, seed: int) -> None:
-    """Change a graph so that each pass has a fixed order, which is drawn from ``seed`` if the caller gave no seed."""
+    """Change a graph so that the order of each pass is the same in all tasks. The order is drawn from ``seed`` if the
+    caller has not set a seed.
+    """
     _own_resources(view)
     _seed_datasets(view, seed)
     for function in view.graph.library.function:
@@ -22,7 +26,7 @@ def make_equal(view: GraphView, seed: int) -> None:
         parallel = node.op.startswith(("ParallelMap", "ParallelInterleaveDatasetV"))
         single = of_values.get(node.name, False)
         if parallel and not single and any(is_random(inner) or changes_state(inner) for inner in view.calls(node)):
-            view.feed(node, len(node.input) - 1, np.int64(1), tf.int64)  # random draws depend on the order of calls
+            view.feed(node, len(node.input) - 1, np.int64(1), tf.int64)  # random numbers depend on the order of calls
     for node in view.everything():
         if "deterministic" in node.attr and node.attr["deterministic"].s == b"false":
             node.attr["deterministic"].s = b"true"
@@ -31,14 +35,14 @@ def make_equal(view: GraphView, seed: int) -> None:
 
 
 def in_order() -> tf.data.Options:
-    """Return options that make a dataset's order independent of timing."""
+    """Return options that make the order of a dataset's elements independent of timing."""
     options = tf.data.Options()
     options.deterministic = True
     return options
 
 
 def has_state(view: GraphView) -> bool:
-    """Return whether a second pass over the dataset may give different values than the first."""
+    """Return whether a second pass over the dataset may yield values that differ from those of the first pass."""
     calls = [inner for node in view.datasets() for inner in view.calls(node)]
     return any(inner.op in PYTHON or is_random(inner) or changes_state(inner) for inner in calls)
 
@@ -46,7 +50,8 @@ def has_state(view: GraphView) -> bool:
 def _own_resources(view: GraphView) -> None:
     """Give each dataset its own resources.
 
-    The handles name resources of another process. If a resource of that name exists here, two datasets would share it.
+    The handles in the graph name resources of another process. If resources with these names existed in this process,
+    several datasets could share one.
     """
     for node in view.datasets():
         dummy = "DummyMemoryCache" if node.op == "CacheDatasetV2" else "DummySeedGenerator"
@@ -69,7 +74,9 @@ def _seed_datasets(view: GraphView, seed: int) -> None:
 
 
 def _seed_function(function: Any, seed: int) -> None:
-    """Set the seeds of the datasets that a function creates. All of these datasets have the same order."""
+    """Set the seeds of the datasets that a function creates. All datasets created by the same operation have the same
+    order.
+    """
     nodes = {node.name: node for node in function.node_def}
     for node in list(nodes.values()):
         if node.op not in SEEDS:
@@ -91,6 +98,8 @@ def _is_zero(node: Any) -> bool:
 
 
 def _drawn(seed: int, name: str) -> tuple[int, int]:
-    """Return two nonzero seeds, the same in all processes."""
+    """Return two nonzero seeds, derived from ``seed`` and ``name`` alone, so that they are the same in all
+    processes.
+    """
     digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=8).digest()
     return tuple(int.from_bytes(part, "little") >> 1 | 1 for part in (digest[:4], digest[4:]))  # type: ignore[return-value]

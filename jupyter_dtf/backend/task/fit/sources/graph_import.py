@@ -1,4 +1,4 @@
-"""Creation of datasets from graphs, in the process that reads them."""
+"""Creates datasets from graphs, in the process that reads the datasets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from .graph_view import GraphView
 
 
 def dataset_at(view: GraphView, node: Any, spec: Any, feeds: Mapping[str, Any]) -> tf.data.Dataset:
-    """Return the dataset of a node. ``feeds``: tensors, and variants of datasets, by the names of the nodes to feed."""
+    """Return the dataset that a node computes. ``feeds``: tensors, and variant tensors of datasets, keyed by the names
+    of the nodes that they replace.
+    """
     part = view.part(node)
     fed = {name: tensor for name, tensor in feeds.items() if name in {n.name for n in part.node}}
 
     def variant(*tensors: tf.Tensor) -> tf.Tensor:
         inputs = {f"{name}:0": tensor for name, tensor in zip(fed, tensors, strict=True)}
-        with tf.device("/device:CPU:0"):  # also for variables: functions of datasets run there
+        with tf.device("/device:CPU:0"):  # also for variables, because the functions of datasets run on the CPU
             (output,) = tf.graph_util.import_graph_def(part, inputs, [f"{node.name}:0"], name="")
         return output
 

@@ -1,4 +1,6 @@
-"""Opens a passed dataset in a task: creates it from its graph, the same in all tasks, and divides it among them."""
+"""Opens a passed dataset in a task: creates the dataset from its graph, equally in all tasks, and divides it among the
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ from .passed_graph import PassedGraph
 from .passes import Passes
 
 _KEPT: list[Any] = []
-"""Python functions called by graphs, kept alive here because TensorFlow itself does not do so."""
+"""The Python functions that graphs call. They are kept alive here, because TensorFlow does not keep them alive."""
 _MOST_FIRST = 10_000
-"""The largest shuffle buffer, in elements, with which reading the first batches a second time is cheap enough."""
+"""The largest size of a shuffle buffer, in elements, for which reading the first batches a second time is cheap
+enough.
+"""
 
 
 def opened(source: PassedGraph, ctx: Any, reading: Reading) -> Opened:
@@ -101,7 +105,7 @@ def _as_long(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
 
 def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, Any]) -> int | None:
-    """Return the number of examples in the smallest batch, or None if it is not known without reading."""
+    """Return the number of examples in the smallest batch, or None if it cannot be determined without reading."""
     sizes = [leaf.shape[0] if leaf.shape.rank else None for leaf in tf.nest.flatten(spec) if hasattr(leaf, "shape")]
     known = [int(size) for size in sizes if size is not None]
     if known and len(known) == len(sizes):
@@ -121,9 +125,9 @@ def _smallest(view: GraphView, chain: Chain | None, spec: Any, feeds: dict[str, 
 
 
 def _first_batches(view: GraphView, spec: Any, feeds: dict[str, Any], strides: int) -> Any:
-    """Return a function that returns the first batches, the examples of each ordered by share.
+    """Return a function that returns the first batches, with the examples of each batch ordered by share.
 
-    ``strides``: the number of tasks if each has every ``strides``-th example, otherwise 1.
+    ``strides``: the number of tasks if each task has every ``strides``-th example; 1 if shares are contiguous.
     """
 
     def by_share(leaf: Any) -> Any:

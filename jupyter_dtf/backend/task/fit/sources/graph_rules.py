@@ -1,4 +1,4 @@
-"""Rules for datasets that each task can compute independently so that all tasks see the same batches."""
+"""Checks whether each task can compute a dataset independently so that all tasks see the same batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .graph_view import PYTHON, SHUFFLES, GraphView, is_random, is_seeded
 from .passed_graph import OnlyWhereMade
 
 _WITH_DUMMY = SHUFFLES | {"CacheDatasetV2", "RandomDatasetV2"}
-"""Operations that create a resource of their own if the given one does not exist."""
+"""Operations that create their own resource if the given resource does not exist."""
 _FILES_OF_ONE = {
     "SnapshotDataset": "snapshot()",
     "SnapshotDatasetV2": "snapshot()",
@@ -41,7 +41,7 @@ def check_spec(spec: Any, field: str) -> None:
 
 
 def check_options(options: Any, field: str) -> None:
-    """Raise InvalidInput for a sharding policy that gives different batches than in one process."""
+    """Raise InvalidInput for a sharding policy under which the batches would differ from those of one process."""
     policy = options.experimental_distribute.auto_shard_policy
     auto = tf.data.experimental.AutoShardPolicy
     if policy not in (auto.AUTO, auto.DATA):

@@ -1,4 +1,6 @@
-"""The graph of a ``tf.data.Dataset`` as TensorFlow serializes it: its datasets, and the functions that they call."""
+"""Gives access to the graph of a ``tf.data.Dataset`` as TensorFlow serializes it: its datasets, and the functions that
+they call.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ OPAQUE = SHUFFLES | {
     "SkipDataset",
     "TakeDataset",
 }
-"""Dataset operations that pass on the elements of their one input unchanged."""
+"""Dataset operations with one input dataset that do not change its elements, but may drop, repeat or reorder them."""
 SEEDS = {
     **dict.fromkeys(SHUFFLES, (2, 3)),
     "RandomDataset": (0, 1),
     "RandomDatasetV2": (0, 1),
     "SamplingDataset": (2, 3),
 }
-"""The inputs of a dataset operation that hold its seeds; if both are zero, it draws different seeds each time."""
+"""The positions of the inputs that hold the seeds of a dataset operation. If both seeds are zero, the operation draws
+different seeds each time.
+"""
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})
 _NO_EFFECT = frozenset(
     {
@@ -55,7 +59,7 @@ _NO_EFFECT = frozenset(
 
 
 class GraphView:
-    """A GraphDef whose only ``_Retval`` is a dataset."""
+    """A view of a GraphDef whose only ``_Retval`` is a dataset."""
 
     def __init__(self, serialized: bytes) -> None:
         self.graph = tf.compat.v1.GraphDef.FromString(serialized)
@@ -75,7 +79,7 @@ class GraphView:
         return (self.nodes[_name(name)] for name in node.input)
 
     def value(self, node: Any, number: int) -> Any:
-        """Return the array of a constant input, or None if it is not constant."""
+        """Return a constant input as an array, or None if the input is not constant."""
         fed = self.input(node, number)
         while fed.op == "Identity":
             fed = self.input(fed, 0)
@@ -97,7 +101,7 @@ class GraphView:
         node.input[number] = name
 
     def part(self, node: Any) -> Any:
-        """Return a GraphDef of a node and everything that it depends on."""
+        """Return a GraphDef that consists of a node and everything that the node depends on."""
         found: dict[str, Any] = {}
         waiting = [node]
         while waiting:
@@ -110,7 +114,7 @@ class GraphView:
         return part
 
     def calls(self, node: Any) -> list[Any]:
-        """Return the operations of all functions that an operation calls, directly or through others."""
+        """Return the operations of all functions that an operation calls, directly or through other functions."""
         found: dict[str, Any] = {}
         waiting = list(_called(node))
         while waiting:
@@ -121,8 +125,8 @@ class GraphView:
         return [inner for function in found.values() for inner in function.node_def]
 
     def rename_functions(self) -> None:
-        """Give the functions names unique to this graph, because names from another process may already exist in this
-        one.
+        """Give the functions names that are unique to this graph, because this process may already have functions with
+        the original names.
         """
         digest = hashlib.blake2b(self.graph.SerializeToString(deterministic=True), digest_size=8).hexdigest()
         names = {name: f"passed_{digest}_{name}" for name in self.functions}
@@ -149,9 +153,10 @@ class GraphView:
         return [node for node in self.graph.node if _is_dataset(node.op)]
 
     def of_values(self) -> list[tuple[Any, bool]]:
-        """Return the maps that determine the examples' values, but not which examples there are.
+        """Return the maps that affect only the values of examples, but not the selection of examples.
 
-        Each comes with a flag: whether its elements are single examples, which are batched later, rather than batches.
+        Each map comes with a flag: whether its elements are single examples, which are batched later, instead of
+        batches.
         """
         found: list[tuple[Any, bool]] = []
         waiting = [(self.output, False)]
@@ -183,7 +188,7 @@ def is_seeded(node: Any) -> bool:
 
 
 def changes_state(node: Any) -> bool:
-    """Return whether an operation changes state that a later one uses, such as a variable or a table."""
+    """Return whether an operation changes state that a later operation may use, such as a variable or a table."""
     if node.op in PYTHON or node.op in _NO_EFFECT or is_random(node) or _is_dataset(node.op):
         return False
     known = op_def_registry.get(node.op)

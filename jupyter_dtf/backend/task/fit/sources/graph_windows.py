@@ -1,9 +1,9 @@
 """Divides a dataset below its maps, so that each task maps only the examples of its shares.
 
-A dataset that ends with ``source, map ..., batch`` is read as ``source``, in blocks of the batch size. Each task takes
-its share of every block (every n-th example, if batches divide evenly), and maps only these examples. Operations that
-pass on their elements unchanged (a shuffle, a repeat) may be in between: they work in the same way on unmapped
-elements.
+If a dataset ends with ``source, map ..., batch``, the elements of ``source`` are read in blocks of the batch size. Each
+task takes its share of every block (every n-th example, if batches divide evenly), and maps only these examples.
+Operations that do not change elements (a shuffle, a repeat) may occur among the maps, because they work in the same way
+on unmapped elements.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""The largest batch to divide, in examples: the shares of all possible partial batches are checked one by one."""
+"""The largest batch size, in examples, with which a dataset is divided below its maps. It is limited because the shares
+of all possible partial batches are checked one by one.
+"""
 
 
 @dataclass
 class Chain:
-    """The last operations of a dataset, in the order from the last to the first."""
+    """The last operations of a dataset, in order from the last to the first."""
 
     after: list[Any]
-    """Operations on batches that pass them on unchanged."""
+    """The operations after batching, which do not change the batches."""
     batch: Any
     size: int
-    """Examples in a batch."""
+    """The number of examples in a batch."""
     drops: bool
     """Whether a smaller last batch is dropped."""
     before: list[Any]
     """The maps and the operations between them. The last item, if any, is a map."""
     root: Any
-    """The rest of the dataset."""
+    """The node of the dataset that the maps read."""
 
     @property
     def maps(self) -> list[Any]:
@@ -47,7 +49,9 @@ class Chain:
 
 
 def chain_of(view: GraphView) -> Chain | None:
-    """Return the last operations of a dataset that makes batches of one size and passes them on unchanged, or None."""
+    """Return the last operations of a dataset, or None unless it makes batches of one size and does not change them
+    afterwards.
+    """
     node, after, before = view.output, [], []
     while node.op in OPAQUE:
         after.append(node)
@@ -70,7 +74,7 @@ def chain_of(view: GraphView) -> Chain | None:
 def _is_movable(view: GraphView, node: Any) -> bool:
     if node.op not in MAPS:
         if node.op == "RepeatDataset" and not _is_endless(view, node) and _shuffles(view, node):
-            return False  # how often the operations below draw depends on those in between
+            return False  # the number of draws of the operations below depends on the operations in between
         return node.op in OPAQUE and not node.op.startswith("Cache")  # a cache keeps mapped elements
     if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
         return False
@@ -89,10 +93,11 @@ def _shuffles(view: GraphView, node: Any) -> bool:
 def windowed(
     view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]
 ) -> tuple[tf.data.Dataset, bool] | None:
-    """Return the shares of a dataset's batches, computed separately, or None if this is impossible.
+    """Return a dataset of this task's shares of the batches that does not compute other shares, or None if this is
+    impossible.
 
-    Also returns whether they consist of every n-th example instead of consecutive ones. ``view`` must not be used
-    afterwards.
+    Also return whether a share consists of every n-th example instead of consecutive examples. ``view`` must not be
+    used afterwards.
     """
     columns = _columns(chain.root)
     if not chain.maps or share.size == 1 or columns is None or chain.size > _MOST_BATCH:
@@ -117,7 +122,7 @@ def windowed(
         low, high = (
             tf.where(is_empty, 0, low),
             tf.where(is_empty, 1, high),
-        )  # one example to compute with, which is dropped later
+        )  # an empty share computes with one example, which is dropped later
         flags = tf.fill([high - low], tf.logical_not(is_empty))
         return (flags, *(column[low:high] for column in block))
 
@@ -129,7 +134,7 @@ def windowed(
     spec = tf.nest.map_structure(_of_any_size, spec)
     whole_spec = (tf.TensorSpec([None], tf.bool), spec) if flagged else spec
     dataset = dataset_at(view, output, whole_spec, {**feeds, top.name: parts._variant_tensor})
-    dataset._input_of_passed = parts  # keeps its functions alive
+    dataset._input_of_passed = parts  # keeps the functions of ``parts`` alive
     if not flagged:
         return dataset, is_strided
 
@@ -142,7 +147,7 @@ def windowed(
 
 
 def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bool) -> tf.data.Dataset | None:
-    """Return every n-th element, without copies, or None if batches do not divide evenly.
+    """Return a dataset of every n-th element, made without copies, or None if batches cannot be divided evenly.
 
     A share then contains different examples than a consecutive part of the batch, but the same number of them. The
     result of a step does not depend on which examples a task has.
@@ -155,7 +160,7 @@ def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bo
             return None  # a partial batch may fill the share of only some tasks
         if count >= 0 and count % chain.size:
             if draws:
-                return None  # one process would reach the end of the elements, so a repeat below would draw once more
+                return None  # one process would read all elements, so a repeat below would draw once more
             elements = elements.take(count - count % chain.size)
     return elements.shard(share.size, share.rank)
 
@@ -170,7 +175,7 @@ def _count(share: Share, examples: int) -> int:
 
 
 def _rests(elements: tf.data.Dataset, size: int) -> list[int]:
-    """Return the possible sizes of the last batch, if it is smaller than the others."""
+    """Return the possible sizes of a partial last batch; empty if all batches are full."""
     count = int(elements.cardinality())
     if count == tf.data.INFINITE_CARDINALITY:
         return []
@@ -180,7 +185,7 @@ def _rests(elements: tf.data.Dataset, size: int) -> list[int]:
 
 
 def _columns(root: Any) -> list[tf.TensorSpec] | None:
-    """Return the specs of the root's elements, or None unless all of them have the same shape."""
+    """Return the specs of the components of the root's elements, or None unless each component has a fixed shape."""
     types = root.attr["output_types" if "output_types" in root.attr else "Toutput_types"].list.type
     shapes = [tf.TensorShape(shape) for shape in root.attr["output_shapes"].list.shape]
     known = all(shape.is_fully_defined() for shape in shapes)
@@ -191,7 +196,7 @@ def _columns(root: Any) -> list[tf.TensorSpec] | None:
 
 
 def _moved(view: GraphView, chain: Chain) -> Any:
-    """Move operations that pass on elements below the maps. Return the node that the first map then reads."""
+    """Move the operations that do not change elements below the maps. Return the node that the first map then reads."""
     top = chain.root
     for node in reversed(chain.before):
         if node.op in MAPS:
@@ -214,8 +219,8 @@ def _attributes(op: str) -> set[str]:
 
 
 def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -> Any:
-    """Rebuild the maps, and batches of ``own`` mapped elements, on a placeholder in place of ``top``. Return the output
-    node.
+    """Replace node ``top`` with a placeholder, and make the maps and the batching of ``own`` mapped elements read from
+    it. Return the output node.
     """
     fed = view.nodes[top]
     fed.Clear()
@@ -241,7 +246,7 @@ def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -
 
 
 def _flag(view: GraphView, node: Any) -> None:
-    """Make a map take a flag in addition to its inputs, and pass it on."""
+    """Make a map accept a flag in addition to its inputs, and return the flag unchanged."""
     name = f"{node.attr['f'].func.name}_flagged"
     if name not in view.functions:
         function = view.graph.library.function.add()
@@ -261,7 +266,7 @@ def _flag(view: GraphView, node: Any) -> None:
 
 
 def _shift(table: Any) -> None:
-    """Increment the indices in a table of arguments, to make room for a new first argument."""
+    """Increment the indices in a table of arguments, because a new first argument is inserted."""
     plain = {key: table[key] for key in list(table)}
     copies = {
         key: value if isinstance(value, int) else type(value).FromString(value.SerializeToString())

@@ -1,7 +1,8 @@
-"""Arrays that stay in their files: memory maps, HDF5 datasets, Zarr arrays. Tasks read the rows of their shares.
+"""Contains arrays that stay in their files: memory maps, HDF5 datasets, Zarr arrays. Tasks read only the rows of their
+shares.
 
-They replace in-memory arrays in the ``Arrays`` of a job, and have the part of an array's interface that is used: a
-shape, a dtype, a length and slices of rows.
+These objects replace in-memory arrays in the ``Arrays`` of a job. They implement the part of an array's interface that
+is used: a shape, a dtype, a length and slices of rows.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from .....schema.printable import shown_path
 Rows = Any
 
 _FORGOTTEN_BYTES = 32 << 20
-"""After reading this many bytes, a memory map's pages are released: they stay in the system's cache, but no longer
-count as memory of the process.
+"""The number of bytes read from a memory map after which its pages are released. Released pages stay in the system's
+cache, but no longer count as memory of the process.
 """
 _AROUND_BYTES = 64 << 10
-"""The number of bytes that Linux maps around an accessed page, as far as they are cached."""
+"""The number of bytes around an accessed page that Linux maps if they are cached."""
 _DENSE = 4
-"""If at least one in this many rows is requested, the whole range of rows is read at once."""
+"""If at least one in this many rows of a range is requested, the whole range is read in one operation."""
 
 
 @dataclass(eq=False, kw_only=True)
 class StoredArray(ABC):
-    """Rows ``start`` to ``stop`` of an array in a file. Immutable; reading is thread-safe."""
+    """Rows ``start`` up to, but not including, ``stop`` of an array in a file. Immutable; reading is thread-safe."""
 
     kind: ClassVar[str]
-    """Its name in messages."""
+    """The name of this kind of array in messages."""
 
     path: str
-    """The absolute path."""
+    """The absolute path of the file or store."""
     whole: tuple[int, ...]
     """The shape of the whole array."""
     stored_dtype: str
@@ -62,7 +63,7 @@ class StoredArray(ABC):
 
     @property
     def dtype(self) -> Any:
-        """The dtype after conversion by Keras, which converts floating-point numbers to its ``floatx``."""
+        """The dtype after conversion by Keras, which converts floating-point numbers to ``keras.config.floatx()``."""
         stored = np.dtype(self.stored_dtype)
         return np.dtype(_floatx()) if stored.kind == "f" else stored
 
@@ -74,7 +75,7 @@ class StoredArray(ABC):
         return self.stop - self.start
 
     def __getitem__(self, chosen: slice) -> StoredArray:
-        """Select some of the rows, without reading them."""
+        """Select a range of rows, without reading them."""
         start, stop, step = chosen.indices(len(self))
         if step != 1:
             raise InvalidInput(f"A slice of rows of {self.kind} must have step 1, got {chosen}")
@@ -89,7 +90,9 @@ class StoredArray(ABC):
         return np.asarray(self)
 
     def read(self, rows: Rows) -> Any:
-        """Return an array of these rows, in order. Raises InvalidInput if the file is missing or not the caller's."""
+        """Return an array of the rows ``rows``, in that order. Raises InvalidInput if the file is missing or differs
+        from the caller's file.
+        """
         rows = np.asarray(rows, np.int64) + self.start
         if not len(rows):
             return np.empty((0, *self.whole[1:]), self.dtype)
@@ -107,15 +110,17 @@ class StoredArray(ABC):
         return read
 
     def gather(self, rows: Any) -> Any:
-        """Return ``read`` as a TensorFlow operation. ``rows``: an integer tensor of shape (n,)."""
+        """Return the result of ``read`` as a tensor, computed by a TensorFlow operation. ``rows``: an integer tensor of
+        shape (n,).
+        """
         import tensorflow as tf
 
         read = tf.numpy_function(self.read, [rows], self.dtype)
         return tf.ensure_shape(read, [rows.shape[0], *self.whole[1:]])
 
     def open(self) -> None:
-        """Open the file if it is not open. Raises InvalidInput if it cannot be opened, or is not the same as the
-        caller's.
+        """Open the file if it is not open. Raises InvalidInput if it cannot be opened, or differs from the caller's
+        file.
         """
         self._lock = self._lock or threading.Lock()
         with self._lock:
@@ -137,11 +142,13 @@ class StoredArray(ABC):
         """Return the value of ``_opened``. May raise any exception if the file is missing."""
 
     def _piece(self, start: int, stop: int) -> Any:
-        """Return consecutive rows, as they are stored."""
+        """Return consecutive rows, in the stored dtype."""
         return self._opened[start:stop]
 
     def _some(self, rows: Rows) -> Any:
-        """Return rows in any order, each once, as they are stored."""
+        """Return the rows ``rows``, in that order and in the stored dtype. The rows may be in any order, but must not
+        repeat.
+        """
         order = np.argsort(rows)  # HDF5 requires sorted rows
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
@@ -151,22 +158,22 @@ class StoredArray(ABC):
         return self._opened[rows]
 
     def _forget(self, count: int) -> None:
-        """Count bytes that have been read or mapped."""
+        """Record that ``count`` bytes have been read or mapped."""
         del count
 
 
 @dataclass(eq=False, kw_only=True)
 class MemoryMap(StoredArray):
-    """An ``np.memmap``, or a view of one. ``offset``: the position of its first item in the file, in bytes."""
+    """An ``np.memmap``, or a view of one. ``offset``: the position of the array's first item in the file, in bytes."""
 
     kind = "a memory map"
 
     offset: int
     strides: tuple[int, ...]
     bytes_: int
-    """The minimum size of the file."""
+    """The minimum size of the file, in bytes."""
     digest: bytes
-    """A digest of some of its bytes, because another host may have a different file with that path."""
+    """A digest of some of the array's bytes, because another host may have a different file with the same path."""
     _read: int = field(default=0, repr=False)
 
     def _open(self) -> Any:
@@ -195,7 +202,7 @@ class MemoryMap(StoredArray):
 
     @staticmethod
     def digest_of(array: Any) -> bytes:
-        """Return a digest of the first, the middle and the last row."""
+        """Return a digest of up to 4096 items of the first, the middle and the last row."""
         digest = hashlib.blake2b(digest_size=16)
         for row in {0, len(array) // 2, len(array) - 1}:
             digest.update(np.ascontiguousarray(array[row]).reshape(-1)[:4096].tobytes())
@@ -213,9 +220,9 @@ class Hdf5Dataset(StoredArray):
     def _open(self) -> Any:
         import h5py
 
-        try:  # a process that has opened it for writing holds a lock on it
+        try:  # a process that has opened the file for writing holds a lock on it
             file = h5py.File(self.path, "r", locking=False)
-        except OSError:  # this process itself has opened it with locks
+        except OSError:  # this process itself has opened the file with locks
             file = h5py.File(self.path, "r")
         found = file[self.name]
         _check_same(found, self)
@@ -224,7 +231,7 @@ class Hdf5Dataset(StoredArray):
 
 @dataclass(eq=False, kw_only=True)
 class ZarrArray(StoredArray):
-    """A ``zarr.Array`` of a store on disk, identified by its ``name`` in the store."""
+    """A ``zarr.Array`` in a store on disk, identified by its ``name`` in the store."""
 
     kind = "a Zarr array"
 

@@ -1,4 +1,6 @@
-"""Partitions computed by the cluster's Dask scheduler. Every task receives its rows from its host."""
+"""Contains a source for partitions that the cluster's Dask scheduler computes. Every task receives its rows from its
+host.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ from .base import BatchSource, Opened, Reading
 from .pass_place import PassPlace, pass_place
 
 BATCH_SIZE = 32
-"""Keras's default."""
+"""The default batch size, the same as in Keras."""
 _AHEAD = 2
 """The number of messages from the host that are read ahead."""
 
 
 @dataclass
 class Partitions(BatchSource):
-    """A Dask collection, or several with equal partitions. It is shuffled by partition and within a buffer."""
+    """A source for a Dask collection, or for several collections with equal partitions. Shuffling changes the order of
+    the partitions, and the order of rows within a buffer.
+    """
 
     collection: Collection
 
@@ -101,14 +105,16 @@ class Partitions(BatchSource):
             begins = place._replace(passes=reading.began + place.passes)
             return dataset, place.seen
 
-        # Recomputed partitions may draw different random values, so the rest of a pass could differ from the one
-        # interrupted.
+        # Recomputed partitions may draw different random values, so the rest of a pass could differ from that of the
+        # interrupted pass.
         is_kept = length is not None and self.collection.graph is None
         return Opened(dataset, length, smallest, first_batches, standing if is_kept else None)
 
 
 def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
-    """Return a dataset of the batches in ``chunks()``, splitting the chunks without Python code."""
+    """Return a dataset of the batches in ``chunks()``. The chunks are split into batches without running Python
+    code.
+    """
     import tensorflow as tf
 
     leaves = tuple(tf.TensorSpec((None, *shape), _type_of(name)) for name, shape in described.leaves)
@@ -129,7 +135,7 @@ def _as_batches(chunks: Any, described: Described, length: int | None) -> Any:
 
 
 def _packed(described: Described, leaves: Any) -> Any:
-    """Return the arrays of examples in the structure that Keras takes."""
+    """Return the arrays of examples in the structure that Keras expects."""
 
     def placed(value: Any) -> Any:
         if isinstance(value, dict):
@@ -142,7 +148,9 @@ def _packed(described: Described, leaves: Any) -> Any:
 
 
 def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield the task's rows of one or more whole batches at a time, and the number of rows in each batch."""
+    """Yield the task's rows of one or more whole batches at a time, together with the number of rows in each of these
+    batches.
+    """
     rest: Rows | None = None
     with _Reader(path, request) as reader:
         while (rows := reader.next()) is not None:
@@ -157,7 +165,7 @@ def _chunks(path: str, request: PassRequest) -> Iterator[tuple[tuple[Any, ...], 
 
 
 def _joined(rest: Rows, rows: Rows) -> Rows:
-    """Join a partial batch with ``rows``, which start with the rest of it."""
+    """Join the partial batch ``rest`` with ``rows``, which start with the remaining rows of that batch."""
     leaves = [np.concatenate(pair) for pair in zip(rest.leaves, rows.leaves, strict=True)]
     counts = rows.counts.copy()
     counts[0] += rest.counts[0]
@@ -165,7 +173,9 @@ def _joined(rest: Rows, rows: Rows) -> Rows:
 
 
 class _Reader:
-    """Reads one pass ahead in a thread, so that no TensorFlow thread waits for the host."""
+    """Reads the messages of one pass ahead of their use, in a thread, so that no TensorFlow thread blocks on the
+    connection.
+    """
 
     def __init__(self, path: str, request: PassRequest) -> None:
         self._read: queue.Queue[Any] = queue.Queue(_AHEAD)
@@ -187,7 +197,7 @@ class _Reader:
         self._connection.close()
 
     def next(self) -> Rows | None:
-        """Return the next rows, or None at the end. Raises the error that the host reports."""
+        """Return the next rows, or None at the end of the pass. Raises any error that the host reports."""
         found = self._read.get()
         if isinstance(found, BaseException):
             raise found

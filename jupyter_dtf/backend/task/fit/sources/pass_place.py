@@ -1,4 +1,6 @@
-"""Pure: the position of a training in the passes over its data, for sources that can start at any batch."""
+"""Computes the position of a training run in the passes over its data, for sources that can start at any batch.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,24 @@ from typing import NamedTuple
 
 
 class PassPlace(NamedTuple):
-    """The number of finished passes, and the position in the current one."""
+    """The number of finished passes, and the position in the current pass."""
 
     passes: int
     first: int
     """The next batch of this pass, counted from 0."""
     seen: int
-    """Batches of the current pass taken by epochs before the current one, even if the next batch is in another pass."""
+    """The number of batches that earlier epochs have taken from the current epoch's pass, even if the next batch is in
+    another pass.
+    """
     epochs: int
     """The number of epochs whose batches have all been taken."""
 
 
 def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None) -> PassPlace:
-    """Return the position after ``epochs`` epochs of ``steps_per_epoch`` batches (None: a pass) and ``steps`` more.
+    """Return the position after ``epochs`` epochs of ``steps_per_epoch`` batches (None: a whole pass) and ``steps``
+    more batches.
 
-    ``length``: batches in a pass; -1 if it is endless. As in Keras, an epoch ends with its pass.
+    ``length``: the number of batches in a pass; -1: endless. As in Keras, an epoch ends at the end of its pass.
     """
     if length < 0:
         assert steps_per_epoch is not None
@@ -30,6 +35,6 @@ def pass_place(length: int, epochs: int, steps: int, steps_per_epoch: int | None
     seen = within * steps_per_epoch
     is_over = steps > 0 and steps == min(steps_per_epoch, length - seen)
     if seen + steps == length:
-        # Keras knows the length, so it requests no more of this pass: the next iteration is over the next pass.
+        # Keras knows the length, so it requests no more batches of this pass: the next iteration is over the next pass.
         return PassPlace(passes + 1, 0, seen, epochs + is_over)
     return PassPlace(passes, seen + steps, seen, epochs + is_over)

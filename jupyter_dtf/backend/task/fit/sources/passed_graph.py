@@ -1,4 +1,4 @@
-"""The parts of a ``tf.data.Dataset`` that are sent to tasks. Plain data."""
+"""Defines the parts of a ``tf.data.Dataset`` that are sent to tasks. Plain data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .....errors import InvalidInput
 
 
 class OnlyWhereMade(InvalidInput):
-    """A dataset that tasks would not read in the same way as the process that made it. ``why``: the reason, as a
-    clause.
+    """Raised for a dataset that tasks would not read in the same way as the process that made it. ``why``: the reason,
+    as a clause.
     """
 
     def __init__(self, why: str, field: str) -> None:
@@ -28,10 +28,10 @@ class PassedGraph:
     spec: Any
     """The dataset's ``element_spec``."""
     length: int
-    """Its cardinality as given by TensorFlow."""
+    """The dataset's cardinality in TensorFlow."""
     constants: dict[str, Any] = field(default_factory=dict)
-    """Arrays, by the names of their Placeholders."""
+    """Arrays, keyed by the names of the Placeholders that they are fed to."""
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """Python functions, by the tokens with which the graph calls them."""
+    """Python functions, keyed by the tokens with which the graph calls them."""
     files: list[str] = field(default_factory=list)
-    """Files on the caller's machine that the dataset reads."""
+    """The paths of the files on the caller's machine that the dataset reads."""

@@ -1,4 +1,4 @@
-"""Restores a dataset that reshuffles in each pass to its state after earlier passes."""
+"""Restores the state that a dataset that reshuffles in each pass has after earlier passes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from .graph_view import SEEDS, GraphView
 class Passes:
     """The passes over a dataset.
 
-    Each shuffle draws from its own generator once per iterator, so the iterators that Keras had created up to a step
-    are created again here.
+    Each shuffle draws from its own generator once per iterator. To restore the generators, this class creates again the
+    iterators that Keras had created up to a step.
     """
 
     def __init__(self, view: GraphView, dataset: tf.data.Dataset, length: int | None, count: Callable[[], int]) -> None:
-        """Initialize the passes. ``count``: counts the batches in a pass over another copy of the dataset."""
+        """Initialize the passes. ``count``: returns the number of batches in a pass, counted in another copy of the
+        dataset.
+        """
         self._dataset = dataset
         self._count = count
         self._length = length
@@ -28,15 +30,15 @@ class Passes:
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
     def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
-        """Return the dataset after ``epochs`` epochs and ``steps`` more steps: its first pass is the rest of the
-        current one.
+        """Return the dataset after ``epochs`` epochs and ``steps`` more steps. Its first pass is the rest of the
+        current pass.
 
-        Also returns how many batches of this pass the previous epochs have taken.
+        Also return how many batches of this pass the previous epochs have taken.
         """
         dataset, length = self._dataset, self._length
         seen = 0
         if steps_per_epoch is None:
-            # Keras creates two iterators in an epoch of known length, one of them at the end.
+            # Keras creates two iterators in an epoch of known length, the second one at the end.
             self._pass(dataset, epochs, 1 if length is None else 2)
         elif length == -1:
             steps += epochs * steps_per_epoch
@@ -49,7 +51,7 @@ class Passes:
             seen = within * steps_per_epoch
             steps += seen
         if steps == length:
-            steps = 0  # Keras knows the length, so it requests batches of the next pass and none of this one
+            steps = 0  # Keras knows the length, so it requests no more batches of this pass
         return without_first(dataset, steps) if steps else dataset, seen
 
     def _pass(self, dataset: tf.data.Dataset, passes: int, iterators: int) -> None:
@@ -70,7 +72,7 @@ def without_first(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     Each iterator of the result creates one iterator of the dataset.
     """
     left = tf.Variable(count, dtype=tf.int64, trainable=False)
-    here = tf.Variable(0, dtype=tf.int64, trainable=False)  # of the current iteration
+    here = tf.Variable(0, dtype=tf.int64, trainable=False)  # the number of batches to skip in the current iteration
 
     @tf.autograph.experimental.do_not_convert
     def is_wanted(number: tf.Tensor, _: Any) -> tf.Tensor:

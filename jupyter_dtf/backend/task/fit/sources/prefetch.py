@@ -1,4 +1,4 @@
-"""Computes results ahead of their use in several threads or processes: in order, and up to a bound."""
+"""Computes results ahead of their use in several threads or processes, in order and up to a bound."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from ...orphan_cleanup import die_with_parent
 from . import failures
 
 _forking = threading.Lock()
-"""Held while a process is started: another process forked at the same time would keep its pipe open."""
+"""Held while a process is started, because another process that is forked simultaneously would keep the pipe of the
+first one open.
+"""
 
 
 class Ahead:
     """Computes ``call(key)`` for every key, in order. At most ``bound`` results are being computed or waiting to be
     taken.
 
-    ``begin``: if given, each worker is a process forked from this one, so that it has its current state, and first
-    calls ``begin(number)`` with its index. Threads are daemons, so a task that ends does not wait for them.
+    ``begin``: if given, each worker is a process that is forked from this one, so that it has the current state of this
+    process, and that first calls ``begin(number)`` with its index. Threads are daemons, so a task that ends does not
+    wait for them.
     """
 
     def __init__(
@@ -54,7 +57,9 @@ class Ahead:
             thread.start()
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield the results. Raises the exception of a call in place of its result. Ends early when stopped."""
+        """Yield the results. If a call has raised an exception, that exception is raised instead of yielding a result.
+        Ends early when stopped.
+        """
         for number in itertools.count():
             with self._changed:
                 self._changed.wait_for(lambda: self._stopped or number in self._results or number == self._count)  # noqa: B023
@@ -110,7 +115,7 @@ class Ahead:
 
 
 class _Child:
-    """A child process that computes for one thread, and ends when its parent ends, at the latest."""
+    """A child process that computes results for one thread. It ends at the latest when its parent ends."""
 
     def __init__(self, call: Callable[[Any], Any], begin: Callable[[int], object], worker: int) -> None:
         forks = multiprocessing.get_context("fork")
@@ -146,7 +151,7 @@ class _Child:
 
 
 def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], parent: int) -> None:
-    die_with_parent()  # processes forked later hold the other end, too, so it may stay open
+    die_with_parent()  # processes forked later also hold the other end of the pipe, so that end may stay open
     if os.getppid() != parent:
         return
     begin()
@@ -158,6 +163,6 @@ def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], p
             answer = None, error, traceback.format_exc()
         try:
             line.send(answer)
-        except Exception as error:  # it cannot be pickled
+        except Exception as error:  # the answer cannot be pickled
             text = f"A batch from another process must be picklable, got {answer[2] or type(answer[0])}: {error}"
             line.send((None, failures.of_data(RuntimeError(text)), answer[2]))

@@ -1,4 +1,6 @@
-"""A ``keras.utils.PyDataset``: a machine's tasks take turns reading its batches, and each takes its share of all."""
+"""Contains a source for a ``keras.utils.PyDataset``. The tasks on a machine take turns reading its batches, and each
+takes its share of every batch.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,26 @@ _LOOKED_AT = 2
 
 @dataclass
 class PyDatasetSource(BatchSource):
-    """A ``PyDataset``. ``pickled``: its cloudpickle, as an array of bytes that tasks of one machine share."""
+    """A source for a ``PyDataset``. ``pickled``: the object, pickled by cloudpickle, as an array of bytes that the
+    tasks on a machine share.
+    """
 
     what: ClassVar[str] = "the PyDataset"
     weighs_other_classes: ClassVar[bool] = True
     hooks: ClassVar[tuple[str, ...]] = ("on_epoch_begin", "on_epoch_end")
-    """The methods that may change the object: Keras's, or ``begin_pass``, which is called at the start of each pass."""
+    """The methods that may change the object: Keras's hooks, or ``begin_pass``, which is called at the start of each
+    pass.
+    """
     is_shuffled: ClassVar[bool] = True
-    """Whether ``shuffle`` applies to it."""
+    """Whether ``shuffle`` applies to this source."""
     is_drawn_alike: ClassVar[bool] = False
-    """Whether its hooks draw from generators seeded equally in all copies, so that copies on all machines agree."""
+    """Whether the hooks draw from generators that are seeded equally in all copies, so that the copies on all machines
+    stay equal.
+    """
 
     pickled: np.ndarray[Any, Any]
     length: int
-    """Batches in a pass; -1 if it is endless."""
+    """The number of batches in a pass; -1: endless."""
 
     @property
     def batches(self) -> int:
@@ -60,14 +68,14 @@ class PyDatasetSource(BatchSource):
         return pickle.loads(self.pickled.data)
 
     def drawing(self, dataset: Any) -> Any:
-        """Return the part of a copy that holds the random generators of its ``__getitem__``."""
+        """Return the part of a copy that holds the random generators from which ``__getitem__`` draws."""
         return dataset
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
         """See ``BatchSource``. ``__getitem__`` is called for the first two batches, as in Keras."""
         reader = _Reader(self, ctx, reading)
-        # No prefetch: a request for a batch that no other task requests would never return. The reader itself reads
-        # ahead.
+        # No prefetch: a request for a batch that no other task requests would never return. The reader reads ahead
+        # instead.
         dataset = tf.data.Dataset.from_generator(reader.shares, output_signature=reader.spec)
         if self.length >= 0:
             dataset = dataset.apply(tf.data.experimental.assert_cardinality(self.length))
@@ -86,12 +94,12 @@ class PyDatasetSource(BatchSource):
 
     def leave(self, ctx: Any, share: Share) -> None:
         """See ``BatchSource``."""
-        with suppress(OSError):  # after the end of the run, the readers' directory does not exist
+        with suppress(OSError):  # after the end of the run, the exchange's directory does not exist
             ended(ctx, share)
 
 
 class _Reader:
-    """Reads a PyDataset in a task. A new iteration stops the previous one, and is not affected by it."""
+    """Reads a PyDataset in a task. A new iteration stops the previous iteration, and is not affected by it."""
 
     def __init__(self, source: PyDatasetSource, ctx: Any, reading: Reading) -> None:
         self._source = source
@@ -100,9 +108,9 @@ class _Reader:
         self._turns: Turns | None = None
         self._lock = threading.RLock()
         self._before = reading.first_epoch - reading.began if source.length >= 0 else 0
-        """The number of previous epochs of the training."""
+        """The number of previous epochs of the training run."""
         self._first_pass, self._first = reading.first_epoch, 0
-        """The number of the first pass that is read here, and its first batch."""
+        """The number of the first pass that this reader reads, and the number of its first batch in that pass."""
         self._begin()
         machines = machines_of(ctx, reading.share)
         self._refuse_apart(machines)
@@ -118,11 +126,11 @@ class _Reader:
                 self.division += f"; each of the {machines} machines computes every batch once"
 
     def go_to(self, place: PassPlace) -> None:
-        """Set the first pass to the rest of a pass of the resumed training."""
+        """Set the position of the resumed training run, from which the first iteration continues."""
         self._before, self._first_pass, self._first = place.epochs, self._reading.began + place.passes, place.first
 
     def _begin(self) -> None:
-        """Start reading with a fresh copy, for the training or for a new attempt of its run."""
+        """Start reading with a fresh copy, for the first or a new attempt of the run."""
         reading, length = self._reading, self._source.length
         alone = reading.share.size > 1 and not reading.in_step
         self._exchange = Exchange(self._ctx, reading.field, reading.share, alone=alone)
@@ -132,7 +140,7 @@ class _Reader:
         self._is_under_way = False
         self.spec: Any = None
         looked_at = _LOOKED_AT if length < 0 else min(length, _LOOKED_AT)
-        with drawing_from(reading.own_seed):  # so that the state that the first calls create is equal in every copy
+        with drawing_from(reading.own_seed):  # the state that the first calls create must be equal in every copy
             first = [self._batch(number) for number in range(looked_at)]
         self.spec = tf.nest.map_structure(_with_none, get_tensor_spec(first))
         self._vary(reading.share.rank)
@@ -141,7 +149,7 @@ class _Reader:
         vary(self._source.drawing(self._dataset), *by)
 
     def shares(self) -> Iterator[Any]:
-        """Yield this task's shares of a pass's batches. Record errors that are caused by the data."""
+        """Yield this task's shares of the batches of a pass. Record errors that are caused by the data."""
         try:
             yield from self._shares()
         except Exception as error:
@@ -172,7 +180,7 @@ class _Reader:
         if reading.seed is not None and length >= 0 and self._source.is_shuffled:
             order = np.random.default_rng([reading.seed, self._first_pass + number]).permutation(length)
         stretches = _stretches(length, reading.steps, 0 if number else self._first)
-        if reading.field != "x":  # batches read past a validation would stay in memory, because no task takes them
+        if reading.field != "x":  # no task would take batches that are read after a validation run
             stretches = itertools.islice(stretches, 1)
         for start, count in stretches:
             self._begin_epoch()
@@ -209,8 +217,8 @@ class _Reader:
         word = (*known, self._first_pass + passed, start, *(() if instead_of is None else (instead_of,)))
 
         def begin(worker: int) -> None:
-            """Seed a process. All are forked in the same state: unseeded, they would draw the same numbers in every
-            epoch.
+            """Seed a process. All processes are forked in the same state, so without seeds they would draw the same
+            numbers in every epoch.
             """
             draw_from(*word, worker)
             self._vary(*word, worker)
@@ -226,8 +234,8 @@ class _Reader:
         )
 
     def _batch(self, number: int) -> Any:
-        """Return a batch in Keras's form. Raises RuntimeError, which names the batch, for any error in the caller's
-        code.
+        """Return a batch in the form that Keras uses. Raises RuntimeError, which names the batch, for any error in the
+        caller's code.
         """
         with _of_data(f"Batch {number} of {self._what} could not be computed in epoch {self._epoch}"):
             batch = self._dataset[number]
@@ -247,14 +255,14 @@ class _Reader:
         self._check_length()
 
     def _end_epoch(self) -> None:
-        """End the current epoch, if any, because its batches have been read or the next one begins."""
+        """End the current epoch, if any, because its batches have been read or the next epoch begins."""
         if self._is_under_way:
             self._is_under_way = False
             self._call("on_epoch_end")
             self._epochs += 1
 
     def _call(self, hook: str) -> None:
-        """Call a hook on this copy, and make this copy equal to that of the leading task."""
+        """Call a hook on this copy, and make this copy equal to the leading task's copy."""
         if hook not in self._changing:
             return
         self._told += 1
@@ -294,7 +302,7 @@ class _Reader:
             )
 
     def _refuse_apart(self, machines: int) -> None:
-        """Raise InvalidInput if the tasks' copies could diverge unnoticed."""
+        """Raise InvalidInput if the tasks' copies could diverge without an error."""
         share = self._reading.share
         if share.size == 1 or not self._changing or self._source.is_drawn_alike:
             return
@@ -312,7 +320,7 @@ class _Reader:
 
 
 _RESETS = hasattr(EpochIterator, "reset")
-"""Whether Keras also calls ``on_epoch_end`` before the first epoch of a ``fit``, and before each validation."""
+"""Whether Keras also calls ``on_epoch_end`` before the first epoch of a ``fit`` run and before each validation run."""
 
 
 def _is_own(dataset: Any, name: str) -> bool:
@@ -320,7 +328,9 @@ def _is_own(dataset: Any, name: str) -> bool:
 
 
 def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the start and length of each epoch of a pass, from batch ``first`` on. An endless epoch has length None."""
+    """Yield the first batch and the number of batches of each epoch in a pass, starting at batch ``first``. An endless
+    epoch has the number None.
+    """
     if length < 0 and not steps:
         yield first, None
         return
@@ -333,8 +343,8 @@ def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int
 
 @contextmanager
 def _of_data(what: str = "") -> Iterator[None]:
-    """Mark errors in this context as caused by the data: as a RuntimeError starting with ``what`` if given, or
-    unchanged.
+    """Mark errors in this context as caused by the data. If ``what`` is given, they are converted to RuntimeErrors
+    whose messages start with it.
     """
     try:
         yield
@@ -347,12 +357,16 @@ def _of_data(what: str = "") -> Iterator[None]:
 
 
 def _with_none(spec: Any) -> Any:
-    """Return the spec of a leaf, replacing the optional spec that Keras has for None."""
+    """Return the spec of a leaf, with the optional spec that Keras uses for None replaced with
+    ``tf.NoneTensorSpec``.
+    """
     return tf.NoneTensorSpec() if isinstance(spec, tf.OptionalSpec) else spec
 
 
 def _standard(batch: Any, what: str, number: int) -> Any:
-    """Return a batch as Keras packs it. Raises InvalidInput if it is not a batch."""
+    """Return a batch in the structure that Keras expects. Raises InvalidInput if ``batch`` does not have the form of a
+    batch.
+    """
     if isinstance(batch, dict):
         return batch
     if isinstance(batch, list):

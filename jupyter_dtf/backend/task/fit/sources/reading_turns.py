@@ -1,8 +1,8 @@
-"""The turns in which a machine's tasks read a source, and the handling of tasks that leave.
+"""Divides the reading of a source among the tasks on a machine, which take turns, and handles tasks that leave.
 
 A task leaves a range of batches (a ``stretch``) when its iteration over the range is stopped before the end, and all
-ranges when its program ends. The other tasks then do not wait for it: each reads the batches that the task would have
-read, for its own share.
+ranges when its program ends. The other tasks then do not wait for that task: to get its own share, each of them reads
+the batches that the task would have read.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Reads(Protocol):
     """A function that reads batches."""
 
     def __call__(self, numbers: Iterable[int], *, instead_of: int | None = None) -> Any:
-        """Return an iterable of these global batches, in order, with a method ``stop``.
+        """Return an iterable of the global batches with these numbers, in order. It has a method ``stop``.
 
-        ``instead_of``: the rank that would otherwise have read them.
+        ``instead_of``: the rank that would otherwise have read these batches.
         """
 
 
 class Turns:
-    """One range of a source's batches, numbered from 0, which the members read in turns.
+    """One range of a source's batches, numbered from 0, which the exchange's members read in turn.
 
-    ``bound``: how many shares may wait in memory for each of the other tasks.
+    ``bound``: the largest number of shares that may wait in memory for each of the other tasks.
     """
 
     def __init__(
@@ -51,21 +51,23 @@ class Turns:
         """Whether this task leaves the range of batches unfinished if it stops now."""
         self._reads = read
         self._instead: dict[int, tuple[Any, Iterator[Any]]] = {}
-        """The readers that replace ranks that have left, by rank."""
+        """The readers that replace ranks that have left, keyed by rank."""
         self._read = read(self._numbers_from(exchange.place))
-        self._numbers = self._numbers_from(exchange.place)  # a separate iterator, because the reader is ahead
+        self._numbers = self._numbers_from(exchange.place)  # a separate iterator, because the reader reads ahead
         self._own: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(self._bound)
         self._thread = threading.Thread(target=self._send, name="dtf-batches", daemon=True)
         if len(exchange.members) > 1:
             self._thread.start()
 
     def _numbers_from(self, number: int) -> Iterable[int]:
-        """Return the batch number and the later ones that the same member reads."""
+        """Return ``number`` and the numbers of the later batches that the same member reads."""
         together = len(self._exchange.members)
         return itertools.count(number, together) if self._count is None else range(number, self._count, together)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield this task's shares. Raises any error of reading, and RuntimeError if another task is lost."""
+        """Yield this task's shares. Raises any error that occurs while reading, and RuntimeError if another task is
+        lost.
+        """
         try:
             yield from self._shares()
         except Exception:
@@ -81,11 +83,11 @@ class Turns:
         for number in itertools.count() if self._count is None else range(self._count):
             place = number % len(members)
             share = self._next_own() if place == self._exchange.place else self._from(members[place], number)
-            self._is_left = number + 1 != self._count  # after the last batch, no task requests another one
+            self._is_left = number + 1 != self._count  # after the last batch, no task requests another batch
             yield share
 
     def stop(self) -> None:
-        """Stop reading, and wait until nothing is running."""
+        """Stop reading, and wait until all threads and processes have stopped."""
         self._stop.set()
         self._read.stop()
         for reading, _ in self._instead.values():
@@ -98,7 +100,7 @@ class Turns:
     # -- internals ----------------------------------------------------------------------------------------------
 
     def _from(self, rank: int, number: int) -> Any:
-        """Return this task's share of a batch that another task should read."""
+        """Return this task's share of a batch that it is another task's turn to read."""
         if rank not in self._instead:
             try:
                 return self._exchange.take(f"{self._name}-{number}", self._stop.is_set, rank, self._name)
@@ -136,7 +138,9 @@ class Turns:
             self._read.stop()
 
     def _hand(self, rank: int, name: str, share: Any, waiting: dict[int, deque[Path]]) -> None:
-        """Hand a share to another task unless it has left. Wait while too many of its shares have not been taken."""
+        """Hand a share to another task unless that task has left. First wait while too many earlier shares for that
+        task have not been taken.
+        """
         files = waiting[rank]
 
         def has_room() -> bool:
@@ -168,7 +172,7 @@ class Turns:
 
 
 def _forget(files: deque[Path], takes_none: bool) -> None:
-    """Forget files that have been taken. If ``takes_none``, remove the others, too."""
+    """Forget files that have been taken. If ``takes_none`` is set, also remove the files that have not been taken."""
     while files and (takes_none or not files[0].exists()):
         files.popleft().unlink(missing_ok=True)
 

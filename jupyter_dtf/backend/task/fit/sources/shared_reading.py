@@ -1,7 +1,8 @@
-"""Exchange between the tasks of a machine that read the same source.
+"""Exchanges data between the tasks on a machine that read the same source.
 
-Each item is a file in the memory that the tasks of a machine share, renamed when it is complete and removed by the task
-that takes it. The training's collectives continue meanwhile, and are not involved.
+Each item is a file in the memory that the tasks on a machine share. The sender renames the file when it is complete,
+and the task that takes the item removes it. The exchange does not use the collectives of training, which continue in
+the meantime.
 """
 
 from __future__ import annotations
@@ -25,27 +26,30 @@ from ...context import check_gang
 from .base import Share
 
 _FIRST_LOOK_S, _LAST_LOOK_S = 0.0003, 0.005
-"""Polling intervals for a file: at first, and after a long wait."""
+"""The intervals in seconds at which a task checks for a file: at first, and after a long wait."""
 _PIECE_BYTES = 4 << 20
 
 
 class Ended(Exception):
-    """Reading has been stopped: no more items are needed."""
+    """Raised because reading has been stopped: no more items are needed."""
 
 
 class Left(Exception):
-    """The sender has left without handing over the item."""
+    """Raised because the sender has left without handing over the item."""
 
 
 class Exchange:
-    """This task's exchange with the other tasks of its machine that read the same source, identified by ``field``.
+    """This task's connection to the other tasks on its machine that read the same source, which ``field`` identifies.
 
-    Every item has a name that is used only once. ``alone``: whether this task reads without the others.
+    Every item has a name that is used only once. ``alone``: whether this task reads all batches without the other
+    tasks.
     """
 
     _opened: ClassVar[Counter[tuple[str, int, str]]] = Counter()
     _telling: ClassVar[threading.Lock] = threading.Lock()
-    """Held while ``told`` sends items, so that all other tasks receive theirs before this task announces its end."""
+    """Held while ``told`` sends items, so that all other tasks receive their items before this task announces its
+    end.
+    """
 
     def __init__(self, ctx: Any, field: str, share: Share, *, alone: bool = False) -> None:
         self._ctx = ctx
@@ -71,9 +75,11 @@ class Exchange:
         return bool(getattr(self._ctx, "attempt", 1) != self.attempt)
 
     def put(self, name: str, to: int, value: Any, stopped: Callable[[], bool], taken: Callable[[], bool]) -> Path:
-        """Hand over an item. If memory is full, waits until ``taken`` returns that all waiting items have been taken.
+        """Hand over an item. If memory is full, wait until ``taken`` returns True, because all waiting items have been
+        taken.
 
-        Returns the file, which exists until it is taken. Raises Ended, OSError, or RuntimeError for a lost task.
+        Returns the file, which exists until it is taken. Raises Ended when stopped, OSError if the item cannot be
+        written, and RuntimeError if another task is lost.
         """
         path = self._path(name, to)
         aside = path.with_name(f".{path.name}")
@@ -99,20 +105,20 @@ class Exchange:
     def take(self, name: str, stopped: Callable[[], bool], sender: int, stretch: str = "") -> Any:
         """Wait for an item from another task, and return it.
 
-        Raises Ended, RuntimeError for a lost task, and Left if it will not arrive, because ``sender`` has left
-        ``stretch``.
+        Raises Ended when stopped, RuntimeError if another task is lost, and Left if the item will not arrive because
+        ``sender`` has left ``stretch``.
         """
         path = self._path(name, self.rank)
         self.wait(lambda: path.exists() or self.has_left(sender, stretch), stopped)
-        if not path.exists():  # checked again, because it may have arrived just before the sender left
+        if not path.exists():  # checked again, because the item may have arrived just before the sender left
             raise Left
         value = payload.load(path)
         path.unlink()
         return value
 
     def told(self, name: str, value: Callable[[], Any], stopped: Callable[[], bool]) -> Any:
-        """Return, on all members, the result of ``value`` on the first member that has not ended. Raises as ``take``
-        does.
+        """Return, on all members, the result of ``value`` on the first member that has not ended. Raises Ended and
+        RuntimeError under the same conditions as ``take``.
         """
         for rank in self.members[: self.place]:
             try:
@@ -127,7 +133,9 @@ class Exchange:
 
     @property
     def leads(self) -> bool:
-        """Whether this task sends its results to the others in ``told``, because all members before it have ended."""
+        """Whether this task sends its results to the other tasks in ``told``, because all members before it have
+        ended.
+        """
         return all(self.has_left(rank) for rank in self.members[: self.place])
 
     def leave(self, stretch: str) -> None:
@@ -143,7 +151,9 @@ class Exchange:
         )
 
     def wait(self, condition: Callable[[], bool], stopped: Callable[[], bool]) -> None:
-        """Wait for a condition. Raises Ended, and RuntimeError if other tasks are lost."""
+        """Wait until ``condition`` returns True. Raises Ended when stopped, and RuntimeError if other tasks are
+        lost.
+        """
         pause = _FIRST_LOOK_S
         while not condition():
             if stopped():
@@ -172,7 +182,7 @@ class Exchange:
 
 
 def ended(ctx: Any, share: Share) -> None:
-    """Announce that a task's program has ended, so that it no longer takes or reads anything. Raises OSError."""
+    """Announce that a task's program has ended, so that the task no longer takes or reads batches. Raises OSError."""
     if len(members_of(ctx, share)) > 1:
         with Exchange._telling:
             _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)
@@ -189,19 +199,19 @@ def _ended(directory: Path, attempt: int, rank: int) -> Path:
 
 
 def members_of(ctx: Any, share: Share) -> list[int]:
-    """Return the ranks of a share's tasks that are on this task's machine."""
+    """Return the ranks of the tasks on this task's machine, among the tasks that share the batches."""
     machines = ctx.machines if share.size > 1 else []
     return [rank for rank in range(share.size) if share.size == 1 or machines[rank] == machines[share.rank]] or [0]
 
 
 def machines_of(ctx: Any, share: Share) -> int:
-    """Return the number of machines that the share's tasks run on."""
+    """Return the number of machines on which the tasks that share the batches run."""
     return len(set(ctx.machines[: share.size])) if share.size > 1 else 1
 
 
 def checked(batch: Any, what: str, number: int) -> Any:
-    """Return a batch with NumPy arrays, or None, as leaves. Raises InvalidInput, naming the batch, if this is
-    impossible.
+    """Return a batch whose leaves are NumPy arrays or None. Raises InvalidInput, naming the batch, if a leaf cannot be
+    converted or the arrays' lengths differ.
     """
     batch = tf.nest.map_structure(lambda leaf: None if leaf is None else _array(leaf, what, number), batch)
     lengths: Sequence[int] = [len(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None]
@@ -213,7 +223,7 @@ def checked(batch: Any, what: str, number: int) -> Any:
 
 
 def _array(leaf: Any, what: str, number: int) -> Any:
-    if hasattr(leaf, "detach") and hasattr(leaf, "cpu"):  # from PyTorch
+    if hasattr(leaf, "detach") and hasattr(leaf, "cpu"):  # a PyTorch tensor
         leaf = leaf.detach().cpu()
     dense = not hasattr(leaf, "tocsr") and not isinstance(leaf, (tf.RaggedTensor, tf.SparseTensor))
     array = np.asarray(leaf) if dense else None
@@ -226,7 +236,9 @@ def _array(leaf: Any, what: str, number: int) -> Any:
 
 
 def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
-    """Raise InvalidInput, naming the batch, unless it has the structure and shapes of the first ones."""
+    """Raise InvalidInput, naming the batch, unless it has the structure and shapes of ``spec``, which the first batches
+    determine.
+    """
     try:
         tf.nest.assert_same_structure(spec, batch)
         fits = all(

@@ -1,7 +1,7 @@
-"""Synchronization of the tasks' copies of a caller's object: a method call changes all of them like the first copy.
+"""Synchronizes the tasks' copies of a caller's object, so that a method call changes all copies in the same way.
 
-A copy that shuffles its indices draws random numbers. If the tasks' copies drew different numbers, the tasks would see
-some examples twice and others never, without any error.
+An object that shuffles its indices draws random numbers. If the tasks' copies drew different numbers, the tasks would
+see some examples twice and others never, without any error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEEPEST = 6
 
 @dataclass
 class Changes:
-    """The attributes that a call has changed, by their paths."""
+    """The attributes that a call has changed or removed. A path consists of the names of nested attributes."""
 
     values: dict[Path, Any] = field(default_factory=dict)
     gone: list[Path] = field(default_factory=list)
@@ -41,12 +41,12 @@ def changes_of(value: Any, call: Callable[[], object]) -> Changes:
 
 
 def all_of(value: Any) -> Changes:
-    """Return the changes that make any copy equal to ``value``."""
+    """Return the changes that make any other copy equal to ``value``."""
     return Changes({path: leaf for path, leaf, _ in _leaves(value)})
 
 
 def apply(value: Any, changes: Changes) -> None:
-    """Apply the changes to another copy."""
+    """Apply changes to another copy."""
     for path, leaf in changes.values.items():
         if _has(value, path[:-1]):
             setattr(_at(value, path[:-1]), path[-1], leaf)
@@ -75,7 +75,7 @@ def drawing_from(*seed: int) -> Iterator[None]:
 
 
 def draw_from(*seed: int) -> None:
-    """Seed the global random generators of Python, NumPy and, if it has been imported, PyTorch."""
+    """Seed the global random generators of Python, NumPy and, if PyTorch has been imported, PyTorch."""
     words = [int(word) for word in np.random.SeedSequence([abs(part) for part in seed]).generate_state(4)]
     random.seed(words[0])
     np.random.seed(words[1:])
@@ -84,9 +84,10 @@ def draw_from(*seed: int) -> None:
 
 
 def vary(value: Any, *by: int) -> None:
-    """Make the random generators of a copy draw different numbers than those of copies varied by other values.
+    """Make the random generators of a copy draw other numbers than the generators of copies for which ``by`` has other
+    values.
 
-    If ``by`` consists of zeros, nothing changes. Generators in objects that cannot be pickled never change.
+    If ``by`` consists only of zeros, nothing changes. Generators in objects that cannot be pickled are never changed.
     """
     if not any(by):
         return
@@ -102,7 +103,9 @@ def vary(value: Any, *by: int) -> None:
 
 
 def _generators(value: Any, depth: int = 0, seen: tuple[int, ...] = ()) -> Iterator[Any]:
-    """Yield the random generators among the attributes of ``value``, found in the same way as by ``_leaves``."""
+    """Yield the random generators among the attributes of ``value``, which are searched in the same way as in
+    ``_leaves``.
+    """
     for leaf in list(getattr(value, "__dict__", {}).values()):
         found: list[Any] = []
         try:
@@ -137,7 +140,7 @@ class _Finder(cloudpickle.Pickler):
 
 
 def _leaves(value: Any, path: Path = (), seen: tuple[int, ...] = ()) -> Iterator[tuple[Path, Any, bytes]]:
-    """Yield the attributes of ``value``; in place of one that cannot be pickled, its own attributes.
+    """Yield the attributes of ``value``. An attribute that cannot be pickled is replaced with its own attributes.
 
     Objects that cannot be pickled and have no attributes, such as open files or locks, are omitted.
     """

@@ -1,4 +1,6 @@
-"""A stream: batches that the client reads once, sending each task its share (``client/feeding.py``)."""
+"""Contains the source for a stream: batches that the client reads once, of which it sends each task its share
+(``client/feeding.py``).
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _PREFETCHED = 2
 
 @dataclass(frozen=True)
 class Leaf:
-    """An array of a batch: its shape, with None where batches differ, and its dtype's name. ``words``: whether it holds
-    strings.
+    """The description of one array of a batch: its shape, with None where batches differ, and its dtype's name.
+    ``words``: whether the array holds strings.
     """
 
     shape: tuple[int | None, ...]
@@ -32,7 +34,7 @@ class Leaf:
 
     @property
     def spec(self) -> Any:
-        """The ``tf.TensorSpec``."""
+        """The array's ``tf.TensorSpec``."""
         import tensorflow as tf
 
         return tf.TensorSpec(self.shape, tf.string if self.words else tf.as_dtype(self.dtype))
@@ -48,15 +50,17 @@ class Leaf:
 
 @dataclass
 class StreamSource(BatchSource):
-    """A stream. ``structure``: that of a batch, with an index into ``leaves``, or None, in place of each leaf."""
+    """A source for a stream. ``structure``: the structure of a batch, in which each leaf is an index into ``leaves`` or
+    None.
+    """
 
     name: str
     secret: str
     structure: Any
     leaves: list[Leaf]
-    what: str = "a generator"  # type: ignore[misc]  # one class for everything that is read in the client
+    what: str = "a generator"  # type: ignore[misc]  # one class for all data that the client reads
     feed: Any = field(default=None, compare=False, repr=False)
-    """The object that reads the stream, in the client."""
+    """The object that reads the stream; set only in the client."""
 
     runs_own_code: ClassVar[bool] = False
     continues: ClassVar[bool] = True
@@ -73,18 +77,18 @@ class StreamSource(BatchSource):
         return self.opened(Batches(self, ctx, reading), reading)
 
     def opened(self, batches: Batches, reading: Reading) -> Opened:
-        """Return a dataset of the requested batches, of unknown length."""
+        """Return a dataset, of unknown length, of the batches that are requested from the client."""
         import tensorflow as tf
 
         dataset = tf.data.Dataset.from_generator(
             batches, output_signature=_packed(self.structure, self._specs(), tf.NoneTensorSpec())
         )
         if reading.field == "x":
-            dataset = dataset.prefetch(_PREFETCHED)  # otherwise, only some may be needed, and no more may be read
+            dataset = dataset.prefetch(_PREFETCHED)  # otherwise, only the batches that are used may be read
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """See ``BatchSource``: the client no longer keeps batches for this task."""
+        """See ``BatchSource``. Tells the client to keep no more batches for this task."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.connect(address_of(self.name))
             if is_own(peer):
@@ -110,10 +114,12 @@ class StreamSource(BatchSource):
 
 
 class Batches:
-    """This task's shares of a stream's batches. Each call iterates over the rest of a pass, or over the next one."""
+    """This task's shares of a stream's batches. Each call iterates over the rest of the current pass, or over the next
+    pass.
+    """
 
     _open: ClassVar[dict[str, Any]] = {}
-    """The current reader in this process, by the name of the stream."""
+    """Weak references to the current readers in this process, keyed by the names of their streams."""
 
     def __init__(self, source: StreamSource, ctx: Any, reading: Reading) -> None:
         self._source = source
@@ -154,7 +160,7 @@ class Batches:
     def _hello(self) -> Hello:
         """Return the request for this iteration."""
         reading = self._reading
-        if self._again and reading.field == "feed":  # iterated by a program; in fit, Keras's rules apply
+        if self._again and reading.field == "feed":  # the user's program iterates; in fit, Keras's rules apply
             raise failures.noted(
                 InvalidInput(
                     f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "
@@ -177,7 +183,9 @@ class Batches:
         )
 
     def first(self, count: int) -> list[Any]:
-        """Return the first ``count`` global batches. Raises Unavailable if they are no longer kept."""
+        """Return the first ``count`` global batches. Raises RuntimeError if they are no longer kept, and Unavailable if
+        the client cannot be reached.
+        """
         import tensorflow as tf
 
         found: list[Any] = []
@@ -186,11 +194,11 @@ class Batches:
                 while (batch := self._next(peer, self._calls)) is not None:
                     found.append(tf.nest.map_structure(_tensor, batch))
         finally:
-            failures.taken()  # the caller reports it
+            failures.taken()  # the caller reports the error
         return found
 
     def _next(self, peer: socket.socket, call: int) -> Any:
-        """Wait for this task's share of the next batch, and return it, or None at the end."""
+        """Wait for this task's share of the next batch, and return it. Return None at the end of the pass."""
         try:
             message, raws = receive(peer)
             if message.note:
@@ -207,12 +215,12 @@ class Batches:
         if message.error:
             error = InvalidInput(message.error) if message.is_input else RuntimeError(message.error)
             raise failures.noted(error) from _RaisedThere(message.detail) if message.detail else None
-        if message.stopped:  # the request to stop may arrive later, and this is not the end of the data
+        if message.stopped:  # the stop request may arrive later; the data has not ended
             self._ctx.stop_requested.set()
         return self._source.values(message, raws) if message.batch >= 0 else None
 
     def _connect(self, hello: Hello) -> socket.socket:
-        """Connect to the client. Raises Unavailable if it is not on this machine, or has ended."""
+        """Connect to the client. Raises Unavailable if the client is not on this machine, or has exited."""
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(address_of(self._source.name))
@@ -233,14 +241,16 @@ class Batches:
 
 
 class _RaisedThere(Exception):
-    """An exception that was raised in the client: its text is the traceback."""
+    """An exception that was raised in the client. Its message is the traceback."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def _packed(structure: Any, values: list[Any], nothing: Any = None) -> Any:
-    """Return the structure with values in place of their indices, and ``nothing`` in place of None."""
+    """Return the structure, with indices replaced with the values at these indices, and None replaced with
+    ``nothing``.
+    """
     if isinstance(structure, dict):
         return {key: _packed(item, values, nothing) for key, item in structure.items()}
     if isinstance(structure, tuple):

@@ -1,12 +1,12 @@
-"""The protocol between a client that reads a stream and the tasks that train on it, over a Unix socket.
+"""Implements the protocol between a client that reads a stream and the tasks that train on it, over a Unix socket.
 
 A task sends its request in one ``Hello``, and then only receives messages. A message consists of a header
 (little-endian u32 and u64: the lengths of the next two parts), a ``Message`` in MessagePack, and the values of the
 batch's leaves, each starting at a multiple of 64 bytes. Nothing here is unpickled.
 
 The socket has an abstract name (``unix(7)``), so that no file is left behind if a process is killed. Any process in the
-same network namespace can see that name, so both ends query the kernel for the user of the other end, and a task sends
-the secret.
+same network namespace can see that name, so both ends query the kernel for the user that the other end belongs to, and
+a task sends the stream's secret.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ MOST_HELLO_BYTES = 4096
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A task's request to a stream: its share of all batches, starting at a position."""
+    """A task's request for its share of a stream's batches, starting at a position in the stream."""
 
     secret: str
     rank: int
     size: int
     passes: int = 0
-    """The number of passes that a training from epoch 0 would have started at the position of this one."""
+    """The number of passes that training from epoch 0 would have completed before the position of this request."""
     within: int = 0
-    """Batches of the first epoch to skip, because they have already been trained on."""
+    """The number of batches of the first epoch to skip, because they have already been trained on."""
     passed: int = 0
-    """Batches of the previous epochs to skip, if these epochs are parts of one pass."""
+    """The number of batches of the previous epochs to skip, if these epochs are parts of one pass."""
     again: int = 0
-    """The number of times that the task's dataset has been restarted since."""
+    """The number of times that the task's dataset has been restarted since that position."""
     only: int = 0
-    """If not 0, every pass is restricted to this many first batches."""
+    """If not 0, every pass ends after this many batches."""
     in_parts: bool = False
     """Whether epochs are parts of one pass."""
     peek: int = 0
-    """If not 0, only this many first batches are requested, if they are still kept, without taking part in the
+    """If not 0, only this many first batches are requested, if they are still kept. Such a request does not affect
     training.
     """
     ended: bool = False
@@ -52,20 +52,22 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Message(msgspec.Struct, omit_defaults=True):
-    """A batch's number and the shapes of its leaves, or the reason for the end of the pass, which may be an error."""
+    """The number of a batch and the shapes of its leaves, or, with the number -1, the end of the pass and the reason
+    for it, such as an error.
+    """
 
     batch: int = -1
     leaves: list[tuple[tuple[int, ...], int]] = []
     """The shape of each leaf, and the size of its values in bytes."""
     error: str = ""
     detail: str = ""
-    """The traceback of an exception."""
+    """The traceback of the exception that caused ``error``; empty if there is none."""
     is_input: bool = False
     """Whether the error is due to the caller's input (InvalidInput)."""
     stopped: bool = False
-    """Whether there would be more batches without a request to stop the run."""
+    """Whether the pass ends early because a stop of the run has been requested."""
     note: str = ""
-    """A note to show in the run."""
+    """A note to show among the run's events."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -77,7 +79,7 @@ def address_of(name: str) -> bytes:
 
 
 def is_own(peer: socket.socket) -> bool:
-    """Return whether the other end of a Unix socket is a process of this user, according to the kernel."""
+    """Return whether the kernel reports that the other end of a Unix socket is a process of this user."""
     found = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", found)[1] == os.getuid())
 
@@ -89,7 +91,7 @@ def say(peer: socket.socket, hello: Hello) -> None:
 
 
 def encoded(message: Message, parts: Sequence[Any] = ()) -> list[Any]:
-    """Encode a message to buffers. ``parts``: contiguous arrays or bytes, one for each leaf."""
+    """Encode a message into buffers. ``parts``: contiguous arrays or bytes, one for each leaf."""
     raws = [_raw(part) for part in parts]
     message.leaves = [
         (tuple(part.shape) if isinstance(part, np.ndarray) else shape, len(raw))
@@ -115,12 +117,14 @@ def _raw(part: Any) -> memoryview:
 
 
 def receive(peer: socket.socket) -> tuple[Message, list[Any]]:
-    """Return the next message and its leaves' values, as byte arrays. Raises EOFError if the connection is closed."""
+    """Return the next message, and the values of its leaves as arrays of bytes. Raises EOFError if the connection is
+    closed.
+    """
     meta_size, size = HEADER.unpack(_read(peer, bytearray(HEADER.size)))
     message = msgspec.msgpack.decode(_read(peer, bytearray(meta_size)), type=Message)
     if not message.leaves:
         return message, []
-    # TensorFlow uses an array in place, without a copy, if it starts at a multiple of 64 bytes.
+    # TensorFlow uses an array without copying it if the array starts at a multiple of 64 bytes.
     room = np.empty(size + ALIGN, np.uint8)
     begin = -room.ctypes.data % ALIGN
     body = room[begin : begin + size]
