@@ -1,4 +1,4 @@
-"""Closes a cluster that nobody uses, after a grace period."""
+"""Closes an unused cluster after a grace period."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Situation:
     slower: float = 1.0
     _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
-    """The staged models, keyed by number of stages. Derived situations share them: cuts do not depend on device speed."""
+    """The staged models, keyed by number of stages. Derived situations share them: cuts do not depend on speeds."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
         """Return a copy in which computing takes ``compute`` times as long and links are ``network`` times as fast."""
