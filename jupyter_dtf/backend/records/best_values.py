@@ -38,7 +38,7 @@ class BestValues:
         return dict(self._found)
 
     def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
-        """Update at the end of a run. ``headline``: the metrics to show first, mapped to the metrics of their values."""
+        """Update at the end of a run. ``headline``: the metrics to show first, each with the metric of its value."""
         found = dict(self._found)
         for name, metric in headline.items():
             if name in found or not (sign := direction(name)):
