@@ -236,7 +236,7 @@ class Viewers:
         self._on_change = on_change
         self._viewers: set[_Viewer] = set()
         self.were_watching = False
-        """Whether anybody but the archive has ever been attached."""
+        """Whether a viewer other than the archive has ever been attached."""
         self.archive_was_there = False
 
     @property
@@ -246,7 +246,7 @@ class Viewers:
 
     @property
     def are_watching(self) -> bool:
-        """Whether anybody but the archive is attached."""
+        """Whether a viewer other than the archive is attached."""
         return any(viewer.role != ARCHIVE for viewer in self._viewers)
 
     def tell_cluster(self) -> None:

@@ -35,7 +35,7 @@ class HeldPartitions:
         self._client: Client | None = None
         self._opening = asyncio.Lock()
         self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
-        """Futures, keyed by reader, then by Dask key. A reader is a tuple of the run's id and what identifies it there."""
+        """Futures, keyed by reader, then by Dask key. A reader is (run, field) or (run, field, rank, pass)."""
         self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:

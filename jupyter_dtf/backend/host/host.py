@@ -374,7 +374,7 @@ class Host(WorkerPlugin):
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
-        """Kill a run's tasks here except the survivors. Returns what remains of the run, and the survivors by name."""
+        """Kill a run's tasks here except the survivors. Returns the run's remains, and the survivors keyed by name."""
         if not survivors:
             self._drop(run_id)
             return None, {}

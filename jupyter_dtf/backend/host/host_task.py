@@ -144,7 +144,7 @@ class HostTask:
             os.close(fd)
 
     def is_forked(self, pid: int, on_gone: Callable[[], None]) -> None:
-        """Record the process id. ``on_gone()`` is called when the process ends, even if its parent does not report it."""
+        """Record the process id. ``on_gone()`` is called when the process ends, even if its parent reports nothing."""
         self.pid = pid
         self.watch = TaskWatch(asyncio.get_running_loop().time())
         self.steps = Steps(asyncio.get_running_loop().time())

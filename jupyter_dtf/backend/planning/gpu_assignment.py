@@ -28,7 +28,7 @@ class GpuRequest:
     per_task: int | None = None
     memory: int | float | None = None
     grows: bool = True
-    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at the start (False)."""
     is_needed: bool = False
     """Whether a machine with fewer GPUs than tasks is an error if ``per_task`` is None."""
 

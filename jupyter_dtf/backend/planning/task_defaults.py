@@ -14,7 +14,7 @@ class TaskDefaults(msgspec.Struct):
     gpu_memory: int | float | None = None
     """The most GPU memory a task may use, in bytes (int) or as a fraction (float). Capped tasks may share a GPU."""
     gpu_growth: bool = True
-    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at the start (False)."""
     gpu_needed: bool = False
     """Whether a run with more tasks than the GPUs can serve is rejected rather than run on CPUs."""
     environment: dict[str, str] = {}

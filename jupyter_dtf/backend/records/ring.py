@@ -54,7 +54,7 @@ class Machines:
     """The figures of a cluster's hosts. Hosts that have left are included, so that plots show them."""
 
     def __init__(self) -> None:
-        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, most recently reported last
+        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # keyed by host, most recently reported last
         self._heard: dict[str, float] = {}
 
     def add(self, host: str, time: float, figures: Mapping[str, float]) -> None:

@@ -61,7 +61,7 @@ class RunRecord:
         self._events: list[AnyEvent] = []
         self._tail = OutputTail()
         self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
-        self._next_point: dict[tuple[str, int], int] = {}  # by task and attempt
+        self._next_point: dict[tuple[str, int], int] = {}  # keyed by task and attempt
         self._attempts: dict[str, int] = {}  # the newest attempt of each task that has reported
         self._replaced: dict[str, dict[tuple[str, int], Series]] = {}  # metric -> task and attempt -> series
         self._offset: dict[tuple[str, str], float] = {}  # added to the steps of the machine's metrics

@@ -144,7 +144,7 @@ class MeanSeries:
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
         """Add complete steps, about ``AT_ONCE`` points per task; return whether there are more to add.
 
-        ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
+        ``parts``: the metric's series, keyed by task; ``waiting``: the tasks that still report.
         """
         if any(self._parts.get(task) is not part for task, part in parts.items()):
             self._parts = dict(parts)

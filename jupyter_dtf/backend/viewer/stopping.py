@@ -84,7 +84,7 @@ class Stopping:
             self._stop_unasked(member)
         else:
             link = await self._linking.answering(member)
-            if link is None and not member.has_given_up:  # somebody else has just asked it to stop
+            if link is None and not member.has_given_up:  # another process has just asked the cluster to stop
                 return
             member.asked_to_stop = asyncio.get_running_loop().time()
             try:
