@@ -71,7 +71,7 @@ class Machines:
             rings.setdefault(metric, Ring()).add(time, value)
 
     def after(self, time: float) -> list[MachineSeries]:
-        """Return every figure of every host since ``time`` (seconds since the epoch), ordered by host and name."""
+        """Return every figure of every host since ``time`` (seconds since the epoch), ordered by host."""
         found = []
         for host, rings in sorted(self._rings.items()):
             for metric, ring in rings.items():
