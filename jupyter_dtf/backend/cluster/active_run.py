@@ -65,9 +65,9 @@ class Run:
         self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The planned tasks, plus the tasks that the others have continued without, each in its last place."""
+        """The planned tasks, plus any lost tasks that the run has continued without, each in its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
-        """The planned tasks by the address of their host."""
+        """The planned tasks, keyed by the address of their host."""
         self.first_places: list[PlannedTask] = []
         """The places of all tasks in the first attempt."""
         self.results: dict[str, bytes] = {}
@@ -75,7 +75,7 @@ class Run:
         self.ended = asyncio.Event()
         """Set when the run is in a final state."""
         self.work_done = asyncio.Event()
-        """Set when no task is working any more: the remaining tasks only keep their servers running and may end."""
+        """Set when no task has work left: the remaining tasks only keep their servers running and may end."""
         self.decided = asyncio.Event()
         """Set when the outcome of the attempt is decided: a task has failed, or all tasks have ended."""
         self.tasks_ended = asyncio.Event()
@@ -104,7 +104,7 @@ class Run:
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
         """Lost tasks that must be restarted individually. They are in the state pending."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin if there were room. They are in the state failed and keep their last place."""
+        """Lost tasks that could rejoin if a host had free resources. They have failed but keep their last place."""
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that ended without an error in their program
         self._told_of: dict[str, float] = {}  # the first step at which each metric was not finite
@@ -127,7 +127,7 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether its tasks have been asked to end, including for a pause."""
+        """Whether the run's tasks have been asked to end, including for a pause."""
         return self.info.state in (RunState.STOPPING, RunState.PAUSING)
 
     @property
@@ -147,7 +147,7 @@ class Run:
 
     @property
     def begins_again(self) -> bool:
-        """Whether its tasks should be restarted: one was lost without an error in its program, and it may restart."""
+        """Whether the tasks should be restarted: one was lost without a program error, and restarts are left."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
@@ -224,7 +224,7 @@ class Run:
                     event.alarm = NAN
                     data = encode_event(event)
             if self._recovery is not None and isinstance(event, Note) and self._recovery.takes(event):
-                return  # kept until the cost of the loss is known
+                return  # recorded once the cost of the loss is known
             self._apply(event)
             self._append(data, is_media=isinstance(event, MEDIA_EVENTS))
             self._tell_cost(event)
@@ -245,9 +245,9 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note on a metric is new: every task reports what it has seen, even if others have too.
+        """Return whether a note on a metric is new: each task sends such notes, even if other tasks have sent them.
 
-        A report that arrives later than another may still concern an earlier step.
+        A note that arrives later than another may still be about an earlier step.
         """
         metric, step = without_form(note.metric), note.step or 0.0
         known = self._told_of.get(metric)
@@ -275,7 +275,7 @@ class Run:
         self.record(note)
 
     def alarm(self, about: str, title: str, text: str = "", task: str = "") -> None:
-        """Raise a requested alarm. An alarm that is not about the run's end is a warning and is marked on the plots."""
+        """Raise a requested alarm. Unless it is about the run's end, it is a warning and is marked on the plots."""
         level, mark = ("info", "") if about == END else ("warning", about)
         note = Note(
             time=time.time(),
@@ -306,7 +306,7 @@ class Run:
         self.info.state.step(state)
         if self._recovery is not None and self._recovery.where is not None and (state.is_final or state is _AGAIN):
             where, self._recovery.where = self._recovery.where, None
-            self.record(where)  # no step followed
+            self.record(where)  # no step has followed the loss
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
         if state.is_final and self.alarms.wanted.end:  # before the end event: no event is read after it
@@ -351,13 +351,13 @@ class Run:
         self.to_rejoin.put_nowait(task)
 
     def may_go_on_without(self, task: str) -> bool:
-        """Return whether enough workers are left if a lost one is not restarted."""
+        """Return whether enough workers are left if a lost worker is not restarted."""
         least = self.request.restarts.min_workers
         workers = {each.task for each in self.planned if each.job not in CPU_JOBS}
         return least is not None and len(workers - self.without - {task}) >= least
 
     def go_on_without(self, task: str, why: str = "") -> None:
-        """Record that there is no room for a lost task that could rejoin. The others continue."""
+        """Record that no host has free resources for a lost task that could rejoin. The other tasks continue."""
         self.without.add(task)
         self.note("warning", f"There is no room for {task}", f"The others continue without it. {why}".strip(), task)
         self._has_no_room(task, self.task_info(task).attempt)
@@ -368,7 +368,7 @@ class Run:
         self.record(TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.FAILED, message=word))
 
     def take_back(self, task: str) -> None:
-        """Start a new attempt of a task for which there is room again. It does not count as a restart."""
+        """Start a new attempt of a task for which a host has free resources again. It does not count as a restart."""
         self.without.discard(task)
         self.attempt += 1
         self.unlost += 1
@@ -387,14 +387,14 @@ class Run:
         self.by_host.setdefault(planned.host.address, []).append(planned)
 
     def cannot_rejoin(self, task: str, attempt: int, why: str) -> None:
-        """Note that one task could not be restarted alone, so the whole gang counts as lost."""
+        """Record that one task could not be restarted alone, so the whole gang counts as lost."""
         self._cannot_rejoin.add(task)
         self.task_ended(TaskResult(task=task, attempt=attempt), lost=why)
 
     # -- the tasks' states --------------------------------------------------------------------------------------
 
     def place(self, planned: list[PlannedTask]) -> None:
-        """Record which tasks there are and where they will run."""
+        """Record the run's tasks and where they will run."""
         self.planned = planned
         now = {task.task: task for task in planned}
         self.gang = [now.get(task.task, task) for task in self.gang] or planned
@@ -443,7 +443,7 @@ class Run:
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
-        """Finish the run: all tasks that should have joined have already succeeded, so the others are not needed."""
+        """Finish the run: all tasks that should have joined have already succeeded, so the rest are not needed."""
         self.first_failure = None
         self._died.clear()
         self.results.update(self.ended_before)
@@ -458,17 +458,17 @@ class Run:
 
     @property
     def missing(self) -> list[str]:
-        """The tasks that the others have continued without, for lack of room."""
+        """The tasks that the run has continued without, because no host had free resources for them."""
         there = {task.task for task in self.planned}
         return [task.task for task in self.gang if task.task not in there] if there else []
 
     @property
     def moves(self) -> bool:
-        """Whether the run grows by restarting all tasks from a checkpoint: none continued from an earlier attempt."""
+        """Whether the run grows by restarting all tasks from a checkpoint: no process joins from an earlier attempt."""
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
-        """Release the places of its tasks, which have ended."""
+        """Release the places of the run's tasks, which have ended."""
         self.planned = []
         self.by_host = {}
 
@@ -476,7 +476,7 @@ class Run:
         return self._tasks[task]
 
     def task_ended(self, result: TaskResult, *, lost: str = "") -> None:
-        """Note that a task's process is gone. ``lost`` is the cause if it was an external one, such as a lost host."""
+        """Record that a task's process is gone. ``lost`` is the cause if it was external, such as a lost host."""
         info = self.task_info(result.task)
         outcome = result.outcome
         has_ended_before = result.message == ENDED_BEFORE or result.attempt == self.attempt - 1
@@ -555,7 +555,7 @@ class Run:
             self.work_done.set()
 
     def _work_is_done(self, left: set[TaskState]) -> bool:
-        """Return whether the tasks that are ``left`` only keep servers running that nobody will use any more.
+        """Return whether the tasks that are ``left`` only keep servers running that no task will use again.
 
         A run in which all tasks have only served from the beginning waits for clients until it is stopped.
         """

@@ -1,4 +1,4 @@
-"""The alarms that a person has requested for a run (``schema/notify.py``), from its epochs and hosts. No I/O."""
+"""The alarms that a user has requested for a run (``schema/notify.py``), based on its epochs and hosts. No I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..planning.launch_plan import PlannedTask
 IDLE_GPU = 0.02
 """A GPU with less utilization than this counts as idle."""
 IDLE_CORES = 0.1
-"""If a host and its tasks use fewer cores than this, they count as idle."""
+"""A host that uses fewer cores than this, including its tasks, counts as idle."""
 QUIET = Notify(nan=False, idle_s=None, memory=None, end=False)
 
 
@@ -31,7 +31,7 @@ class Word(NamedTuple):
 
 
 class Alarms:
-    """The alarms of one run. Each is raised once, and again if its condition recurs after it was over."""
+    """The alarms of one run. Each is raised once, and again if its condition ends and later recurs."""
 
     def __init__(self, wanted: Notify | None) -> None:
         self.wanted = wanted or QUIET
@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """Report, once, a metric that no epoch has: it would never improve or worsen."""
+        """Report once that no epoch has a watched metric, which would therefore never improve or worsen."""
         if self._knows_metric:
             return None
         self._knows_metric = True
@@ -74,7 +74,7 @@ class Alarms:
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """Check the hosts of the run's tasks; must be called repeatedly. ``now`` is in seconds of any clock."""
+        """Check the hosts of the run's tasks. Must be called repeatedly. ``now``: the time in seconds, by any clock."""
         if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
             self._idle_since.clear()
             return []

@@ -15,7 +15,7 @@ from distributed import Security
 
 CLOCKS_APART = datetime.timedelta(days=1)
 VALID = datetime.timedelta(days=3650)
-"""Longer than any cluster lives, because connections made after expiry would be rejected."""
+"""The validity of the certificate: longer than any cluster lives, because later connections would be rejected."""
 _NAME = "jupyter-dtf"
 
 

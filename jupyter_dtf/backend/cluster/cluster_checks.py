@@ -21,7 +21,7 @@ from .open_ports import open_ports
 from .reachability import Reach
 
 _READINGS = 5
-"""The number of readings of a host's clock that are kept. The one with the shortest delay counts."""
+"""The number of readings of a host's clock that are kept. The reading with the shortest delay is used."""
 _MOST_NAMED = 10
 
 
@@ -30,7 +30,7 @@ class ClusterChecks:
 
     Args:
         ask: ``ask(address, op, **message)`` sends a request to a host.
-        infos: The last info of each host by address.
+        infos: The last info of each host, keyed by address.
         versions: The versions installed on the hosts.
         machine: The name of this machine, whose hosts share its clock.
     """
@@ -53,7 +53,7 @@ class ClusterChecks:
     # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def tells(self, address: str, findings: Iterable[Mapping[str, Any]], clock: float) -> None:
-        """Store a host's findings about itself, and the time there (seconds since the epoch; 0 if not sent)."""
+        """Store a host's findings about itself, and the time on its clock (seconds since the epoch; 0 if not sent)."""
         self._told[address] = [convert(finding, Finding) for finding in findings]
         info = self._infos.get(address)
         if clock and info is not None and info.machine != self._machine:
@@ -67,11 +67,11 @@ class ClusterChecks:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the hosts, with the same warning for several hosts in one sentence."""
+        """Warnings about the hosts. A warning that applies to several hosts is one sentence."""
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """Return, without sending requests, the hosts that have known problems, and the problems."""
+        """Return the hosts with known problems, and the problems, without sending requests."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)
@@ -92,10 +92,10 @@ class ClusterChecks:
     # -- before a gang ------------------------------------------------------------------------------------------
 
     async def before(self, run: Run, planned: Sequence[PlannedTask]) -> None:
-        """Check a run's hosts. Problems are noted in the run.
+        """Check a run's hosts. Problems are recorded as notes in the run's events.
 
         Raises:
-            GangIncomplete: If hosts of a training cannot reach each other.
+            GangIncomplete: If hosts of a training run cannot reach each other.
         """
         addresses = list(dict.fromkeys(task.host.address for task in planned))
         for names, finding in self._known(addresses):
@@ -134,8 +134,8 @@ class ClusterChecks:
             name: The cluster's name.
             kind: The cluster's kind.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: As in the hosts' ``check``.
-            alive: As in the hosts' ``check``.
+            clean: Whether hosts remove what clusters that no longer exist have left on them.
+            alive: Tokens of clusters that are known to be alive.
 
         Returns:
             The findings.
@@ -187,12 +187,12 @@ class ClusterChecks:
 
 
 def _address(address: str) -> str:
-    """Return the host of an address: ``10.0.0.2`` of ``tls://10.0.0.2:34567``."""
+    """Return the host part of an address: ``10.0.0.2`` for ``tls://10.0.0.2:34567``."""
     return address.partition("://")[2].rpartition(":")[0] or address
 
 
 def _hosts(names: Sequence[str]) -> str:
-    """Return hosts in words: ``Host a``, ``Hosts a, b``. If there are many, name the first and count the rest."""
+    """Describe hosts in words: ``Host a``, ``Hosts a, b``. If there are many, name the first and count the rest."""
     if len(names) == 1:
         return f"Host {names[0]}"
     named = ", ".join(sorted(names)[:_MOST_NAMED])

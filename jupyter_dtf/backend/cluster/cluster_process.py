@@ -1,8 +1,8 @@
 """The cluster process: holds Dask's ``Cluster`` object and the archive until the cluster is closed.
 
 Started as ``python -m jupyter_dtf.backend.cluster.cluster_process NAME READY_FD`` with a ClusterRequest as JSON on
-standard input. One byte is written to READY_FD once the connection file says ``running`` or ``failed``. The process
-lives as long as its cluster, independently of the process that started it.
+standard input. One byte is written to READY_FD once the state in the connection file is ``running`` or ``failed``. The
+process lives as long as its cluster, independently of the process that started it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ of a core from the tasks. These settings override the user's Dask configuration;
 END_RUNS_S = 12.0
 """How long to wait for the controller to end all runs: longer than it needs."""
 CLOSE_S = 8.0
-"""How long Dask may take to close. Whatever is left after that is killed."""
+"""How long Dask may take to close. Processes that are left after that are killed."""
 
 
 class ClusterProcess:
@@ -59,7 +59,7 @@ class ClusterProcess:
         self.request = request
         self._ready_fd = ready_fd
         self._connection = connections.read(request.name)
-        self._connection.speech = protocol.ours()  # the process that reserved the file may have another version
+        self._connection.speech = protocol.ours()  # the process that reserved the file may be of another version
         self._token = self._connection.token
         self._directory = paths.machine_dir(self._token)
         self._stop = asyncio.Event()
@@ -96,7 +96,7 @@ class ClusterProcess:
             if warm is not None:
                 warm.kill()  # all hosts are gone; it would exit on its own, but only after importing TensorFlow
                 await asyncio.to_thread(warm.wait)
-            # Kill whatever has not ended on request.
+            # Kill the processes that have not ended on request.
             await asyncio.to_thread(cluster_processes.end, self._token, but=_helpers())
             cluster_processes.remove([self._directory, shared])
             for claim in claims:
@@ -115,7 +115,7 @@ class ClusterProcess:
         from .sizing import Sizing
         from .starting_hosts import ComingTold
 
-        # There is no other way to set the scheduler's directory, which would otherwise be shared with all users.
+        # The scheduler's directory, by default shared by all users, can be set only in this way.
         dask.config.set({**QUIET_DASK, "temporary-directory": str(self._directory)})
         security = temporary_security()
         cluster = await self._create(security)
@@ -175,7 +175,7 @@ class ClusterProcess:
         return creating.result()
 
     def _tell_start(self, words: str) -> None:
-        """Publish what the start is waiting for."""
+        """Publish what the start of the cluster is waiting for."""
         if self._connection.message != words:
             self._connection.message = words
             self._write_connection()
@@ -209,7 +209,7 @@ class ClusterProcess:
         self._tell_ready()
 
     def leave_word(self, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-        """Write to the connection file why the cluster is gone, or what became of its runs."""
+        """Write to the connection file why the cluster is gone, or what happened to its runs."""
         leave_word(self._connection, message, state)
         self._tell_ready()
 
@@ -272,7 +272,7 @@ def _helpers() -> set[int]:
 
 
 def _allow_files() -> None:
-    """Raise the limit on open files to the maximum: each host needs several, and the usual 1,024 are soon too few."""
+    """Raise the limit on open files to the maximum. Each host needs several, so the usual 1,024 is soon too few."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

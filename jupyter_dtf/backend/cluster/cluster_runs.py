@@ -16,9 +16,9 @@ KEPT_RUNS = 50
 
 
 class Runs:
-    """The runs of ``cluster`` by id. Their events are sent to ``viewers``.
+    """The runs of ``cluster``, keyed by id. Their events are sent to ``viewers``.
 
-    ``on_step()`` is called when a run is added or changes its state. ``kept`` gets the results of runs that have ended.
+    ``on_step()`` is called when a run is added or its state changes. ``kept`` gets the results of runs that have ended.
     """
 
     def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None], kept: KeptResults) -> None:
@@ -78,7 +78,7 @@ class Runs:
         return (await self._read(run_id, task, 0, None))[0]
 
     async def result_part(self, run_id: str, task: str, at: int) -> dict[str, Any]:
-        """Return up to ``PART_BYTES`` of a task's pickled return value, from ``at``, and its size. Raises NotFound."""
+        """Return up to ``PART_BYTES`` of a task's pickled result from offset ``at``, and its size. Raises NotFound."""
         data, size = await self._read(run_id, task, at, PART_BYTES)
         return {"data": data, "size": size}
 

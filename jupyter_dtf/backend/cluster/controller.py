@@ -1,7 +1,7 @@
-"""The SchedulerPlugin, which handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
+"""The SchedulerPlugin that handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
 
-Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages; everything
-else is an ordinary request. Nothing depends on a viewer staying connected.
+Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages. All other
+operations are ordinary requests. Nothing depends on a viewer staying connected.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ from .task_ends import TaskEnds
 logger = logging.getLogger(__name__)
 
 LEAVE_S = 4.0
-"""How long a closing cluster waits until workers that belong to somebody else have removed its plugin."""
+"""How long a closing cluster waits for external workers to remove its plugin."""
 
 
 class Controller(SchedulerPlugin):
-    """Assembles the parts that runs need, answers requests, and describes the cluster to its viewers."""
+    """Connects the components that drive runs, answers requests, and describes the cluster to its viewers."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
@@ -190,13 +190,13 @@ class Controller(SchedulerPlugin):
             self._alone.close()
 
     async def leave(self) -> list[str]:
-        """Remove everything from a scheduler that somebody else runs. Returns the workers that do not respond."""
+        """Remove everything from an external scheduler. Returns the workers that do not respond."""
         if self._guest is None:
             raise Unavailable("The scheduler belongs to this cluster and ends with it, so the cluster cannot leave it")
         return await self._guest.leave(LEAVE_S)
 
     async def _end(self) -> None:
-        """End everything that would otherwise end with the scheduler, before leaving a scheduler that keeps running."""
+        """End everything that normally ends with the scheduler, before leaving a scheduler that keeps running."""
         await self.end_runs()
         self._countdown.look(in_use=True, was_seen=True)
         await self._background.end()
@@ -214,7 +214,7 @@ class Controller(SchedulerPlugin):
         Args:
             comm: The connection.
             role: ``viewer``, or ``archive`` for the cluster process.
-            after: The last sequence number that the viewer has seen of each run; -1, or no entry, requests all events.
+            after: The last sequence number that the viewer has seen, keyed by run; -1 or no entry requests all events.
             speech: The protocols that the viewer supports.
             unknown: Arguments of newer viewers, ignored.
         """
@@ -283,7 +283,7 @@ class Controller(SchedulerPlugin):
         if self._guest is not None:
             if self.viewers.archive_is_there:
                 self._guest.attached()
-            elif self.viewers.archive_was_there:  # the cluster process is gone without having asked to leave
+            elif self.viewers.archive_was_there:  # the cluster process has gone without asking to leave
                 self._guest.leave_soon()
 
     # -- reports of hosts ---------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ class Controller(SchedulerPlugin):
         self._ends.told(run_id, task, result)
 
     def _release_what_is_over(self, address: str, alive: Iterable[str]) -> None:
-        """Release the tasks on a host that had been given up if their runs have continued without it or have ended."""
+        """Release the tasks on a host that had been given up, if their runs have ended or continued without it."""
         for run_id in {of_task_id(task)[0] for task in alive}:
             run = self.runs.find_active(run_id)
             if run is None or address not in run.by_host:
@@ -394,7 +394,7 @@ class Controller(SchedulerPlugin):
         await self.scheduler.remove_worker(address, stimulus_id=f"dtf-silent-{time.time()}")
 
     async def _forget_host(self, address: str) -> None:
-        """Give up a host that belongs to somebody else. When it reports again, it becomes a host again."""
+        """Give up an external host. When it reports again, it becomes a host again."""
         self._host_is_gone(address)
         if self._guest is not None:
             self._guest.gave_up(address)
@@ -414,7 +414,7 @@ class Controller(SchedulerPlugin):
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def stop_run(self, run_id: str, now: bool = False, pruned: str = "") -> None:
-        """Ask a run's program to stop; kill it after its grace period, or at once with ``now``.
+        """Ask a run's program to stop; kill it after its grace period, or immediately with ``now``.
 
         ``pruned``: for a trial that is stopped early, a sentence with the reason.
         """
@@ -458,7 +458,7 @@ class Controller(SchedulerPlugin):
         return dict(to_plain(self.describe()))
 
     def rest(self, rests: bool) -> bool:
-        """Note that the cluster process releases idle hosts, or has requested them again. Returns whether it may."""
+        """Record that the cluster process wants to release idle hosts, or needs them again. Returns whether it may."""
         if rests and self.runs.working:
             return False
         self.assignment.rests = rests
@@ -467,7 +467,7 @@ class Controller(SchedulerPlugin):
         return True
 
     def tell_machines(self, after: float) -> list[dict[str, Any]]:
-        """Return the figures of the hosts' machines since ``after`` (seconds since the epoch), as ``MachineSeries``."""
+        """Return the machine figures since ``after`` (seconds since the epoch): ``MachineSeries`` as plain data."""
         return [dict(to_plain(series)) for series in self.machines.after(after)]
 
     async def checkup(self, network: bool, clean: bool, alive: list[str]) -> dict[str, Any]:
@@ -475,7 +475,7 @@ class Controller(SchedulerPlugin):
 
         Args:
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove what clusters that no longer exist have left on the hosts.
+            clean: Whether to remove leftovers on the hosts of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
@@ -493,7 +493,7 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Set a standing warning of the cluster, which is noted in ``runs`` too; an empty ``text`` withdraws it."""
+        """Set a standing warning of the cluster, also recorded in ``runs``; an empty ``text`` withdraws the warning."""
         self.warnings.set(key, text, runs)
         self.viewers.tell_cluster()
 
@@ -510,7 +510,7 @@ class Controller(SchedulerPlugin):
         for error in await asyncio.gather(*work, self.watch.end_silent(), return_exceptions=True):
             if isinstance(error, Exception):
                 logger.error("A run could not be ended cleanly", exc_info=error)
-        self.viewers.tell_archive("ended", last=True)  # after all events, so the archive knows that it has them all
+        self.viewers.tell_archive("ended", last=True)  # sent after all events, so the archive knows it has them all
 
     def _is_closing(self) -> None:
         self.closing = True

@@ -1,4 +1,4 @@
-"""Drives runs from submission to end: launches them as gangs, concludes and stops them."""
+"""Drives runs from submission to end: launches their tasks as gangs, and concludes and stops them."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ class Driver:
         except (Unavailable, OSError) as error:  # a dying host causes an OSError
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(run.decided.wait(), LOSS_S)
-            if run.first_failure is None:  # nothing has died, so another try would fail in the same way
+            if run.first_failure is None:  # nothing has died, so another attempt would fail in the same way
                 raise
             await self._tell_hosts(run, "dtf_release")
             not_started(run, f"was not started: {error}")
 
     async def _make_ready(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> Ready:
-        """Prepare the hosts that are new to a run for its next attempt. Raises DtfError, OSError."""
+        """Prepare the hosts that the run has not used yet for its next attempt. Raises DtfError, OSError."""
         new = [task for task in planned if task.host.address not in run.by_host]
         endpoints = await ask_hosts(
             self._rpc,
@@ -249,7 +249,7 @@ class Driver:
         self._background.begin(self._pausing.end_late(run))
 
     async def move(self, run: Run) -> None:
-        """End a run's tasks with a checkpoint and restart them wherever there is room then. Raises Conflict."""
+        """End a run's tasks with a checkpoint and restart them on hosts that are then available. Raises Conflict."""
         await self.pause(run)
         run.continued.set()
 
@@ -262,7 +262,7 @@ class Driver:
         return await self._profiling.ask(run, steps)
 
     async def stop(self, run: Run, *, now: bool = False) -> None:
-        """Ask a run's program to stop; kill it after its grace period, or at once with ``now`` or on a second call."""
+        """Ask a run's program to stop. Kill it after its grace period; immediately with ``now`` or on a second call."""
         again = run.info.state is RunState.STOPPING
         if run.info.state is RunState.PENDING:
             run.to(RunState.STOPPED, "stopped before it started")
@@ -292,7 +292,7 @@ class Driver:
         await run.ended.wait()
 
     async def _kill(self, run: Run) -> None:
-        """Kill a run's tasks, and if it is being stopped, also hosts that do not respond."""
+        """Kill a run's tasks and, if the run is being stopped, also hosts that do not respond."""
         await self._tell_hosts(run, "dtf_kill", or_end=run.is_stopping, grace_s=KILL_GRACE_S)
 
     async def _kill_after(self, run: Run, wait_s: float) -> None:

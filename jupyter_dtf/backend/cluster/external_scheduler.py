@@ -1,4 +1,4 @@
-"""Runs the controller in somebody else's scheduler: makes its workers hosts, and later restores their previous state.
+"""Runs the controller in an external scheduler: makes its workers hosts, and later restores their previous state.
 
 Nothing here may make Dask shut down a worker. A joining worker gets a plugin from the scheduler, sent as source text
 (``Visitor``); if the worker cannot be a host, the plugin reports the reason. The operations of the workers' streams
@@ -34,19 +34,19 @@ logger = logging.getLogger(__name__)
 SETTLE_S = 20.0
 """How long to wait for a first report from a worker after it was sent the plugin."""
 FIRST_WORD_S = 60.0
-"""How long to wait for the cluster process to attach; it may have died before."""
+"""How long to wait for the cluster process to attach. It may have died before attaching."""
 VIEWERS_S = 5.0
 """How long viewers may take to notice that the cluster is gone."""
 ASK_S = 3.0
 LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
-"""The module name of the source text on the worker."""
+"""The name of the module that is created from the plugin's source text on the worker."""
 _MOST_DENIALS = 6
-"""How many times a worker without a report must deny having the plugin to be believed: it may still be joining."""
+"""A worker that has sent no report is believed to lack the plugin after denying it this often: it may be joining."""
 
 
 class SentAsText:
-    """Unpickles as a ``Visitor`` made from its source, using only builtins that every Python has."""
+    """Unpickles as a ``Visitor`` created from its source text, using only builtins that every Python version has."""
 
     def __init__(self, *arguments: Any) -> None:
         self._names = {
@@ -60,16 +60,16 @@ class SentAsText:
 
 
 class Guest:
-    """One cluster's stay in somebody else's scheduler.
+    """The presence of one cluster in an external scheduler.
 
     Args:
         scheduler: The scheduler.
-        installation: Adds and removes operations there.
+        installation: Adds operations to the scheduler and removes them.
         token: The cluster's token.
         is_host: Returns whether the worker at an address is a known host, usable or not.
         is_busy: Returns whether any run is active.
         coming: Called with the workers that are not hosts yet.
-        end: Ends everything that the controller does there; awaited before anything is removed.
+        end: Ends everything that the controller does in the scheduler; awaited before anything is removed.
         close_streams: Called at the very end, for viewers that have not disconnected on their own.
     """
 
@@ -114,13 +114,13 @@ class Guest:
             self.worker_came(address)
 
     def worker_came(self, address: str) -> None:
-        """Note a worker that is present or has joined, and has been sent the plugin."""
+        """Register a worker that is present or has joined, and has been sent the plugin."""
         self._tell()
         asyncio.get_running_loop().call_later(SETTLE_S, self._look_at, address)
 
     def worker_spoke(self, address: str) -> None:
-        """Note that a worker has reported as a host."""
-        if self._is_busy():  # Dask, which has no tasks of its own, might consider itself idle and shut down
+        """Record that a worker has reported as a host."""
+        if self._is_busy():  # Dask has no tasks of its own, so it might consider itself idle and shut down
             self._scheduler.idle_since = None
         if address not in self._has_spoken or address in self._problems:
             self._has_spoken.add(address)
@@ -133,12 +133,12 @@ class Guest:
         self._tell()
 
     def gave_up(self, address: str) -> None:
-        """Note that a host does not respond. It is ignored until it does."""
+        """Record that a host does not respond. It is ignored until it does."""
         self._problems[address] = "the worker does not answer"
         self._tell()
 
     def attached(self) -> None:
-        """Note that the cluster process has attached: from now on, its end is detected."""
+        """Record that the cluster process has attached. From now on, its end is detected."""
         self._first_word.cancel()
 
     def on_problem(self, worker: str, why: str) -> None:
@@ -149,7 +149,7 @@ class Guest:
         self._tell()
 
     def on_farewell(self, worker: str) -> None:
-        """Handle a worker's farewell: nothing of this cluster is left on it, and it sends nothing more."""
+        """Handle a worker's farewell: nothing of this cluster is left on the worker, which sends nothing more."""
         self._has_left.add(worker)
 
     def _look_at(self, address: str) -> None:
@@ -190,7 +190,7 @@ class Guest:
         return told
 
     def dashboard(self) -> str:
-        """Return a sentence that says where Dask's own dashboard is, because this cluster cannot start it."""
+        """Return a sentence that says where Dask's own dashboard is, because this cluster cannot start a dashboard."""
         port = self._scheduler.services.get("dashboard")
         where = f": http://{_host_of(self._scheduler.address)}:{port.port}/status" if port is not None else ""
         return f"Dask's dashboard belongs to the scheduler, which somebody else runs{where}"
@@ -200,7 +200,7 @@ class Guest:
     async def leave(self, wait_s: float) -> list[str]:
         """Remove this cluster from the scheduler. Returns the workers that are not cleaned up after ``wait_s`` seconds.
 
-        These workers do not respond; they are cleaned up as soon as they do.
+        These workers do not respond. They are cleaned up as soon as they respond.
         """
         self.leave_soon()
         assert self._leaving is not None
@@ -208,7 +208,7 @@ class Guest:
         return [] if self._leaving.done() else sorted(set(self._scheduler.workers) - self._has_left)
 
     def leave_soon(self) -> None:
-        """Start leaving, and return at once."""
+        """Start leaving, and return immediately."""
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._leave())
 

@@ -30,7 +30,7 @@ async def ask_hosts(
         message: Returns the arguments for a host, given its tasks.
 
     Returns:
-        The merged replies, by task.
+        The merged replies, keyed by task.
 
     Raises:
         GangIncomplete: If any host failed. The message names the tasks on the failed hosts.
@@ -55,7 +55,7 @@ async def ask_hosts(
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """Return the names of the ports to reserve: for each task's server, and for connections from other tasks."""
+    """Return the names of the ports to reserve: for each task, one for its server and one for other tasks."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 
@@ -70,7 +70,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     Args:
         run: The run.
         cluster: The name of the cluster.
-        endpoints: The endpoint, ``host:port``, of each of ``places``.
+        endpoints: The endpoint, ``host:port``, of each port, keyed by its name (see ``places``).
         joins: Whether tasks of the previous attempt join this one.
     """
     jobs = by_job(run.planned, endpoints)
@@ -79,7 +79,7 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     by_nccl = all(task.gpus.gpus and not task.gpus.memory_bytes for task in run.planned)
     between_machines = "ring" if by_nccl else "tcp"
     secret = secrets.token_hex(32)
-    # If TensorFlow's collectives are used, they must be set up before anything else is done with its runtime.
+    # TensorFlow's collectives must be set up before anything else is done with its runtime.
     may_start_early = on_one_machine or between_machines == "tcp"
     printed = run.log.lines_printed() if run.attempt else {}
     may_go_over = run.request.kind == "fit" and run.may_restart

@@ -13,7 +13,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks whether a checkpoint is still being written. Heartbeats of tasks are as frequent."""
+"""The interval between checks of whether a checkpoint is still being written. Tasks send heartbeats as often."""
 SAVING_S = 300.0
 """How long writing a checkpoint may take beyond the grace period before it is cut off."""
 AFTER_SAVING_S = 3.0
@@ -21,7 +21,7 @@ AFTER_SAVING_S = 3.0
 
 
 async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
-    """Wait for a run's tasks to end. Returns True if their time is up and they should be killed.
+    """Wait for a run's tasks to end. Returns whether their time is up and they should be killed.
 
     ``rpc(address)`` connects to a host.
     """

@@ -10,12 +10,12 @@ from ...schema.protocol import Speech
 
 
 class HostVersions:
-    """The installed versions of each host, by address; ``own`` are those of the cluster itself."""
+    """The versions installed on each host, keyed by address. ``own``: the versions of the cluster itself."""
 
     def __init__(self, own: Mapping[str, str]) -> None:
         self._own = own
         self._hosts: dict[str, tuple[str, Mapping[str, str]]] = {}
-        self._compared: dict[str, str] | None = None  # cached until a host's report changes
+        self._compared: dict[str, str] | None = None  # the differences, cached until a host's report changes
         self._refused: dict[str, tuple[str, str]] = {}
 
     def tells(self, address: str, name: str, versions: Mapping[str, str]) -> None:
@@ -26,7 +26,7 @@ class HostVersions:
             self._compared = None
 
     def refuses(self, address: str, name: str, speech: Speech) -> bool:
-        """Return whether a host cannot be used because it supports no protocol that this version does."""
+        """Return whether a host cannot be used because it and this version have no protocol in common."""
         if refusal := protocol.host_refusal(name, speech):
             self._refused[address] = name, refusal
         return bool(refusal)
@@ -70,7 +70,7 @@ class HostVersions:
 
     @property
     def _problems(self) -> dict[str, str]:
-        """The differences by address, computed lazily because thousands of hosts may come and go."""
+        """The differences, keyed by address; computed lazily because thousands of hosts may join and leave."""
         if self._compared is None:
             told = [versions for _, versions in self._hosts.values()]
             usual = {
@@ -83,7 +83,7 @@ class HostVersions:
 
 
 def _problem(versions: Mapping[str, str], usual: Mapping[str, str]) -> str:
-    """Return the differences from ``usual``: the cluster's version, or that of most hosts if it has none."""
+    """Return the differences from ``usual``: the cluster's version, or that of most hosts if the cluster has none."""
     if not versions:  # an old host that does not report versions
         return ""
     return ", ".join(

@@ -23,7 +23,7 @@ _END_S = 3.0
 
 
 class HostWatch:
-    """The hosts by address.
+    """The hosts, keyed by address.
 
     Args:
         rpc: ``rpc(address)`` connects to a host.
@@ -44,7 +44,7 @@ class HostWatch:
     ) -> None:
         self.infos: dict[str, HostInfo] = {}
         self.leaving: dict[str, str] = {}
-        """The reason for each host that is about to leave, by address."""
+        """Why each host that is about to leave does so, keyed by address."""
         self._are_ours = are_ours
         self._ended = "killed" if are_ours else "given up"
         self._rpc = rpc
@@ -69,7 +69,7 @@ class HostWatch:
         self.hears(address)
 
     def hears(self, address: str) -> None:
-        """Note that any message has come from a host."""
+        """Record that a message has arrived from a host."""
         self._heard[address] = _now()
 
     def gone(self, address: str) -> HostInfo | None:
@@ -80,7 +80,7 @@ class HostWatch:
         return self.infos.pop(address, None)
 
     def how_it_goes(self, address: str) -> str:
-        """Return, as a predicate, why a host that Dask has lost is gone, as far as can be determined here."""
+        """Return, as a predicate, why a host that Dask has lost is gone, if this can be determined here."""
         if self.is_silent(address):
             return f"did not answer and was {self._ended}"
         info = self.infos.get(address)
@@ -138,7 +138,7 @@ class HostWatch:
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def ask(self, address: str, op: str, **message: Any) -> Any:
-        """Send a request to a host and wait for the reply while the host is responsive. Raises Unavailable."""
+        """Send a request to a host and wait for the reply as long as the host responds. Raises Unavailable."""
         call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
@@ -169,7 +169,7 @@ class HostWatch:
     # -- killing ------------------------------------------------------------------------------------------------
 
     async def end(self, address: str) -> None:
-        """Kill a host that does not respond, and its tasks with it; Dask's nanny starts another one."""
+        """Kill a host that does not respond, and its tasks; Dask's nanny starts another host."""
         if address not in self._ending:
             task = self._ending[address] = asyncio.ensure_future(self._end(address))
             task.add_done_callback(lambda _: self._ending.pop(address, None))
@@ -191,7 +191,7 @@ class HostWatch:
                 await asyncio.wait_for(self._rpc(nanny).kill(timeout=_END_S / 2), _END_S)
 
     def _kill(self, address: str) -> bool:
-        """Kill a host if it is a process of this machine, even if it hangs. Returns whether it is dead."""
+        """Kill a host if it is a process on this machine, even if it hangs. Returns whether it is dead."""
         info, (pid, started) = self.infos.get(address), self._processes.get(address, (0, 0))
         if info is None or info.machine != paths.machine_name() or not pid:
             return False

@@ -1,4 +1,4 @@
-"""Closes a cluster that nobody uses, after a grace period."""
+"""Closes an unused cluster after a grace period."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIRST_VIEWER_S = 60.0
 
 
 class Countdown:
-    """Calls ``on_end()`` when nobody has used the cluster for ``grace_s`` seconds."""
+    """Calls ``on_end()`` when the cluster has not been used for ``grace_s`` seconds."""
 
     def __init__(self, grace_s: float, on_end: Callable[[], None]) -> None:
         self._grace_s = grace_s

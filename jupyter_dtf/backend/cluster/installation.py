@@ -11,7 +11,7 @@ NAME = "jupyter_dtf"
 
 
 class Installation:
-    """The additions to ``scheduler``, under names with the ``scope``."""
+    """The additions to ``scheduler``. Their names include ``scope``."""
 
     def __init__(self, scheduler: Any, scope: str) -> None:
         self.name = scoped(NAME, scope)
@@ -45,7 +45,7 @@ class Installation:
                 del self._scheduler.handlers[name]
 
     def stop_hearing(self) -> None:
-        """Remove the remaining operations. Must be called only when no worker sends anything any more."""
+        """Remove the remaining operations. Must be called only when workers no longer send anything."""
         for name in self._stream_handlers:
             del self._scheduler.stream_handlers[name]
         self._scheduler.handlers.pop(scoped(LEAVE, self._scope), None)

@@ -1,7 +1,7 @@
 """Keeps Dask from considering a cluster idle while a run, which Dask cannot see, is working.
 
-A run's tasks are not Dask tasks. To the scheduler, or to a gateway, a cluster in the middle of a training appears to
-have done nothing for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
+A run's tasks are not Dask tasks. To the scheduler or a gateway, a cluster in the middle of a training run appears to
+have been idle for hours, so ``distributed.scheduler.idle-timeout`` or the gateway's own timeout would shut it down.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from distributed import Scheduler
 from distributed.scheduler import Transition
 
 LOOK_S = 2.0
-"""Shorter than any sensible idle timeout."""
+"""The interval between two traces of work: shorter than any sensible idle timeout."""
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """Imitate the traces of work by which idleness is judged whenever ``is_busy()``, until cancelled."""
+    """Imitate the traces of work from which Dask determines idleness while ``is_busy()`` is true, until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

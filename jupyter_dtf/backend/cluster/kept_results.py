@@ -24,19 +24,19 @@ from ..viewer.background import Background
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 4 << 30
-"""The maximum size of the results kept, which is also at most half of the space that would be free without them. The
-results of the newest run are always kept.
+"""The maximum total size of the results kept. They also use at most half of the space that would be free without them.
+The results of the newest run are always kept.
 """
 LEAST_BYTES = 64 << 10
-"""The minimum size that each result counts as, so that the number of small results is bounded too."""
+"""Each result counts as at least this size, so that the number of small results is bounded too."""
 MOST_HELD_BYTES = 64 << 20
-"""The maximum size of results kept in memory if they cannot be written. Those of the newest run are always kept."""
+"""The maximum size of unwritten results kept in memory. The results of the newest run are always kept."""
 PART_BYTES = 16 << 20
 """The size of the parts in which a large result is read and sent."""
 
 
 class _Kept:
-    """The results of one run: in memory as long as ``held`` is not None, then one after another in a file."""
+    """The results of one run: in memory as long as ``held`` is not None, then consecutively in a file."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
@@ -50,7 +50,7 @@ class _Kept:
 
 
 class KeptResults:
-    """Keeps what the tasks of ended runs have returned. ``directory()`` is called when the first file is written."""
+    """Keeps the return values of tasks of ended runs. ``directory()`` is called when the first file is written."""
 
     def __init__(
         self, cluster: str, directory: Callable[[], Path], background: Background, most_bytes: int = MOST_BYTES
@@ -86,7 +86,7 @@ class KeptResults:
         return run_id in self._by_run
 
     async def read(self, run_id: str, task: str, at: int = 0, count: int | None = None) -> tuple[bytes, int]:
-        """Return up to ``count`` bytes of a result from ``at``, and the size of the whole result. Raises NotFound."""
+        """Return up to ``count`` bytes of a result from offset ``at``, and the size of the result. Raises NotFound."""
         if (kept := self._by_run.get(run_id)) is None:
             raise self.not_kept(run_id)
         if task not in kept.places:
@@ -98,7 +98,7 @@ class KeptResults:
         try:
             data = await asyncio.to_thread(_read, self._directory() / run_id, begin + at, max(end - at, 0))
         except OSError as error:
-            if run_id not in self._by_run:  # it has just been dropped to make room for others
+            if run_id not in self._by_run:  # the result has just been dropped to free space for newer results
                 raise self.not_kept(run_id) from None
             raise NotFound(
                 f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which cannot be read "
@@ -143,7 +143,7 @@ class KeptResults:
                 return
 
     async def _make_room(self, run_id: str, directory: Path) -> None:
-        """Drop the oldest results until those of the run fit into the space that may be used."""
+        """Drop the oldest results until the results of this run fit into the space that may be used."""
         written = sum(kept.size for kept in self._by_run.values() if kept.held is None)
         free = (await asyncio.to_thread(shutil.disk_usage, directory)).free
         most = min(self._most_bytes, (free + written) // 2)

@@ -8,7 +8,7 @@ from ...schema.machines import HostInfo
 
 
 def open_ports(hosts: Iterable[HostInfo]) -> list[str]:
-    """Return a warning that names the machines for each reason why ports are open to other users."""
+    """Return a warning for each reason why ports are open to other users; each warning names the machines."""
     machines: dict[str, set[str]] = {}
     for host in hosts:
         if host.unguarded:

@@ -1,4 +1,4 @@
-"""Pauses runs: their tasks end with a checkpoint and release their devices, until somebody continues them."""
+"""Pauses runs: their tasks end with a checkpoint and release their devices, until a user continues the runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .grace_period import is_spent
 from .program_transfer import ProgramTransfer
 
 GRACE_S = 60.0
-"""How long tasks may take to reach the end of a step before they are killed. If they are, the work since the last
-checkpoint is repeated.
+"""How long tasks may take to reach the end of a step before they are killed. If they are killed, the work since the
+last checkpoint is repeated.
 """
 
 
 class Pausing:
-    """Pauses and continues runs. The driver passes in the functions that reach, kill and start their tasks."""
+    """Pauses and continues runs. The driver passes in the functions that contact, kill and start the runs' tasks."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Pausing:
         self._on_change = on_change
 
     async def pause(self, run: Run) -> None:
-        """Ask a run's tasks to end with a checkpoint. Does not wait for it. Raises Conflict if it cannot be paused."""
+        """Ask a run's tasks to end with a checkpoint, without waiting. Raises Conflict if the run cannot be paused."""
         if not run.info.goes_on:
             raise Conflict(
                 "A run must write checkpoints to be paused, as trainings do unless checkpoint=False, got "
@@ -58,13 +58,13 @@ class Pausing:
             await self._end_tasks(run)
 
     def continue_(self, run: Run) -> None:
-        """Continue a paused run as soon as there is room for it. Raises Conflict if it is not paused."""
+        """Continue a paused run as soon as its tasks fit on the hosts. Raises Conflict if it is not paused."""
         if run.info.state is not RunState.PAUSED:
             raise Conflict(f"A run must be paused to be continued, got {run.id}, {run.info.state.value}")
         run.continued.set()
 
     async def rest(self, run: Run, transfer: ProgramTransfer) -> bool:
-        """Carry out a pause, from the end of the tasks (or the failure of one) until the tasks have been restarted.
+        """Carry out a pause, from the end of the tasks (or the failure of a task) until the tasks have been restarted.
 
         Returns:
             False if the run has failed, is done or must stop, and should be concluded instead.
@@ -81,7 +81,7 @@ class Pausing:
         while run.is_active:
             self._on_change()
             await run.continued.wait()
-            if not run.is_active:  # it was stopped instead
+            if not run.is_active:  # the run was stopped instead of continued
                 break
             run.continued.clear()
             run.to(RunState.RESTARTING, "continues after a pause")

@@ -45,7 +45,7 @@ class Preemption:
 
     async def _leave(self, run: Run, address: str) -> None:
         if run.is_stopping:
-            return  # its tasks are ending anyway, with a checkpoint
+            return  # the run's tasks are ending anyway, with a checkpoint
         info, why = self._watch.infos[address], self._watch.leaving[address]
         title = f"Host {info.name} is going away ({why})"
         saved = ""
@@ -72,7 +72,7 @@ class Preemption:
         await self._end_tasks(run, address, f"has to leave its machine ({why}){saved}")
 
     async def _checkpoint(self, run: Run, address: str) -> CheckpointInfo | None:
-        """Request a checkpoint of the current step or later and wait for it. Returns None if none comes in time."""
+        """Request a checkpoint of this step or a later one and wait for it. Returns None if none is written in time."""
         attempt, done, began = run.attempt, run.info.progress.done, time.monotonic()
         before = run.info.checkpoint
         await self._watch.tell(run.by_host, "dtf_save", run_id=run.id)

@@ -12,8 +12,8 @@ from ...schema.run import TaskInfo, TaskState
 class Profile:
     """One profile of a run.
 
-    ``tasks`` are the attempts of the tasks that were asked for it. ``all_of_them`` means that each of these makes
-    steps, even before it has reported any.
+    ``tasks`` has the attempt of each task that was asked to trace steps. ``all_of_them``: whether all of these tasks
+    are known to make steps, even before they have reported any.
     """
 
     def __init__(self, number: int, steps: int, tasks: Mapping[str, int], *, all_of_them: bool = False) -> None:
@@ -52,8 +52,8 @@ class Profile:
     def verdict(self, tasks: Sequence[TaskInfo], over: str = "") -> Profiled | None:
         """Return the event that ends the profile, once all tasks have written their traces; otherwise None.
 
-        ``over`` is the reason if there will be no more traces, which ends the profile too. ``tasks`` are the current
-        tasks of the run. The event is returned only once.
+        ``over`` is the reason why there will be no more traces, if so; the profile then ends too. ``tasks`` are the
+        current tasks of the run. The event is returned only once.
         """
         if self.is_over or not (over or self._is_complete(tasks)):
             return None
@@ -77,7 +77,7 @@ class Profile:
         return not awaited - self._left.keys() - self._failed.keys()
 
     def whom(self) -> str:
-        """Return in words what the profile is waiting for."""
+        """Describe in words what the profile is waiting for."""
         waits = sorted(self._expected - self._left.keys() - self._failed.keys())
         return (
             f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was requested"

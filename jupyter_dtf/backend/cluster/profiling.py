@@ -17,14 +17,14 @@ from .active_run import Run
 from .profile_state import Profile
 
 AHEAD_S = 1.5
-"""How far ahead the first traced step of a training is: by then, all tasks have received the request."""
+"""How far ahead the first traced step of a training run is, so that all tasks have received the request by then."""
 MOST_LOOKED_AT = 20
-"""The number of newest events with points from which the speed of a training is determined."""
+"""The number of most recent events with points from which the speed of a training run is determined."""
 _STEP_SECONDS = "step_seconds"
 TOGETHER = 3
-"""The minimum number of steps ahead: the current one, one more, and the one in which recording is prepared."""
+"""The first traced step is at least this many steps ahead: the current one, one more, and one to prepare recording."""
 HELD_S = 5.0
-"""How long a profile counts as under way although no task has begun it."""
+"""How long a requested profile counts as under way although no task has begun it."""
 
 
 class Profiling:
@@ -62,7 +62,7 @@ class Profiling:
 
 
 def _all_trace(info: RunInfo) -> bool:
-    """Return whether every task makes steps of its own. Otherwise, only those that report steps do."""
+    """Return whether every task makes steps of its own. Otherwise, only the tasks that report steps do."""
     return info.kind == "fit" and info.strategy in ("allreduce", "ps")
 
 
@@ -73,7 +73,7 @@ def _is_over(state: TaskState) -> bool:
 def _first(run: Run, steps: int) -> int:
     """Return the first step to trace: one that no task has begun when it receives the request.
 
-    If possible, all ``steps`` fit before the end of the training. The tasks are within one step of each other.
+    If possible, all ``steps`` fit before the end of the training run. The tasks are within one step of each other.
     """
     progress = run.info.progress
     known, seconds = _pace(run.log)
@@ -85,7 +85,7 @@ def _first(run: Run, steps: int) -> int:
 
 
 def _pace(log: Sequence[bytes]) -> tuple[int, float]:
-    """Return the last step that a training has reported, and the shortest recent step in seconds; 0 if unknown."""
+    """Return the last step that a training run has reported, and the shortest recent step in seconds; 0 if unknown."""
     step, seconds, looked_at = 0, math.inf, 0
     for data in reversed(log):
         if not data.startswith(POINTS, 1):

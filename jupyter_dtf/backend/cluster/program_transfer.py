@@ -1,13 +1,13 @@
 """A run's program in the controller: kept in memory if it is small, otherwise in a file.
 
-A large program arrives on a connection of its own (``dtf_send``), on which its sender writes
+A large program arrives on a connection of its own (``dtf_send``), on which its sender writes one of the following:
 
-* ``{"done": bytes}`` repeatedly while it writes the file itself, and ``{"at": index, "word": word}`` at the end: a
-  client that sees one of the ``places`` offered, because it is on this machine. Its arrays are copied only once;
-* ``{"data": bytes}`` repeatedly, each answered by ``{"ok": bytes so far}``: any other client;
-* ``{"failed": why}`` if it cannot continue.
+* ``{"done": bytes}`` repeatedly while it writes the file itself, then ``{"at": index, "word": word}``, if it can access
+  one of the ``places`` offered because it is on this machine. The program's arrays are then copied only once.
+* ``{"data": bytes}`` repeatedly, each answered by ``{"ok": bytes so far}``, if it cannot access any of them.
+* ``{"failed": why}``, if it cannot continue.
 
-Each host is asked whether it sees the file. If not, the file is sent to one host of each machine.
+Each host is asked whether it can access the file. If not, the file is sent to one host of each machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..records.apply_event import BYTES
 from .active_run import Run
 
 CHUNK_BYTES = 4 << 20
-"""The size of chunks sent to a host that does not see the file."""
+"""The size of the chunks sent to a host that cannot access the file."""
 TELL_S = 0.3
 """The minimum interval between progress reports, which are also at least one percent apart."""
 _CGROUP = Path("/sys/fs/cgroup")
@@ -55,7 +55,7 @@ class ProgramTransfer:
 
     @classmethod
     def to_come(cls, size: int, memory: Callable[[], Path], disk: Callable[[], Path]) -> ProgramTransfer:
-        """Create the transfer of a program of ``size`` bytes that is yet to arrive.
+        """Create the transfer of a program of ``size`` bytes that has not arrived yet.
 
         Args:
             size: The size in bytes.
@@ -79,7 +79,7 @@ class ProgramTransfer:
 
     @property
     def places(self) -> list[str]:
-        """The directories, best first, in which a sender that sees them may write the file itself."""
+        """The directories, best first, in which a sender that can access them may write the file itself."""
         return [str(place.directory) for place in self._places]
 
     def remove(self) -> None:
@@ -155,7 +155,7 @@ class ProgramTransfer:
 
     def _create(self) -> int:
         if len(self._places) > 1 and not _has_plenty(self._places[0].directory, self.size):
-            self._places.pop(0).remove()  # the memory has been used up since it was offered
+            self._places.pop(0).remove()  # the memory has been used up since this directory was offered
         shared_directory.discard(self._places[0].directory)
         return shared_directory.create(self._places[0].directory)
 
@@ -167,7 +167,7 @@ class ProgramTransfer:
             raise Unavailable(refusal(where, "The program", error, needed=self.size, advice="set TMPDIR")) from None
 
     def _check(self, index: int, word: str) -> None:
-        """Accept a file that a sender has written, if it proves that it sees the directory."""
+        """Accept a file that a sender has written, if the sender proves that it can access the directory."""
         place = self._places[index] if 0 <= index < len(self._places) else None
         if place is None or not place.is_seen_by(word):
             raise Unavailable("The program's sender does not see the directory in which it claims to have written it")
@@ -187,7 +187,7 @@ class ProgramTransfer:
             hosts: ``(address, machine)`` of each host.
 
         Returns:
-            For each address, the arguments of ``dtf_launch`` that concern the program.
+            The arguments of ``dtf_launch`` that specify the program, keyed by address.
         """
         place = self._place
         if place is None:
@@ -205,7 +205,7 @@ class ProgramTransfer:
         return given
 
     async def _hand_to(self, host: Any, run_id: str, seen: list[tuple[str, str]], told: _Told) -> str:
-        """Return the program's path on one host. If the host sees none of ``seen``, send it the program.
+        """Return the program's path on one host. If the host cannot access any path in ``seen``, send it the program.
 
         The directory of a program that was sent is added to ``seen``.
         """
@@ -230,7 +230,7 @@ class ProgramTransfer:
 
 
 class _Told:
-    """Reports in a run how much of its program has been sent."""
+    """Records in a run's events how much of its program has been sent."""
 
     def __init__(self, run: Run, size: int) -> None:
         self._run = run
@@ -248,7 +248,7 @@ class _Told:
             self._last, self._done, self._has_told = now, done, True
 
     def is_over(self) -> None:
-        """Reset the progress; from now on the program reports its own."""
+        """Reset the progress. From now on, the program reports its own progress."""
         if self._has_told:
             self._say(Progress())
 
@@ -270,7 +270,7 @@ def _left_of_limit() -> int:
     """Return how much memory is left in this process's control group."""
     try:
         limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
-    except OSError:  # there is no control group, or it has version 1
+    except OSError:  # there is no control group, or it is of version 1
         return psutil.virtual_memory().total
     return psutil.virtual_memory().total if limit == "max" else int(limit) - int(used)
 

@@ -16,7 +16,7 @@ from ..planning.host_findings import pairs_to_try, rounds
 logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
-"""How long a pair of hosts that has been found to be connected is not tested again before a run."""
+"""A pair of hosts that was found to be connected less than this long ago is not tested again before a run."""
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -35,7 +35,7 @@ class Reach:
         self._probing = asyncio.Lock()  # a host has only one probe
 
     def gone(self, address: str) -> None:
-        """Note that a host has left: another one may get its address."""
+        """Record that a host has left. Another host may get its address."""
         self._gone[address] = asyncio.get_running_loop().time()
 
     async def look(self, addresses: Sequence[str], *, again: bool = False) -> list[tuple[str, str, str]]:
@@ -83,7 +83,7 @@ class Reach:
         return found
 
     def _forget(self, now: float) -> None:
-        """Drop results that are too old, or of a host that has left since."""
+        """Drop results that are too old, or about a host that has left since."""
         gone, self._gone = self._gone, {}
         self._reached = {
             (source, target): when
@@ -113,7 +113,7 @@ class Reach:
 
     @asynccontextmanager
     async def _probes(self, addresses: Iterable[str]) -> AsyncIterator[tuple[str, dict[str, str]]]:
-        """Open probes on hosts. Yields their secret, and the endpoint of each by the host's address."""
+        """Open probes on hosts. Yields the secret of the probes, and their endpoints keyed by host address."""
         secret, hosts = secrets.token_hex(32), sorted(addresses)
         async with self._probing:
             answers = await self._ask_all(hosts, secret)

@@ -1,4 +1,4 @@
-"""The cost of losing a task: the steps that are repeated, and the time until a new step was completed. Pure."""
+"""The cost of losing a task: the steps that are repeated, and the time until a new step is completed. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Recovery:
         self._done = done
         self._begins: int | None = None
         self.where: Note | None = None
-        """The chief's note on where the training continues, which is reported together with the cost."""
+        """The chief's note about the step from which training continues; it is recorded together with the cost."""
 
     def takes(self, note: Note) -> bool:
-        """Keep a note if it says where the training continues. Returns whether it does."""
+        """Keep a note if it states the step from which training continues. Returns whether it does."""
         if not note.title.startswith(CONTINUES):
             return False
         self.where = note

@@ -1,4 +1,4 @@
-"""Grows a gang that has continued without some of its tasks, once there is room for them again."""
+"""Grows a gang that has continued without some of its tasks, once hosts have free resources for them again."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOST_PAUSE_S = 15.0
 class Regrowth:
     """Handles runs that continue with fewer tasks than they were started with.
 
-    ``make_ready(run, transfer, planned)`` prepares hosts that are new to a run. ``move(run)`` ends a run's tasks with a
-    checkpoint and restarts them wherever there is room. ``on_change()`` is called when tasks have been placed.
+    ``make_ready(run, transfer, planned)`` prepares hosts that a run has not used yet. ``move(run)`` ends a run's tasks
+    with a checkpoint and restarts them on available hosts. ``on_change()`` is called when tasks have been placed.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Regrowth:
             await asyncio.gather(*waits, return_exceptions=True)
 
     def _planned(self, run: Run) -> list[PlannedTask]:
-        """Return the run's tasks plus as many of the missing ones as there is room for; empty if there is no room."""
+        """Return the run's tasks plus as many of the missing tasks as fit on the hosts; empty if none fit."""
         if run.moves:
             with contextlib.suppress(DtfError):
                 planned = self._assignment.plan_again(run)
@@ -95,7 +95,7 @@ class Regrowth:
             return await self._begin_with_more(run, planned)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
-        # The tasks continue training meanwhile and may finish, and then there is no reason to grow.
+        # The tasks continue training meanwhile. If they finish, there is no reason to grow.
         ready = await self._ready(run, transfer, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
@@ -120,7 +120,7 @@ class Regrowth:
         return True
 
     async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:
-        """Restart a run whose tasks cannot join a new attempt, from a checkpoint and with more tasks.
+        """Restart a run whose processes cannot join a new attempt, from a checkpoint and with more tasks.
 
         Returns whether the restart was begun.
         """
@@ -132,7 +132,7 @@ class Regrowth:
         return True
 
     async def _ready(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> Ready | None:
-        """Prepare hosts that are new to a run. Returns None if that fails, or the run's work is done first."""
+        """Prepare hosts that a run has not used yet. Returns None if this fails, or the run's work is done first."""
         ready = asyncio.ensure_future(self._make_ready(run, transfer, planned))
         done = asyncio.ensure_future(run.work_done.wait())
         try:

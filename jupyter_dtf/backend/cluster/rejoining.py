@@ -71,7 +71,7 @@ class Rejoining:
                     run.task_ended(TaskResult(task=task, attempt=attempt, message="was not started again"))
 
     async def _next(self, run: Run) -> tuple[str, bool]:
-        """Wait for a lost task, or for room for a task that the others continue without.
+        """Wait for a lost task, or for free resources for a task that the others continue without.
 
         Returns the task, and whether the others have continued without it.
         """
@@ -91,7 +91,7 @@ class Rejoining:
         return await run.to_rejoin.get(), False
 
     def _with_room(self, run: Run) -> str:
-        """Return one of the tasks that a run continues without, if there is room for it now, or an empty string."""
+        """Return a task that the run continues without and that now fits on a host, or an empty string."""
         if run.info.state is RunState.RUNNING and run.may_restart and not run.work_done.is_set():
             for task in sorted(run.without):
                 with contextlib.suppress(Unavailable):
@@ -104,10 +104,10 @@ class Rejoining:
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
-        """Restart a task. Raises DtfError if it cannot be started, or its host is lost meanwhile."""
+        """Restart a task. Raises DtfError if the task cannot be started, or its host is lost meanwhile."""
 
         def is_over() -> bool:
-            """Return whether this attempt is not needed any more."""
+            """Return whether this attempt is no longer needed."""
             info = run.task_info(task)
             return run.is_stopping or run.decided.is_set() or info.attempt != attempt or info.state.is_final
 
@@ -183,8 +183,8 @@ class Rejoining:
 def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, str]) -> TaskSpec:
     """Return the spec of the task's new process: its spec in the gang, with the new place.
 
-    ``endpoints`` are those of newly reserved ports. No task connects to a worker that was lost, so the other tasks need
-    not know its new endpoint.
+    ``endpoints`` are the endpoints of newly reserved ports. No task connects to a worker that was lost, so the other
+    tasks need not know its new endpoint.
     """
     spec = run.specs[planned.task]
     machines, links = list(spec.machines), list(spec.links)

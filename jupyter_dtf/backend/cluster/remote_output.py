@@ -1,7 +1,7 @@
-"""Saves the output of tasks on machines that do not see the run directories, as far as it arrives here.
+"""Saves the output of tasks on machines that cannot access the run directories.
 
-The hosts on these machines do not save it. The output that they send to viewers is complete, unless a task prints more
-than a person can read.
+The hosts on these machines do not save output. Only output that they send to viewers is saved; it is complete unless a
+task prints more than a person can read.
 """
 
 from __future__ import annotations

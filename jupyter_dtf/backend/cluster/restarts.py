@@ -24,9 +24,9 @@ from .task_assignment import TaskAssignment
 KILL_GRACE_S = 3.0
 """The time between SIGTERM and SIGKILL."""
 HOSTS_S = 300.0
-"""How long a restarting run waits for hosts with room for it."""
+"""How long a restarting run waits until its tasks fit on the hosts."""
 AGAIN_S = 2.0
-"""The pause before another try after a failed restart. By then, the loss of a host has been noticed."""
+"""The pause before another attempt after a failed restart. By then, the loss of a host has been noticed."""
 ASK_S = 3.0
 """How long a host may take to report which tasks can join the next attempt. Without a reply, its tasks restart."""
 RETURN_S = 10.0
@@ -41,9 +41,9 @@ class Ready:
     """Hosts that have been prepared for a run's next attempt before it begins."""
 
     endpoints: dict[str, str]
-    """The endpoints of their ``places``."""
+    """The endpoints of the hosts' reserved ports, keyed by port name (``gang.places``)."""
     given: dict[str, Any]
-    """The arguments of ``dtf_launch`` that concern the program, by the host's address."""
+    """The arguments of ``dtf_launch`` that specify the program, keyed by host address."""
 
 
 Start = Callable[[Run, ProgramTransfer, Collection[str], Ready | None], Awaitable[None]]
@@ -73,7 +73,8 @@ class Restarts:
     async def restart(self, run: Run, transfer: ProgramTransfer) -> None:
         """Restart a gang that has lost a task. If the restart fails, the failure counts as the next loss.
 
-        If the run is being stopped, return and let the driver conclude it. Raises Unavailable if no hosts have room.
+        If the run is being stopped, return and let the driver conclude it. Raises Unavailable if the tasks do not fit
+        on the hosts.
         """
         lost = run.first_failure
         assert lost is not None
@@ -121,7 +122,7 @@ class Restarts:
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
-        """Return the places of all tasks if those in ``going_on`` keep theirs; empty if there is no room.
+        """Return places for all tasks, where the tasks in ``going_on`` keep theirs; empty if the tasks do not fit.
 
         If the run may shrink, there can be fewer tasks than before.
         """
@@ -144,15 +145,16 @@ class Restarts:
         going_on: set[str],
         ready: Ready | None = None,
     ) -> None:
-        """Begin a new attempt: the tasks in ``going_on`` must join it within RETURN_S, and the others are started.
+        """Begin a new attempt: the tasks in ``going_on`` must join it within RETURN_S; all other tasks are started.
 
         Args:
             run: The run.
-            transfer: Its program.
+            transfer: The run's program.
             planned: The places of all tasks.
             going_on: The tasks that join in their existing processes.
-            ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. There is then no
-                time limit for joining, and if all of ``going_on`` succeed instead of joining, the run has succeeded.
+            ready: The hosts of the other tasks, prepared in advance; given only if no task was lost. In that case,
+                there is no time limit for joining, and the run succeeds if all tasks in ``going_on`` succeed instead
+                of joining.
         """
         left = set(run.by_host) - {task.host.address for task in planned}
         run.place_again(planned, going_on if ready is not None else ())
@@ -194,7 +196,7 @@ class Restarts:
                 )
 
     async def _have_ended_well(self, run: Run, going_on: Collection[str]) -> bool:
-        """Return whether all tasks that should have joined have succeeded instead. If so, finish the run."""
+        """Return whether all tasks that should have joined have succeeded instead. If they have, finish the run."""
         until = time.monotonic() + ENDING_S
         while time.monotonic() < until and not run.is_stopping:
             run.has_ended_before.clear()
@@ -298,7 +300,7 @@ def _who_goes_on(run: Run, going_on: Collection[str], planned: Sequence[PlannedT
 
 
 def names_of(tasks: Sequence[str]) -> str:
-    """Return tasks in words: ``worker:0, worker:1 and worker:2``. If there are many, only count the last ones."""
+    """List tasks in words: ``worker:0, worker:1 and worker:2``. If there are many, only count the last ones."""
     if len(tasks) > _MOST_NAMED:
         return f"{', '.join(tasks[: _MOST_NAMED - 1])} and {len(tasks) - _MOST_NAMED + 1} more"
     return " and ".join(filter(None, [", ".join(tasks[:-1]), tasks[-1]]))

@@ -1,4 +1,4 @@
-"""The queue for runs that request places of their own: first come, first served."""
+"""The queue of runs that request places of their own: first come, first served."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .task_assignment import TaskAssignment
 class RunQueue:
     """Tracks which runs hold which of the cluster's places (``RunRequest.places``), and which runs are waiting.
 
-    No run overtakes the first in the queue, so a run that needs many places is not starved by those that need few.
+    No run overtakes the first run in the queue, so a run that needs many places is not starved by runs that need few.
     """
 
     def __init__(self, assignment: TaskAssignment) -> None:
@@ -26,10 +26,10 @@ class RunQueue:
         self._acquired: dict[str, list[PlannedTask]] = {}
 
     async def acquire(self, run: Run) -> list[PlannedTask]:
-        """Wait for places for a run and take them. Returns an empty list if the run ends meanwhile.
+        """Wait for free places for a run and reserve them. Returns an empty list if the run ends meanwhile.
 
         Raises:
-            Unavailable: If there are none although all hosts are present and no other run has a place.
+            Unavailable: If there are too few places although all hosts are present and no other run has a place.
         """
         self._waiting.append(run.id)
         try:
@@ -39,18 +39,18 @@ class RunQueue:
                 raise Unavailable("No places of the cluster are free for the run, although no other run has any")
         finally:
             self._waiting.remove(run.id)
-            await self._assignment.wake()  # there may be room for the next run as well
+            await self._assignment.wake()  # there may be enough free places for the next run as well
         return self._acquired.pop(run.id, [])
 
     def again(self, run: Run) -> bool:
-        """Take places for a restarting run, ahead of the queue. Returns whether there are any."""
+        """Reserve places for a restarting run, ahead of the queue. Returns whether there are enough free places."""
         self._give_back(run)
         found = self._find(run)
         (self._returning.discard if found else self._returning.add)(run.id)
         return found
 
     def acquired_again(self, run: Run) -> list[PlannedTask]:
-        """Return the places that ``again`` has taken."""
+        """Return the places that ``again`` has reserved."""
         return self._acquired.pop(run.id)
 
     async def leave(self, run: Run) -> None:

@@ -40,7 +40,7 @@ class Saving:
         self._changed = False
 
     def look(self) -> None:
-        """Report to the controller that the archive cannot write any more, or can again."""
+        """Report to the controller that the archive can no longer write, or can write again."""
         self._changed = True
         if self._telling is None or self._telling.done():
             self._telling = asyncio.get_running_loop().create_task(self._tell())
@@ -61,7 +61,7 @@ class Saving:
                 return
 
     async def finish(self, write_connection: Callable[[], None]) -> str:
-        """Save the runs that are not saved yet, in the usual place or elsewhere. Returns a message for the user.
+        """Save the runs that are not saved yet, in the usual store or elsewhere. Returns a message for the user.
 
         If they cannot be saved anywhere, retry until they can, or until the user kills this process.
         """

@@ -21,7 +21,7 @@ RETRY_S = 10.0
 
 
 class LeftAlone:
-    """In the controller: calls ``end()`` once the cluster process has been gone for ``after_s`` seconds."""
+    """Calls ``end()`` once the cluster process has been gone for ``after_s`` seconds. Used in the controller."""
 
     def __init__(self, token: str, after_s: float, end: Callable[[], Awaitable[None]]) -> None:
         self._token = token

@@ -13,7 +13,7 @@ from ..planning.launch_plan import HostLayout
 from ..planning.task_defaults import TaskDefaults
 
 ALONE_S = 60.0
-"""Long enough for an interrupted link to be reconnected."""
+"""The default of ``alone_s``: long enough for an interrupted link to be reconnected."""
 
 
 class ControllerSettings(msgspec.Struct):
@@ -24,12 +24,12 @@ class ControllerSettings(msgspec.Struct):
     token: str
     """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """The mark of the run directories' parent, created by the cluster process. The scheduler may be elsewhere."""
+    """The mark in the run directories' parent, created by the cluster process. The scheduler may be elsewhere."""
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)
     """Defaults for tasks, from the kind's options."""
     scope: str = ""
-    """The suffix of all names added to a scheduler that belongs to somebody else; empty for our own."""
+    """The suffix of all names added to an external scheduler; empty for our own scheduler."""
     abandon: Callable[[Any], Awaitable[None]] | None = None
     """For a scheduler on another machine: shuts it down after the cluster process is gone."""
     alone_s: float = ALONE_S

@@ -1,7 +1,7 @@
-"""Scales the hosts of a cluster: as many as its jobs need, and the minimum after some time without a run.
+"""Scales the hosts of a cluster: to as many as its jobs need, and to the minimum after some time without a run.
 
-Runs in the cluster process. The controller must agree before hosts are released, so that none is taken from a run that
-has just arrived. A run that arrives afterwards waits until the hosts have been requested again.
+Runs in the cluster process. The controller must agree before hosts are released, so that no host is taken from a run
+that has just been submitted. A run submitted afterwards waits until the hosts have been requested again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sizing:
-    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to keep fewer."""
+    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to release hosts."""
 
     def __init__(self, cluster: Any, hosts: Callable[[Mapping[str, int]], int], rest: Rest | None) -> None:
         self._cluster = cluster
@@ -69,7 +69,7 @@ class Sizing:
             assert self._rest is not None
             if self._rests or self._wanted <= self._rest.least or not await self._ask(rests=True):
                 return
-            if self._is_busy:  # a run has arrived since the controller agreed
+            if self._is_busy:  # a run has been submitted since the controller agreed
                 await self._ask(rests=False)
                 return
             self._rests = True
@@ -87,7 +87,7 @@ class Sizing:
             await self._ask(rests=False)
 
     async def _ask(self, *, rests: bool) -> bool:
-        """Return whether the controller agrees. It agrees to releasing hosts only while there is no run."""
+        """Return whether the controller agrees. It agrees to the release of hosts only while there is no run."""
         assert self._link is not None
         try:
             return bool(await self._link.request("rest", rests=rests))

@@ -1,4 +1,4 @@
-"""Detects stalled runs: every task is idle, and one of those that do not wait for others is to blame.
+"""Detects stalled runs: every task is idle, and one of the tasks that do not wait for others is to blame.
 
 A run is also stalled if all of its tasks wait for others in collectives although one of them has ended.
 """
@@ -13,15 +13,15 @@ from ...schema.sizes import duration
 from .active_run import Run
 
 LONGEST = 3.0
-"""A task must have been idle for this many times its longest step so far."""
+"""A task must have been idle for this many times the duration of its longest step so far."""
 ABANDONED_S = 10.0
-"""How long all tasks that have not ended must have been waiting and idle, if one has ended."""
+"""How long all remaining tasks must have been waiting and idle, if a task has ended."""
 STEPS = 2
 """How many steps a task must have completed: before its second step, it may be compiling for any length of time."""
 
 
 class Stalls:
-    """The hosts' last reports of idle tasks, by host address."""
+    """The hosts' last reports of idle tasks, keyed by host address."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, dict[str, Quiet]] = {}

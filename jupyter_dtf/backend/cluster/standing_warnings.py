@@ -1,4 +1,4 @@
-"""Warnings that hold until their cause is gone, shown with the cluster and in the runs that they affect."""
+"""Warnings that remain until their cause is gone, shown with the cluster and in the runs that they affect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StandingWarnings:
         return list(self._texts.values())
 
     def set(self, key: str, text: str, runs: list[str]) -> None:
-        """Set the warning of a key, or withdraw it if ``text`` is empty. ``runs`` are those that it affects."""
+        """Set the warning of a key, or withdraw it if ``text`` is empty. ``runs`` are the runs that it affects."""
         told = self._told.setdefault(key, set())
         if text:
             self._texts[key] = text
@@ -34,7 +34,7 @@ class StandingWarnings:
             told.clear()
 
     def tell(self, run: Run) -> None:
-        """Note the current warnings in a run that has just begun."""
+        """Record the current warnings in a run that has just begun."""
         for key in self._texts:
             self._note(run, key)
 

@@ -1,4 +1,4 @@
-"""Forwards the reports of the kind's cluster on starting hosts to the controller and to viewers."""
+"""Forwards the Dask cluster's reports on starting hosts to the controller and to viewers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reconnecting_link import HeldLink
 
 
 class ComingTold:
-    """In the cluster process: forwards ``cluster``'s reports to the controller, if it makes any (``Kind.create``)."""
+    """Forwards ``cluster``'s reports, if it makes any (``Kind.create``), from the cluster process to the controller."""
 
     def __init__(self, cluster: Any, link: HeldLink) -> None:
         self._link = link
@@ -43,7 +43,7 @@ class ComingTold:
 
 
 class ComingHosts:
-    """In the controller: the reported hosts, except those whose names are in ``arrived()``."""
+    """The reported hosts, except those whose names are in ``arrived()``. Used in the controller."""
 
     def __init__(self, arrived: Callable[[], set[str]]) -> None:
         self._arrived = arrived
@@ -61,7 +61,7 @@ class ComingHosts:
 
     @property
     def are_expected(self) -> bool:
-        """Whether a run should wait for one of them: it is starting and has not failed."""
+        """Whether a run should wait for one of the hosts, which is starting and has not failed."""
         return any(not host.problem for host in self.hosts)
 
     @property

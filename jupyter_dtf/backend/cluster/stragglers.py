@@ -1,4 +1,4 @@
-"""Detects stragglers, tasks that the others wait for in every step, by the time for each task's own part. No I/O."""
+"""Detects stragglers, which other tasks wait for in every step, from the time of each task's own part. No I/O."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...schema.sizes import seconds_
 from .active_run import Run
 
 SLOWER = 2.0
-"""A task is reported if its own part takes this many times the others' median."""
+"""A task is reported if its own part of a step takes this many times the median of the other tasks."""
 LIKE_THE_OTHERS = 1.4
-"""At or below this ratio, the task counts as fast again."""
+"""At or below this multiple of the median, a reported task counts as fast again."""
 COSTS = 0.2
-"""The minimum extra time, compared with the others' median, as a share of a step."""
+"""The minimum extra time of a straggler over the median of the other tasks, as a fraction of its step."""
 WAITING = 0.05
-"""If all others wait less than this share of a step, as in programs that are independent, nothing is reported."""
+"""If all other tasks wait less than this fraction of a step, as in independent programs, nothing is reported."""
 WINDOW_S = 2.0
 STEPS = 4
 """A window ends when each task has completed at least this many steps in at least WINDOW_S seconds."""
@@ -46,7 +46,7 @@ class _Share(NamedTuple):
 
     @property
     def waits(self) -> float:
-        """The share of a step that it spends waiting for the others."""
+        """The fraction of a step that the task spends waiting for other tasks."""
         return 1 - self.own_s / self.step_s
 
 
@@ -57,12 +57,12 @@ class _Known:
     attempt: int
     begins: dict[str, Pace]
     slow: dict[str, int] = field(default_factory=dict)
-    """For how many consecutive windows a task has been slow or, once it has been reported, not slow."""
+    """The number of consecutive windows in which a task has been slow or, once reported, not slow; keyed by task."""
     told: set[str] = field(default_factory=set)
 
 
 class Stragglers:
-    """The hosts' last reports of their tasks' progress, by host address."""
+    """The hosts' last reports of their tasks' progress, keyed by host address."""
 
     def __init__(self) -> None:
         self._paces: dict[str, dict[str, Pace]] = {}
@@ -109,7 +109,7 @@ class Stragglers:
 
 
 def _follow(begins: dict[str, Pace], now: dict[str, Pace]) -> bool:
-    """Return whether these are the same tasks, and none of them has started to count its steps anew."""
+    """Return whether these are the same tasks, and none of them has restarted its step count."""
     return begins.keys() == now.keys() and all(now[task].step >= begin.step for task, begin in begins.items())
 
 

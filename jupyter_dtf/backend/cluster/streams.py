@@ -1,8 +1,8 @@
 """The streams of a cluster's viewers, and the messages sent to them.
 
-Nothing is queued per viewer. Each has a position in the log of every run and gets the next events from there when it
-has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new one gets a long log in
-batches.
+Nothing is queued per viewer. Each viewer has a position in the log of every run and gets the next events from there
+when it has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new viewer gets a
+long log in batches.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ARCHIVE = "archive"
 
 MOST_MESSAGES = 500
 MOST_BYTES = 256 << 10
-"""The maximum size of one batch, which a viewer processes without yielding."""
+"""The maximum size of one batch, which a viewer processes without yielding to its event loop."""
 INTERVAL_S = 0.005
 """The pause between two batches, so that simultaneous events are sent together."""
 DESCRIBING_SHARE = 0.02
-"""The maximum share of time spent describing the cluster. Sending and reading the description takes as long again."""
+"""The maximum fraction of time spent describing the cluster. Sending and reading the description doubles this time."""
 
 
 class _Place:
@@ -42,14 +42,14 @@ class _Place:
         self.next_seq = next_seq
         self.is_described = False
         self.is_last = False
-        """Whether the controller has dropped the run, which then gets no more events."""
+        """Whether the controller has dropped the run, so that no more events will follow."""
 
 
 class _Description:
     """The cluster's description, created once for all viewers, and at a limited rate.
 
-    Describing a thousand hosts takes as long as handling a hundred of their reports: if it were done after every
-    report, it would take all of the process's time. ``on_due()`` is called when a new description is due.
+    Describing a thousand hosts takes as long as handling a hundred of their reports, so a description after every
+    report would take all of the process's time. ``on_due()`` is called when a new description is due.
     """
 
     def __init__(self, describe: Callable[[], Any], on_due: Callable[[], None]) -> None:
@@ -57,12 +57,12 @@ class _Description:
         self._on_due = on_due
         self._plain: Any = None
         self.is_old = True
-        """Whether it is out of date."""
+        """Whether the description is out of date."""
         self._not_before = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def change(self) -> None:
-        """Note that something in it has changed."""
+        """Mark the description as out of date, because something in it has changed."""
         self.is_old = True
         if self._timer is not None:
             return
@@ -118,7 +118,7 @@ class _Viewer:
         self._wake.set()
 
     def on_run(self, run: Run) -> None:
-        """Note that a run has new events."""
+        """Schedule sending the new events of a run."""
         if run.id not in self._places:
             self._places[run.id] = _Place(run, 0)
         self._due[run.id] = None
@@ -158,7 +158,7 @@ class _Viewer:
             await asyncio.sleep(0 if self._wake.is_set() else INTERVAL_S)
 
     def _piece(self) -> list[dict[str, Any]]:
-        """Return the next batch of messages. If nothing is left after it, ``_wake`` is cleared."""
+        """Return the next batch of messages. If no messages remain after it, ``_wake`` is cleared."""
         piece: list[dict[str, Any]] = []
         size = 0
         if self._is_attached:
@@ -206,8 +206,8 @@ class _Viewer:
         """Return the messages that precede a run's first event: its descriptor if the viewer does not know it, and a
         summary if the viewer has just attached. Empty from the second call on.
 
-        The summary is only a cache, which spares a list of runs from waiting for a long log. It contains no more than
-        the events.
+        The summary contains only information from the events. It lets a list of runs be shown before a long log has
+        arrived.
         """
         if place.is_described:
             return []
@@ -236,7 +236,7 @@ class Viewers:
         self._on_change = on_change
         self._viewers: set[_Viewer] = set()
         self.were_watching = False
-        """Whether anybody but the archive has ever been attached."""
+        """Whether a viewer other than the archive has ever been attached."""
         self.archive_was_there = False
 
     @property
@@ -246,11 +246,11 @@ class Viewers:
 
     @property
     def are_watching(self) -> bool:
-        """Whether anybody but the archive is attached."""
+        """Whether a viewer other than the archive is attached."""
         return any(viewer.role != ARCHIVE for viewer in self._viewers)
 
     def tell_cluster(self) -> None:
-        """Note that the cluster's description has changed."""
+        """Handle a change of the cluster's description."""
         self._description.change()
 
     def _tell_cluster(self) -> None:
@@ -258,7 +258,7 @@ class Viewers:
             viewer.on_cluster()
 
     def tell_run(self, run: Run) -> None:
-        """Note a new run, or a new event of one."""
+        """Handle a new run, or a new event of a run."""
         for viewer in self._viewers:
             viewer.on_run(run)
 
@@ -269,7 +269,7 @@ class Viewers:
                 viewer.say(op, last=last)
 
     def forget(self, run_id: str) -> None:
-        """Drop a run that the controller does not keep any longer."""
+        """Drop a run that the controller no longer keeps."""
         for viewer in self._viewers:
             viewer.forget(run_id)
 
@@ -281,8 +281,8 @@ class Viewers:
         Args:
             comm: The connection.
             role: ``viewer`` or ``archive``.
-            runs: The runs by id.
-            after: The last sequence number seen of each run.
+            runs: The runs, keyed by id.
+            after: The last sequence number seen, keyed by run.
             closing: Whether the cluster is closing. If so, the archive is notified.
 
         Returns:

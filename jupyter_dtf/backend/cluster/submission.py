@@ -56,7 +56,7 @@ class Submission:
         self._is_closed = True
 
     def submit(self, request: bytes, payload: bytes) -> dict[str, Any]:
-        """Accept a run. Returns its descriptor at once; everything else is reported by events."""
+        """Accept a run. Returns its descriptor immediately; everything that follows is reported by events."""
         run = self._accept(request)
         self._begin(run, ProgramTransfer(payload))
         return dict(to_plain(run.info.descriptor))

@@ -1,4 +1,4 @@
-"""Places tasks on hosts: knows whether all hosts are present, plans what runs where, and prepares the hosts."""
+"""Places tasks on hosts: tracks whether all hosts are present, plans where tasks run, and prepares the hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TaskAssignment:
     Args:
         jobs: The number of tasks of each job.
         layout: The design of hosts and tasks.
-        hosts: The last info of each host by address.
+        hosts: The last info of each host, keyed by address.
         rpc: ``rpc(address)`` connects to a host.
         are_expected: Returns whether more hosts are starting.
         defaults: Settings of tasks that a run does not specify.
@@ -92,12 +92,12 @@ class TaskAssignment:
         return slots(host for host in self._hosts.values() if host.address not in self._leaving)
 
     def is_there(self, address: str) -> bool:
-        """Return whether there is a host at that address, and it is not about to leave."""
+        """Return whether there is a host at that address that is not about to leave."""
         return address in self._hosts and address not in self._leaving
 
     @property
     def present(self) -> str:
-        """The number of hosts in words, while not all are present."""
+        """The number of present hosts in words, for messages while hosts are missing."""
         if not self._count:
             return "no host"
         drawn = len(self._layout.hosts)
@@ -118,7 +118,7 @@ class TaskAssignment:
             self._hosts_changed.notify_all()
 
     def drawn_names(self) -> dict[str, str]:
-        """Return the names of the hosts in the design, by address."""
+        """Return the names of the hosts in the design, keyed by host address."""
         if not self.has_all_hosts:
             return {}
         matched = match_hosts(self._layout.hosts, self._slots)
@@ -138,7 +138,7 @@ class TaskAssignment:
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def plan_again(self, run: Run) -> list[PlannedTask]:
-        """Return places for a run's tasks, all of which are restarted. Raises the same as ``plan``.
+        """Return places for a run's tasks, all of which are restarted. Raises the same errors as ``plan``.
 
         If the run may shrink, there are fewer tasks when hosts are missing and the others lack free threads.
         """
@@ -153,7 +153,7 @@ class TaskAssignment:
     def places(self) -> list[PlannedTask]:
         """Return all places that runs can request (``RunRequest.places``): the same list while nothing changes.
 
-        Raises the same as ``plan``.
+        Raises the same errors as ``plan``.
         """
         of = self._slots, dict(self.jobs)
         if of != self._places_of:
@@ -161,7 +161,7 @@ class TaskAssignment:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Return where the tasks of a run with default settings would be placed, and notes on that for the user."""
+        """Return where the tasks of a run with default settings would be placed, and notes for the user about this."""
         if not self.has_all_hosts:
             return [], []
         try:
@@ -201,9 +201,9 @@ class TaskAssignment:
             return self._spec
 
     async def prepare(self, anew: str = "") -> None:
-        """Ask the hosts to prepare for the next training, as far as its needs can be foreseen.
+        """Ask the hosts to prepare for the next run, as far as its needs can be foreseen.
 
-        A host is asked only if something has changed for it, so that a thousand hosts that arrive one by one do not
+        A host is asked only if something has changed for it, so that a thousand hosts that join one by one do not
         cause a million messages. The host ``anew`` has restarted, so it is asked again.
         """
         self._prepared.pop(anew, None)

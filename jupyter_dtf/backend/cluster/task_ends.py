@@ -40,7 +40,7 @@ class TaskEnds:
                 self._note(run, TaskResult(task=task.task), lost=lost)
 
     def host_has(self, address: str, alive: set[str]) -> None:
-        """Note the end of tasks that their host no longer lists as alive, in case the report of their end was lost."""
+        """Record the end of tasks that their host no longer lists as alive, in case the report of it was lost."""
         missed = set()
         for run in self._runs.active:
             for task in run.by_host.get(address, ()):
@@ -49,7 +49,7 @@ class TaskEnds:
                     continue
                 if (key := task_id(run.id, task.task, info.attempt)) not in alive:
                     missed.add(key)
-                    if key in self._missed.get(address, ()):  # for the second time, so no report can be on the way
+                    if key in self._missed.get(address, ()):  # missing for the second time: no report is on the way
                         logger.error("The end of %s was not reported", key)
                         self._note(run, TaskResult(task=task.task), lost="has ended; its host did not report how")
         self._missed[address] = missed

@@ -2,7 +2,7 @@
 
 TensorFlow is kept out of that process: importing it would block a host's event loop, and its memory would never be
 released. Instead, a separate process (``backend/task/answers/answerer.py``) handles all partitions computed in this
-process. The first partition starts it; it loads the model once, and exits when it has had no work for a while.
+process. It is started for the first partition, loads the model once, and exits when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
     """Return the outputs of a model, as NumPy arrays, for partition ``number``.
 
     Args:
-        model: Its digest, and the payload of ``(packed, keras_config)``.
+        model: The model's digest, and the payload of ``(packed, keras_config)``.
         number: The number of the partition, for error messages.
         x: The data of the partition.
         batch_size: The batch size to predict with; None leaves the choice to the separate process.
@@ -47,7 +47,7 @@ def answers(model: tuple[str, bytes], number: int, x: Any, batch_size: int | Non
                 answer = _answerer.ask(model, x, batch_size)
                 break
             except (EOFError, OSError):
-                # It has just exited because it was idle, or it was killed.
+                # The process has just exited because it was idle, or it was killed.
                 _answerer.end()
                 _answerer = None
                 if is_last:
@@ -102,7 +102,7 @@ class _Answerer:
 
 
 def _threads() -> int:
-    """Return the number of threads of this Dask worker, or the number of CPUs outside of one."""
+    """Return the number of threads of this Dask worker or, outside of a Dask worker, the number of CPUs."""
     try:
         from distributed import get_worker
 

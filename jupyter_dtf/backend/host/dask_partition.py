@@ -17,10 +17,10 @@ def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | No
     """Return the outputs of a model for a partition: arrays with one row per example.
 
     Args:
-        model: As in `answerer.answers`.
+        model: The model, as passed to `answerer.answers`.
         number: The number of the partition.
         x: Arrays, pandas objects, or a list of examples; or a dict or tuple of arrays or pandas objects.
-        batch_size: As in `answerer.answers`.
+        batch_size: The batch size to predict with, as passed to `answerer.answers`.
         like: The shapes and dtypes to return if the partition is empty.
 
     Raises:
@@ -39,7 +39,7 @@ def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | No
 
 
 def as_frame(outputs: list[Any], x: Any, columns: list[str]) -> Any:
-    """Return outputs as a pandas DataFrame with the index of their partition."""
+    """Return outputs as a pandas DataFrame with the index of the partition ``x``."""
     import pandas as pd
 
     flat = [output.reshape(len(output), -1) for output in outputs]
@@ -49,12 +49,12 @@ def as_frame(outputs: list[Any], x: Any, columns: list[str]) -> Any:
 
 
 def as_items(outputs: list[Any]) -> list[Any]:
-    """Return outputs as items of a bag: for each example an array, or a tuple with one array per output."""
+    """Return outputs as items of a bag: for each example, an array, or a tuple with one array per output."""
     return list(outputs[0]) if len(outputs) == 1 else list(zip(*outputs, strict=True))
 
 
 def _arrays(x: Any) -> Any:
-    """Convert to what Keras accepts. As in ``fit``, 64-bit floats are left for Keras to cast."""
+    """Convert a partition to arrays that Keras accepts. As in ``fit``, Keras casts 64-bit floats."""
     if isinstance(x, dict):
         return {key: _arrays(value) for key, value in x.items()}
     if isinstance(x, tuple):

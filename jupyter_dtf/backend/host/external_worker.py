@@ -1,8 +1,8 @@
-"""The WorkerPlugin for a Dask worker that belongs to somebody else: sets up a ``Host`` there, and removes it.
+"""The WorkerPlugin for an external Dask worker: sets up a ``Host`` there, and removes it.
 
-It is sent as source text, because the worker may lack this package or run another Python version, and Dask shuts down
-a worker that cannot unpickle a plugin while joining. So this module imports only the standard library and Dask, and
-reports errors instead of raising them.
+The plugin is sent as source text, because the worker may lack this package or run another Python version, and Dask
+shuts down a worker that cannot unpickle a plugin while joining. Therefore, this module imports only the standard
+library and Dask, and reports errors instead of raising them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Visitor(WorkerPlugin):
         name: The name of the plugin.
         release: The version of jupyter_dtf that the worker must have.
         words: The scheduler operations to send for ``problem`` and ``farewell``.
-        host: The data to make the ``Host`` of (``Host.made_of``).
+        host: The data from which to create the ``Host`` (``Host.made_of``).
     """
 
     def __init__(self, name: str, release: str, words: dict[str, str], host: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Visitor(WorkerPlugin):
         self._brought_package = False
 
     async def setup(self, worker: Any) -> None:
-        """Make the worker a host. Never raises: the worker belongs to somebody else and must keep running."""
+        """Make the worker a host. Never raises, because the worker is external and must keep running."""
         try:
             self._brought_package = "jupyter_dtf" not in sys.modules
             made = await asyncio.to_thread(self._make)
@@ -53,7 +53,7 @@ class Visitor(WorkerPlugin):
             self._say(worker, "problem", why=f"{type(error).__name__}: {error}")
 
     async def teardown(self, worker: Any) -> None:
-        """Remove everything, then send the farewell, the last message from here to the scheduler."""
+        """Remove everything, then send the farewell, the plugin's last message to the scheduler."""
         self._is_gone = True
         try:
             if self._host is not None:
@@ -66,7 +66,7 @@ class Visitor(WorkerPlugin):
             self._say(worker, "farewell")
 
     def _make(self) -> Any:
-        """Return the host, or the reason why there can be none."""
+        """Return the host, or the reason why the worker cannot be a host."""
         if importlib.util.find_spec("jupyter_dtf") is None:
             return (
                 f"jupyter_dtf is not installed there ({sys.executable}, Python {platform.python_version()}): "

@@ -19,7 +19,7 @@ from ..machine.partition import assembly, cut, unknown
 
 _CLOSE_S = 3.0
 _TRIES = 8
-"""How many times to request a partition whose worker is lost before it replies: Dask recomputes the partition."""
+"""How many times to request a partition whose worker is lost before replying; Dask recomputes such a partition."""
 
 
 Facts = tuple[int, Described, int]
@@ -35,7 +35,7 @@ class HeldPartitions:
         self._client: Client | None = None
         self._opening = asyncio.Lock()
         self._kept: dict[tuple[Any, ...], dict[str, Future[Any]]] = {}
-        """Futures by reader. A reader is identified by its run and by what reads the partitions in that run."""
+        """Futures, keyed by reader, then by Dask key. A reader is (run, field) or (run, field, rank, pass)."""
         self._facts: dict[str, Facts] = {}
 
     def forget(self, run_id: str) -> None:
@@ -50,7 +50,7 @@ class HeldPartitions:
     async def close(self) -> None:
         self._kept.clear()
         if self._client is not None:
-            with contextlib.suppress(Exception):  # the scheduler may have gone
+            with contextlib.suppress(Exception):  # the scheduler may be gone
                 await asyncio.wait_for(self._client.close(), _CLOSE_S)
 
     async def rows(self, key: str, number: int, rows: Any = None, described: bytes = b"") -> Any:
@@ -85,7 +85,7 @@ class HeldPartitions:
         return answer
 
     async def of(self, request: PassRequest) -> list[Future[Any]]:
-        """Return the partitions of a pass. They are kept until the run ends or requests its next pass."""
+        """Return the partitions of a pass. They are kept until the run ends or the next pass is requested."""
         client, collection = await self._connected(), request.collection
         if collection.graph is None:
             kept = self._kept.setdefault((request.run_id, request.field), {})
@@ -103,10 +103,10 @@ class HeldPartitions:
         return await self._computed(client, request)
 
     async def _computed(self, client: Client, request: PassRequest) -> list[Future[Any]]:
-        """Return partitions that are computed only for this pass, once, when the first task requests them."""
+        """Return partitions that are computed once, for this pass only, when the first task requests them."""
         collection, reader = request.collection, (request.run_id, request.field, request.rank)
         assert collection.graph is not None
-        # Tasks train in lockstep: when one requests its next pass, all have begun the previous pass and hold it.
+        # Tasks train in lockstep: when a task requests its next pass, all tasks have begun, and hold, the previous one.
         for kept in [key for key in self._kept if key[:3] == reader and key[3] < request.number]:
             self._let_go(kept)
         futures = self._kept.setdefault((*reader, request.number), {})
@@ -132,7 +132,7 @@ class HeldPartitions:
 
         Raises:
             InvalidInput: If the partition could not be computed.
-            Unavailable: If it was lost or cancelled, and could not be recomputed.
+            Unavailable: If the partition was lost or cancelled, and could not be recomputed.
         """
         for wait_s in [0.1 * 2**n for n in range(_TRIES)]:
             await _finished(future, number, field)

@@ -1,4 +1,4 @@
-"""Determines which rows of which partition a task gets, although lengths become known only as partitions are computed.
+"""Determines which rows of each partition a task gets, although lengths become known only as partitions are computed.
 
 The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows ``k * batch_size``
 to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be smaller.
@@ -22,7 +22,7 @@ class Block:
     partitions: tuple[int, ...]
     lengths: tuple[int, ...]
     order: Integers | None = None
-    """For each position in the block, the row that is there, counted across the partitions; None keeps the order."""
+    """The row at each position in the block, counted across the partitions; None keeps the order."""
     most: int = 1 << 40
     """The maximum number of rows, over all tasks, that a piece of the block spans."""
 

@@ -34,7 +34,7 @@ ACCEPT_AGAIN_S = 1.0
 """The pause after a connection that could not be accepted."""
 
 AHEAD = 3
-"""How many pieces are fetched for a task before it reads them."""
+"""How many pieces are fetched for a task in advance."""
 PIECE_BYTES = 16 << 20
 """The approximate maximum size of a piece."""
 _CHUNK = 1 << 20
@@ -80,7 +80,7 @@ class Feeding:
         while True:
             try:
                 connection, _ = await asyncio.get_running_loop().sock_accept(self._listener)
-            except OSError:  # out of file descriptors, or the peer is gone: keep serving others
+            except OSError:  # out of file descriptors, or the peer is gone: keep serving other tasks
                 logger.exception("The connection of a task could not be accepted")
                 await asyncio.sleep(ACCEPT_AGAIN_S)
                 continue
@@ -115,7 +115,7 @@ class Feeding:
                     fetching.add(task)
                     await pieces.put(task)
             except Exception:
-                await pieces.put(None)  # the code that awaits this task gets the error, after all earlier pieces
+                await pieces.put(None)  # the code that awaits this task gets the error after all earlier pieces
                 raise
             await pieces.put(None)
 
@@ -225,7 +225,7 @@ class Feeding:
 
 
 def _bytes_of(described: Described) -> int:
-    """Return the size of an example, where a string counts as the pointer to it."""
+    """Return the size of an example in bytes, counting a string as the size of a pointer."""
     return sum(int(np.prod(shape)) * _dtype_of(name).itemsize for name, shape in described.leaves) or 1
 
 

@@ -12,16 +12,16 @@ from .host import Host
 
 
 def inlets(run_id: str) -> dict[str, Path]:
-    """Return the inlets of a run's tasks on this machine, by the tasks' short names.
+    """Return the inlets of a run's tasks on this machine, keyed by the tasks' short names.
 
-    Call it in a Dask task, or with ``Client.run``: ``client.run(inlets, run_id)`` returns for each worker the tasks
-    that it can feed. All Dask workers of one machine find the same inlets.
+    Call this in a Dask task, or with ``Client.run``: ``client.run(inlets, run_id)`` returns, for each worker, the tasks
+    that it can feed. All Dask workers on one machine find the same inlets.
 
     Args:
         run_id: The id of the run.
 
     Returns:
-        The inlets of the run's newest attempt, without tasks that have no inlet yet.
+        The inlets of the run's newest attempt. Tasks that have no inlet yet are left out.
 
     Raises:
         Unavailable: If the worker is not a host of a jupyter_dtf cluster.

@@ -59,8 +59,8 @@ _GIVEN_UP = "The run was given up before its tasks were started"
 class Host(WorkerPlugin):
     """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the run directories.
 
-    A ``scope`` means that the worker belongs to somebody else: the names of operations include the scope, and teardown
-    leaves nothing behind.
+    A ``scope`` means that the worker is external: the names of operations include the scope, and teardown leaves
+    nothing behind.
     """
 
     name = "jupyter_dtf"
@@ -156,7 +156,7 @@ class Host(WorkerPlugin):
         self._oom.close()
         for claim in self._claims:
             os.close(claim)
-        if self._scope:  # nobody else cleans up on this machine
+        if self._scope:  # no other process cleans up on this machine
             for directory in (self._directory, self._shared):
                 await asyncio.to_thread(cluster_processes.sweep_one, directory)
 
@@ -179,7 +179,7 @@ class Host(WorkerPlugin):
 
     def prepare(self, threads: int, count: int) -> None:
         """Prepare spare processes for ``count`` tasks with ``threads`` threads each."""
-        if not read_gpus():  # a spare would start TensorFlow on GPUs that are not assigned to it
+        if not read_gpus():  # a spare process would start TensorFlow on GPUs that are not assigned to it
             self._warm.prepare(threads, count)
 
     def survivors(self, run_id: str) -> list[str]:
@@ -223,11 +223,11 @@ class Host(WorkerPlugin):
         return endpoints
 
     def sees(self, directory: str, challenge: str) -> str:
-        """Prove that this host sees a directory, by answering the challenge."""
+        """Prove that this host can access a directory, by answering the challenge."""
         return answer(read_word(directory), challenge)
 
     async def put(self, run_id: str, at: int, data: bytes) -> tuple[str, str]:
-        """Store a chunk of the run's program. Returns its directory and the word in it, as for `HostRun.take`."""
+        """Store a chunk of the run's program. Returns its directory and the word in it, as `HostRun.take` does."""
         if (run := self._runs.get(run_id)) is None:
             raise Unavailable(_GIVEN_UP)
         return await asyncio.to_thread(run.take, at, data)
@@ -274,7 +274,7 @@ class Host(WorkerPlugin):
             if self._warm.is_silent:
                 why = self._warm.warnings[0]
                 if not any(other.alive for other in self._runs.values() if other is not run):
-                    self._warm.end()  # kills what it forked for this gang too; the next try gets a new warm process
+                    self._warm.end()  # also kills the tasks it forked for this gang; the next attempt gets a new one
                 raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
@@ -328,7 +328,7 @@ class Host(WorkerPlugin):
             task.profile(told)
 
     def without(self, run_id: str, tasks: list[str]) -> None:
-        """Notify the run's tasks of the lost tasks for which there is currently no room. Raises OSError."""
+        """Notify the run's tasks of the lost tasks that currently cannot be restarted on any host. Raises OSError."""
         for task in self._alive(self._runs.get(run_id)):
             task.tell_without(tasks)
 
@@ -338,7 +338,7 @@ class Host(WorkerPlugin):
             task.tell_work_done()
 
     async def kill(self, run_id: str, grace_s: float) -> None:
-        """Terminate the run's tasks: SIGTERM now, SIGKILL to those that are left after ``grace_s`` seconds."""
+        """Terminate the run's tasks: send SIGTERM now, and SIGKILL to tasks that are left after ``grace_s`` seconds."""
         run = self._runs.get(run_id)
         for task in self._alive(run):
             self._signal(task, signal.SIGTERM)
@@ -353,7 +353,7 @@ class Host(WorkerPlugin):
         if task.signal(number):
             return
         self._warm.kill(task.id, number)
-        if self._warm.is_silent:  # it would still fork the task when it resumes
+        if self._warm.is_silent:  # the warm process would still fork the task when it resumes
             self._warm.end()
 
     def end_frozen(self, run_id: str, task: str, attempt: int, why: str) -> None:
@@ -363,18 +363,18 @@ class Host(WorkerPlugin):
                 self._end_frozen(each, why)
 
     def release(self, run_id: str) -> None:
-        """Release everything that the run has here: tasks, ports and directories."""
+        """Release all of the run's resources here: tasks, ports and directories."""
         self._drop(run_id)
 
     def shared_by(self, run_id: str) -> Path:
-        """Return the directory that the tasks of a run's newest attempt share on this machine, whatever their host."""
+        """Return the directory shared by all tasks of a run's newest attempt on this machine, whatever their host."""
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
-        """Kill a run's tasks here except the survivors. Returns what remains of the run, and the survivors by name."""
+        """Kill a run's tasks here except the survivors. Returns the run's remains, and the survivors keyed by name."""
         if not survivors:
             self._drop(run_id)
             return None, {}
@@ -406,7 +406,7 @@ class Host(WorkerPlugin):
 
     @property
     def _address(self) -> str:
-        """This machine's address, as the other hosts know it."""
+        """This machine's address, as other hosts know it."""
         return str(self._worker.address.split("://", 1)[1].rsplit(":", 1)[0])
 
     def _has_tasks(self) -> bool:
@@ -420,7 +420,7 @@ class Host(WorkerPlugin):
         run_id, name = of_task_id(task_id)
         run = self._runs.get(run_id)
         task = run.tasks.get(name) if run is not None else None
-        return task if task is not None and task.id == task_id else None  # not one of another attempt
+        return task if task is not None and task.id == task_id else None  # None for a task of another attempt
 
     async def _watch_tasks(self) -> None:
         """Poll for frozen tasks, which nothing else reports."""
@@ -463,7 +463,7 @@ class Host(WorkerPlugin):
         cpu, memory_bytes = self._load.cores, self._load.memory_bytes
         gpus = self._sensors.completed(read_gpus())
         if seconds:
-            self._sensors.begin([gpu.id for gpu in gpus])  # sent with the next figures, because it takes a while
+            self._sensors.begin([gpu.id for gpu in gpus])  # takes a while, so the result is sent with the next figures
         figures = self._figures.read(seconds, cpu, memory_bytes, gpus) if seconds else {}
         limit = self._worker.memory_manager.memory_limit
         info = HostInfo(

@@ -42,7 +42,7 @@ class HostChecks:
         return self._self.findings(read_gpus(), self._warm.failure, is_imported=self._warm.is_ready)
 
     async def check(self, alive: list[str], clean: bool) -> dict[str, Any]:
-        """Run this host's checks of itself; ``alive`` and ``clean`` are as in ``self_check.left_over``."""
+        """Run this host's checks of itself. For ``alive`` and ``clean``, see ``self_check.left_over``."""
         await self.look()
         findings = self.findings()
         left = await asyncio.to_thread(self_check.left_over, [*alive, self._token], clean=clean)
@@ -55,14 +55,14 @@ class HostChecks:
         }
 
     def probe(self, secret: str) -> str:
-        """Open a probe for other hosts to connect to and return its endpoint; with an empty secret, close it."""
+        """Open a probe for other hosts to connect to and return its endpoint. With an empty secret, close the probe."""
         if self._probe is not None:
             self._probe.close()
         self._probe = Probe(self._address(), secret) if secret else None
         return self._probe.endpoint if self._probe is not None else ""
 
     async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
-        """Connect to the probes of other hosts. Returns the reason for each that cannot be reached."""
+        """Connect to the probes of other hosts. Returns, for each host that cannot be reached, the reason."""
         return await dial_all(places, secret)
 
     async def measure(self, place: str, secret: str) -> tuple[float, float]:

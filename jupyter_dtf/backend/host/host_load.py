@@ -21,7 +21,7 @@ class HostLoad:
         self._shared_bytes: dict[int, int] = {}
 
     def read(self, seconds: float, tasks: Iterable[HostTask]) -> None:
-        """Measure everything; ``seconds`` have passed since the last reading."""
+        """Measure the host and its tasks. ``seconds``: the time since the last reading."""
         cores, memory = self._usage(self._process, seconds)
         for task in tasks:
             if task.pid and (used := self._of_task(task, seconds)):
@@ -30,7 +30,7 @@ class HostLoad:
         self.cores, self.memory_bytes = round(cores, 3), memory
 
     def forget(self, pid: int) -> None:
-        """Drop what is known of a process that has ended: its id may be reused."""
+        """Drop the data about a process that has ended, because its id may be reused."""
         for readings in (self._cpu_seconds, self._shared_bytes):
             readings.pop(pid, None)
 
@@ -47,8 +47,8 @@ class HostLoad:
     def _usage(self, process: psutil.Process, seconds: float) -> tuple[float, int]:
         """Return the average number of cores used since the last reading, and the private memory in bytes.
 
-        A forked task shares most of its memory with the warm process. The shared amount is read once (that takes the
-        kernel ten milliseconds) and subtracted from then on.
+        A forked task shares most of its memory with the warm process. The shared amount is read once, because reading
+        it takes the kernel ten milliseconds, and is subtracted from then on.
         """
         times = process.cpu_times()
         used = times.user + times.system

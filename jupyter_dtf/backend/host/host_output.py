@@ -1,4 +1,4 @@
-"""A task's output on its host: all of it is written to files, and viewers get as much as a person can read."""
+"""A task's output on its host. All of it is written to files; viewers get as much as a person can read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 MAX_LINE_BYTES = 65_536
 """Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""How much of each stream is sent to viewers without delay; output faster than ``BYTES_PER_S`` uses it up."""
+"""How much output of each stream is sent to viewers without delay. Output above ``BYTES_PER_S`` uses up this amount."""
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
-"""How much of the end of a stream is sent after output that was too fast to send in full."""
+"""How many of the last bytes of a stream are sent after output that was too fast to send in full."""
 TAIL_AFTER_S = 0.25
 _OVERHEAD_BYTES = 256
-"""The overhead of an event besides its lines."""
+"""The overhead of an event in addition to its lines."""
 
 _clock = Clock()
 
@@ -29,8 +29,8 @@ Send = Callable[[bytes], None]
 class TaskOutput:
     """The output of one task. ``send(data)`` gets encoded events; ``streams`` take the data read from the pipes.
 
-    ``printed`` is the number of lines of each stream that earlier attempts are known to have printed; line numbers
-    continue from there.
+    ``printed`` is the number of lines that earlier attempts are known to have printed to each stream. Line numbers
+    continue from these numbers.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class StreamOutput:
         self.on_written()
 
     def begin_attempt(self, attempt: int) -> None:
-        """Flush what belongs to the previous attempt, and begin a new one."""
+        """Flush the output of the previous attempt, and begin a new attempt."""
         self._viewers.flush()
         self._viewers.attempt = attempt
 
@@ -153,7 +153,7 @@ class StreamOutput:
 
 
 class _ForViewers:
-    """Sends lines at once while a person could keep up with them; otherwise sends only the last ones, at intervals."""
+    """Sends lines immediately while a person could keep up; otherwise sends only the last lines, at intervals."""
 
     def __init__(self, task: str, stream: str, send: Send, attempt: int, *, kept: bool) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""The part of a run on one host: reserved ports, a directory, the program that was sent here, and its tasks."""
+"""The part of a run on one host: reserved ports, a directory, the program that was sent here, and tasks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HostRun:
         """Store a chunk of the run's program at offset ``at``.
 
         Returns:
-            The directory of the program, and the word with which others can verify that they see that directory.
+            The directory of the program, and the word with which other hosts can verify that they can access it.
 
         Raises:
             Unavailable: If it cannot be written.
@@ -77,7 +77,7 @@ class HostRun:
         self._ports.clear()
 
     def clear_up(self) -> None:
-        """Release the ports and directories; the shared one too if this is the last host of the machine to use it."""
+        """Release the ports and directories, including the shared one if no other host on the machine still uses it."""
         self.give_back_ports()
         if self._before is not None:
             self._before.clear_up()

@@ -1,4 +1,4 @@
-"""The host's side of one task: the four pipes to its process, and the data that comes out of them."""
+"""The host's side of one task: the four pipes to its process, and the data that is read from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .task_watch import Seen, Steps, TaskWatch
 logger = logging.getLogger(__name__)
 
 READ_INTERVAL_S = 0.02
-"""The minimum interval between two reads of a pipe: data that arrives meanwhile is read at once."""
+"""The minimum interval between two reads of a pipe. Data that arrives in between is read together."""
 QUIET_S = 1.0
 """A task that has been idle for this long is reported."""
 _PIPE_BYTES = 1 << 20
@@ -71,9 +71,10 @@ class PipeReader:
             logger.exception("Data from a task could not be processed: %.200r", data)
 
     def finish(self) -> None:
-        """Read what is in the pipe now, then close it: the task is gone.
+        """Read the data that is still in the pipe, then close the pipe: the task is gone.
 
-        Do not wait for the end of the pipe: a process outside the task's group may still hold it open, or even write.
+        Do not wait for the end of the pipe: a process outside the task's group may still hold the pipe open, or even
+        write to it.
         """
         if self._pause is not None:
             self._pause.cancel()
@@ -91,23 +92,23 @@ class PipeReader:
 
 
 class HostTask:
-    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output``: its output is saved here."""
+    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output``: whether output is saved."""
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
-        """Its spec in the current attempt, or in the attempt that it has been asked to join."""
+        """The task's spec in the current attempt, or in the attempt that it has been asked to join."""
         self.id = task_id
-        """The id that its process had when it was forked."""
+        """The id that the task had when its process was forked."""
         self.pid = 0
         self.handle: Handle | None = None
         self.watch: TaskWatch | None = None
         self.steps: Steps | None = None
         self.killed = False
-        """Whether this host has sent it a signal to end it."""
+        """Whether this host has sent the task a signal to end it."""
         self.memory_bytes = 0
-        """Its memory usage at the last reading."""
+        """The task's memory usage at the last reading, in bytes."""
         self.why_ended = ""
-        """Why it was killed, if the reason must be reported to the run."""
+        """Why the task was killed, if the reason must be reported to the run."""
         self.beats = 0
         """The number of heartbeats so far."""
         self.beat = Beat()
@@ -137,13 +138,13 @@ class HostTask:
         return self._theirs
 
     def hand_over(self) -> None:
-        """Close the task's ends here, after its process has received them."""
+        """Close this process's copies of the task's ends, after the task's process has received them."""
         theirs, self._theirs = self._theirs, []
         for fd in theirs:
             os.close(fd)
 
     def is_forked(self, pid: int, on_gone: Callable[[], None]) -> None:
-        """Note its process id; ``on_gone()`` is called when the process ends, whether or not its parent reports it."""
+        """Record the process id. ``on_gone()`` is called when the process ends, even if its parent reports nothing."""
         self.pid = pid
         self.watch = TaskWatch(asyncio.get_running_loop().time())
         self.steps = Steps(asyncio.get_running_loop().time())
@@ -165,7 +166,7 @@ class HostTask:
         tell()
 
     def freezes(self, now: float, unseen_s: float) -> str:
-        """Return why it is considered frozen, as a predicate; empty if it is not. ``unseen_s`` comes from ``Gaps``."""
+        """Return why the task counts as frozen, as a predicate; empty if not. ``unseen_s`` comes from ``Gaps``."""
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""
@@ -181,7 +182,7 @@ class HostTask:
         return self.watch.look(now, seen, self.beats, can_beat=self.can_beat)
 
     def quiet(self, now: float) -> Quiet | None:
-        """Return the report of an idle task, or None. A task with child processes never counts as idle."""
+        """Return the report that the task is idle, or None. A task with child processes never counts as idle."""
         seconds = self.steps.quiet_s(now) if self.steps is not None and not self.killed else 0.0
         if self.steps is None or seconds < QUIET_S or has_children(self.pid):
             return None
@@ -195,7 +196,7 @@ class HostTask:
 
     @property
     def pace(self) -> Pace | None:
-        """Its progress; None until its program has reported a step."""
+        """The task's progress; None until its program has reported a step."""
         beat = self.beat
         return None if beat.step < 0 else Pace(id=self.spec.id, step=beat.step, at_s=beat.at_s, waited_s=beat.waited_s)
 
@@ -205,7 +206,7 @@ class HostTask:
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> bool:
-        """Send a signal to its process group. Returns False if its process is not known yet."""
+        """Send a signal to the task's process group. Returns False if its process is not known yet."""
         self.killed = True
         if self.handle is not None:
             self.handle.signal_group(number)
@@ -215,46 +216,46 @@ class HostTask:
         self._say(b"s")
 
     def ask_for_checkpoint(self) -> None:
-        """Ask its program to write a checkpoint at the end of the current step."""
+        """Ask the task's program to write a checkpoint at the end of the current step."""
         self._say(b"c")
 
     @property
     def can_go_over(self) -> bool:
-        """Whether its process can join the run's next attempt: it has reported that it can, and is still running."""
+        """Whether the process can join the run's next attempt: it has reported that it can, and is still running."""
         stat = stat_of(self.pid) if self._is_able and not self.killed else None
         return stat is not None and not stat.has_ended and not stat.is_stopped
 
     @property
     def goes_over(self) -> bool:
-        """Whether it has been asked to join another attempt but has not joined it yet."""
+        """Whether the task has been asked to join another attempt but has not joined it yet."""
         return self.spec.attempt != self._attempt
 
     def go_over(self, spec: TaskSpec) -> None:
-        """Ask it to join the next attempt, with this spec. Raises OSError."""
+        """Ask the task to join the next attempt, with this spec. Raises OSError."""
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
 
     def profile(self, order: ProfileOrder) -> None:
-        """Have it trace steps. Raises OSError."""
+        """Have the task trace steps. Raises OSError."""
         leave_profile(Path(self.spec.task_dir), order)
         self._say(b"p")
 
     def tell_without(self, tasks: list[str]) -> None:
-        """Notify the task of the lost tasks of the run for which there is no room. Raises OSError."""
+        """Notify the task of the run's lost tasks that cannot be restarted on any host. Raises OSError."""
         leave_without(Path(self.spec.task_dir), tasks)
         self._say(b"w")
 
     def tell_work_done(self) -> None:
-        """Notify it that no task of the run is working any more."""
+        """Notify the task that no task of the run has work left."""
         self._say(b"e")
 
     def _say(self, word: bytes) -> None:
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the task has ended
             os.write(self._control, word)
 
     def finish(self, why: str = "It ended while it was being forked") -> None:
-        """Read what is left in the pipes and close everything: the process is gone.
+        """Read the remaining data from the pipes and close everything: the process is gone.
 
         If a caller is still waiting for the fork, the wait fails with ``why``. All steps are tried; then the first
         exception is raised.
@@ -280,7 +281,7 @@ class HostTask:
 
     @property
     def can_beat(self) -> bool:
-        """Whether its heartbeats could arrive: a program that has replaced this one (exec) sends none."""
+        """Whether heartbeats could arrive: a program that has replaced the task's program (exec) sends none."""
         return not self._readers[0].ended.is_set()
 
     def report(self, step: float, values: dict[str, float]) -> None:
@@ -344,6 +345,6 @@ class HostTask:
 
 def _pipe() -> tuple[int, int]:
     read, write = os.pipe()
-    with contextlib.suppress(OSError):  # the user's pipe memory may be used up; the default size will do
+    with contextlib.suppress(OSError):  # the user's pipe memory may be used up; the default size is sufficient
         fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return read, write

@@ -1,4 +1,4 @@
-"""Handles preemption notices: when a machine is going away, its host's tasks leave, then the Dask worker exits."""
+"""Handles preemption notices: before a machine goes away, its tasks are moved, then the Dask worker exits."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..kinds.base import NOTICES
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1
-"""The interval between two checks whether tasks are left."""
+"""The interval between two checks of whether tasks are left."""
 
 
 class Notice:
     """Handles preemption notices on one host.
 
-    A host without tasks reports nothing and just exits. Therefore the normal shutdown of a cluster, which ends its runs
-    first, does not count as a notice, whatever signal it uses.
+    A host without tasks exits without a report. Therefore, the normal shutdown of a cluster, which ends the runs first,
+    does not count as a notice, whatever signal is used.
 
     Args:
         worker: The Dask worker of this host.
-        has_tasks: Returns whether there are tasks here.
+        has_tasks: Returns whether there are tasks on this host.
         tell: Sends the state of this host, including ``why``, to the controller.
     """
 
@@ -43,8 +43,8 @@ class Notice:
     def listen(self) -> None:
         """Handle the signals, but only in a process that a nanny has started for this worker alone.
 
-        ``dask worker`` handles them itself and closes its worker in its own way: the scheduler drops that worker at
-        once, and no time is left to save anything.
+        ``dask worker`` handles signals itself and closes its worker in its own way: the scheduler drops the worker
+        immediately, which leaves no time to save anything.
         """
         if not self._worker.nanny or threading.current_thread() is not threading.main_thread():
             return
@@ -73,7 +73,7 @@ class Notice:
             await self._worker.close(nanny=False, reason=f"dtf-{why}")
 
     def give(self, why: str) -> bool:
-        """Report that the machine is about to go away if there are tasks here. Returns whether there are."""
+        """Report that the machine is about to go away, if there are tasks here. Returns whether there are any."""
         has_tasks = self._has_tasks()
         if has_tasks and not self.why:
             logger.warning("The host %s is going away (%s)", self._worker.name, why)

@@ -43,7 +43,7 @@ class Probe:
         try:
             try:
                 self._listener.bind((host, 0))
-            except OSError:  # it is not the machine's own address: a router translates it (NAT)
+            except OSError:  # ``address`` is not the machine's own: a router translates it (NAT)
                 self._listener.bind(("", 0))
             self._listener.listen(128)
         except OSError:
@@ -85,7 +85,7 @@ class Probe:
 
 
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
-    """Connect to the probes of other hosts, keyed by any names. Returns the reason for each that cannot be reached."""
+    """Connect to the probes of other hosts, keyed by any names. Returns the reasons why some cannot be reached."""
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
 
@@ -119,7 +119,7 @@ def measure(place: str, secret: str) -> tuple[float, float]:
         _exactly(connected, 1)
         latency = min(_timed(connected, _ECHO) for _ in range(_ECHOES))
         block, count = bytes(_BLOCK_BYTES), _FIRST_BYTES
-        while True:  # until it takes long enough to measure the network rather than its buffers
+        while True:  # until the transfer takes long enough to measure the network rather than its buffers
             begun = time.perf_counter()
             connected.sendall(_TAKE + _COUNT.pack(count))
             for _ in range(count // _BLOCK_BYTES):

@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 
 
 class SelfCheck:
-    """The checks of one host, which has these package ``versions``."""
+    """The checks of one host. ``versions``: the versions of the packages installed on it."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions = versions
@@ -27,7 +27,7 @@ class SelfCheck:
 
         Args:
             gpus: The GPUs of the machine.
-            failure: Why no task can start, or empty.
+            failure: Why no task can start; empty if tasks can start.
             is_imported: Whether TensorFlow has been imported.
         """
         return quick(self._versions, gpus, self._free_spaces, failure, is_imported=is_imported)
@@ -63,11 +63,11 @@ def quick(
 
 
 def left_over(alive: Collection[str], *, clean: bool) -> list[Finding]:
-    """Return findings on what clusters that no longer exist have left behind on this machine.
+    """Return findings about leftovers on this machine of clusters that no longer exist.
 
     Args:
         alive: Tokens of clusters that are known to be alive.
-        clean: Whether to remove what was left. The findings then list what was removed and what could not be.
+        clean: Whether to remove the leftovers. The findings then list those removed and those that could not be.
     """
     found = leftovers.find(alive)
     removed = []

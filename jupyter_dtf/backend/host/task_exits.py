@@ -1,4 +1,4 @@
-"""Determines how the process of each of a host's tasks ended, from the best source, and always reports it."""
+"""Determines from the best source how the process of each of a host's tasks ended, and always reports the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 LAST_WORD_S = 1.0
-"""How long the warm process may take to report how a task that is gone has ended."""
+"""How long the warm process may take to report how a task ended."""
 
 
 class TaskExits:
@@ -44,26 +44,26 @@ class TaskExits:
         self._tell = tell
 
     def gone(self, task: HostTask) -> None:
-        """Note that a task's process has ended, according to the kernel. Its parent reports how, if it responds."""
+        """Handle the end of a task's process, reported by the kernel. The parent reports the cause, if it responds."""
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
 
     def _unseen(self, task: HostTask) -> None:
         run = self._runs.get(task.spec.run_id)
         if run is None or run.tasks.get(task.spec.task) is not task or task.id in run.ended:
             return
-        if not self._warm.is_silent:  # its report is on the way
+        if not self._warm.is_silent:  # the warm process's report is on the way
             self.gone(task)
             return
         stat = stat_of(task.pid)
         if stat is None or not stat.has_ended:
             self.exited(task.id, None, f"has ended; how is not known, because {self._warm.name} does not answer")
             return
-        with contextlib.suppress(OSError):  # nobody has reaped it, so the id still belongs to its process group
+        with contextlib.suppress(OSError):  # the process has not been reaped, so the id still belongs to its group
             os.killpg(task.pid, signal.SIGKILL)
         self.exited(task.id, stat.status)
 
     def all_killed(self, why: str) -> None:
-        """Report all tasks as killed: the warm process is gone, and the kernel killed its children with it."""
+        """Report all tasks as killed: the warm process is gone, and the kernel has killed its children."""
         for run in list(self._runs.values()):
             for task in run.alive:
                 self.exited(task.id, signal.SIGKILL, why)
@@ -74,13 +74,13 @@ class TaskExits:
         run = self._runs.get(run_id)
         task = run.tasks.get(name) if run is not None else None
         if run is None or task is None or task.id != task_id or task_id in run.ended:
-            return  # already reported, or part of an earlier attempt
+            return  # the exit has been reported, or is part of an earlier attempt
         run.ended.add(task_id)
         why = why or task.why_ended
         result = TaskResult(task=name, attempt=task.spec.attempt, message=why)
         try:
             self._find_out(task, result, status)
-        except Exception as error:  # that it has ended must be reported even if nothing else is known
+        except Exception as error:  # the end must be reported even if nothing else is known
             logger.exception("The end of %s could not be read", task_id)
             result.message = why or f"has ended, and its outcome cannot be read: {type(error).__name__}: {error}"
         try:
@@ -110,7 +110,7 @@ class TaskExits:
         task.finish()
         if goes_over and result.exit_code is not None:  # it never joined the attempt that the others have begun with it
             if not result.message and (outcome := read_outcome(Path(task.spec.task_dir))) is not None and outcome.ok:
-                result.outcome = outcome  # it may still count if no task was lost
+                result.outcome = outcome  # the outcome may still count if no task was lost
             result.exit_code, result.message = None, result.message or ENDED_BEFORE
             return
         result.outcome = read_outcome(Path(task.spec.task_dir))

@@ -1,6 +1,6 @@
-"""Detects frozen tasks (stopped, or without heartbeats), as opposed to tasks that only take long. Pure.
+"""Detects frozen tasks (stopped, or without heartbeats), as opposed to slow tasks. Pure.
 
-Whether a task that sends heartbeats but does nothing is stalled depends on the others (``backend/cluster/stalls.py``).
+A task that sends heartbeats but does nothing may be stalled, depending on the others (``backend/cluster/stalls.py``).
 
 A thread of each task sends heartbeats (``backend/task/heartbeat.py``). A task too busy to send them uses CPU time, and
 one held by a debugger is traced, so neither counts as frozen. Time in which no check was made, because this process
@@ -20,11 +20,11 @@ LOOK_S = 0.5
 STOPPED_S = 3.0
 """How long a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""How long it must have sent no heartbeat and used no CPU time. On a machine that swaps, a heartbeat may take long."""
+"""How long a frozen task must have sent no heartbeat and used no CPU time. Swapping can delay a heartbeat."""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
-"""The share of one CPU above which a task is busy; waiting takes less."""
+"""The fraction of one CPU above which a task counts as busy; waiting uses less."""
 _GAP_S = 4 * LOOK_S
 _SLEPT_S = 1.0
 
@@ -33,11 +33,11 @@ class Seen(NamedTuple):
     """The kernel's information about a process at one moment."""
 
     state: str
-    """As in ``/proc/<pid>/stat``."""
+    """The state of the process, as in ``/proc/<pid>/stat``."""
     is_traced: bool
     """Whether a debugger is attached."""
     cpu_s: float
-    """The CPU time that it has used, in seconds."""
+    """The CPU time that the process has used, in seconds."""
 
 
 class TaskWatch:
@@ -63,7 +63,7 @@ class TaskWatch:
             self._stopped_since = min(now, self._stopped_since + seconds)
 
     def suspects(self, now: float) -> bool:
-        """Return whether it has shown no sign of life for a while, perhaps because a debugger is attached."""
+        """Return whether the task has shown no sign of life for a while, perhaps because a debugger is attached."""
         return now - self._alive_at > _SUSPECT_S
 
     def look(self, now: float, seen: Seen, beats: int, *, can_beat: bool = True) -> str:
@@ -71,9 +71,9 @@ class TaskWatch:
 
         Args:
             now: The current time, in monotonic seconds.
-            seen: The kernel's information about its process.
+            seen: The kernel's information about the task's process.
             beats: The number of heartbeats received so far.
-            can_beat: Whether the pipe that heartbeats come through is still open.
+            can_beat: Whether the pipe for heartbeats is still open.
         """
         if seen.is_traced:
             self.again(now)
@@ -93,7 +93,7 @@ class TaskWatch:
 
 
 class Steps:
-    """The progress of one task, which begins at ``now``, and how long it has been idle."""
+    """The progress of one task from ``now`` on, and how long the task has been idle."""
 
     def __init__(self, now: float) -> None:
         self.count = 0
@@ -104,11 +104,11 @@ class Steps:
         self._window_cpu_s = 0.0
 
     def quiet_s(self, now: float) -> float:
-        """Return how long it has been idle."""
+        """Return how long the task has been idle, in seconds."""
         return now - self._busy_at
 
     def word(self, now: float) -> None:
-        """Count it as active at ``now``: it has sent something, or the time before must not count."""
+        """Count the task as active at ``now``: it has sent something, or the time before must not count."""
         self._busy_at = max(self._busy_at, now)
 
     def unseen(self, now: float, seconds: float) -> None:
@@ -116,7 +116,7 @@ class Steps:
         self.word(min(now, self._busy_at + seconds))
 
     def look(self, now: float, count: int, cpu_s: float) -> None:
-        """Update with the number of steps and the CPU time used since it began."""
+        """Update with the number of steps completed and the CPU time used since the task began."""
         if count != self.count:
             if self.count:
                 self.longest_s = max(self.longest_s, now - self._stepped_at)

@@ -24,19 +24,19 @@ logger = logging.getLogger(__name__)
 SOCKET = "warm.sock"
 LOG = "warm.log"
 PID = "warm.pid"
-"""The file with its process id, written by the process that starts it: it cannot respond while importing TensorFlow."""
+"""The file with the warm process's id. Its starter writes it, as the process cannot respond during its imports."""
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
-"""A warm process that has not responded for this long is considered stopped: it has nothing else to do."""
+"""A warm process that has not responded for this long is considered stopped, because it has nothing else to do."""
 
 
 def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """Start the warm process that serves ``directory``, which is named by the cluster's token, unless one is running.
 
     It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. Then it removes ``directory`` and ``shared``, so that nothing is left behind, however the other processes
-    ended. Processes left behind by an earlier warm process that was killed are ended first.
+    connected. When it ends, it removes ``directory`` and ``shared``, so that nothing is left behind, however the other
+    processes ended. Processes left behind by an earlier warm process that was killed are ended first.
 
     Args:
         directory: The cluster's directory on this machine.
@@ -100,7 +100,7 @@ def _answers(path: Path) -> bool:
 
 
 class WarmClient:
-    """A host's connection. ``on_message`` gets the warm process's messages; ``on_lost`` is called when it is gone."""
+    """A host's connection. ``on_message`` gets the warm process's messages; ``on_lost`` is called when that is gone."""
 
     def __init__(
         self, connection: socket.socket, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
@@ -114,21 +114,21 @@ class WarmClient:
         self._reader = loop.create_task(self._read())
 
     def watch(self) -> None:
-        """Start pinging it: it has imported TensorFlow, so it should always respond."""
+        """Start pinging the warm process: it has imported TensorFlow, so it should always respond."""
         if self._pinging is None:
             self._heard = asyncio.get_running_loop().time()
             self._pinging = asyncio.get_running_loop().create_task(self._ping())
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has stopped responding."""
+        """Whether the warm process has stopped responding."""
         return self._pinging is not None and asyncio.get_running_loop().time() - self._heard > SILENT_S
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
-            with contextlib.suppress(OSError):  # it is gone, or stopped with its queue full
+            with contextlib.suppress(OSError):  # the warm process is gone, or is stopped and its queue is full
                 self._socket.send(b'{"op": "ping"}')
             await asyncio.sleep(PING_S)
             late = loop.time() - before - PING_S
@@ -155,14 +155,14 @@ class WarmClient:
         Args:
             task_id: The id of the task.
             spec: The path of its spec.
-            fds: Its stdout, stderr, events and control. They remain the caller's to close.
+            fds: The file descriptors of its stdout, stderr, events and control pipes. The caller must close them.
             spare: The number of threads of a spare process that may become the task; 0 requires a new process.
         """
         message = json.dumps({"op": "fork", "id": task_id, "spec": str(spec), "spare": spare}).encode()
         socket.send_fds(self._socket, [message], fds)
 
     def prepare(self, threads: int, count: int) -> None:
-        """Request ``count`` spares with ``threads`` threads each, to be made while no task runs."""
+        """Request ``count`` spare processes with ``threads`` threads each, to be created while no task runs."""
         with contextlib.suppress(OSError):
             self._socket.send(json.dumps({"op": "prepare", "threads": threads, "count": count}).encode())
 
@@ -172,7 +172,7 @@ class WarmClient:
             self._socket.send(json.dumps({"op": "kill", "id": task_id, "signal": signal_number}).encode())
 
     async def close(self) -> None:
-        """Disconnect. The warm process then kills what it has forked for this host."""
+        """Disconnect. The warm process then kills the processes that it has forked for this host."""
         if self._pinging is not None:
             self._pinging.cancel()
         self._reader.cancel()

@@ -20,7 +20,7 @@ from .warm_client import LOG, PID, WarmClient, start_warm
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-"""How long to wait before trying again to start it after a failure that may be temporary. Doubles with each try."""
+"""The pause before the next attempt to start it after a possibly temporary failure. Doubles with each attempt."""
 MOST_RETRY_S = 30.0
 _MAY_PASS = (OSError, MemoryError, RuntimeError)
 """Temporary failures: full disks, too many processes or open files. RuntimeError: a thread cannot be started."""
@@ -34,10 +34,10 @@ class WarmKeeper:
     Args:
         directory: The cluster's directory on this machine.
         shared: The tasks' shared directory in memory.
-        oom: Explains whether the kernel killed it for lack of memory.
+        oom: Explains whether the kernel killed the warm process for lack of memory.
         on_message: Called with each of the warm process's messages about tasks.
         on_lost: Called with the reason when the warm process is gone, and every task with it.
-        on_change: Called when it becomes ready, fails, or changes ``is_silent``.
+        on_change: Called when the warm process becomes ready or fails, or ``is_silent`` changes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WarmKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.failure = ""
-        """Why no task can be forked: it could not be started. Empty while another try is being made."""
+        """Why the warm process could not be started, so that no task can be forked. Empty during another attempt."""
         self.unguarded = ""
         """Why the ports of TensorFlow servers cannot be guarded on this machine; empty if they can."""
         self._directory = directory
@@ -68,7 +68,7 @@ class WarmKeeper:
         self._ready = asyncio.Event()
         self._ended_here = False
         self._was_silent = False
-        self._may_pass = False  # whether another try follows the failure
+        self._may_pass = False  # whether another attempt follows the failure
         self._retry_s = RETRY_S
         self._tries = 0
         self._needed = asyncio.Event()
@@ -81,7 +81,7 @@ class WarmKeeper:
         self._in_background(self._look())
 
     async def close(self) -> None:
-        """Disconnect. The warm process kills what it has forked for this host, and exits once nobody needs it."""
+        """Disconnect. The warm process kills the processes that it has forked for this host, and exits when unused."""
         self._is_closed = True
         for task in list(self._background):
             task.cancel()
@@ -101,7 +101,7 @@ class WarmKeeper:
             self._lifeline.poll()
 
     async def _take_over(self, started: Any) -> None:
-        """Hold the lifeline of a newly started process, if any, instead of that of the previous one, which is dead."""
+        """Hold the lifeline of a newly started process, if any, instead of that of the previous, dead process."""
         self._starting = None
         before = self._lifeline
         if started is not None:
@@ -119,7 +119,7 @@ class WarmKeeper:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is running but not responding."""
+        """Whether the warm process is running but not responding."""
         if self._client is not None and self._client.is_silent:
             return True
         stat = stat_of(self._process.pid) if self._process is not None else None
@@ -131,7 +131,7 @@ class WarmKeeper:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings to show to a person."""
+        """Warnings to show to the user."""
         if not self.is_silent:
             return []
         return [
@@ -140,19 +140,19 @@ class WarmKeeper:
         ]
 
     def end(self) -> None:
-        """Kill it, even if it is stopped. A new one is started immediately."""
+        """Kill the warm process, even if it is stopped. A new one is started immediately."""
         self._ended_here = True
         if self._process is not None:
             self._process.kill()
 
     async def usable(self, may_end: Callable[[], bool]) -> None:
-        """Wait until tasks can be forked. If it could not be started for a temporary reason, it is retried at once.
+        """Wait until tasks can be forked. If the warm process failed to start for a temporary reason, retry now.
 
         Args:
             may_end: Returns whether a warm process that does not respond may be killed.
 
         Raises:
-            Unavailable: If it cannot be started, or does not respond and must not be killed.
+            Unavailable: If the warm process cannot be started, or does not respond and must not be killed.
         """
         tries = None
         while not self.is_ready:
@@ -214,7 +214,7 @@ class WarmKeeper:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Wait before another try: longer each time, or until a run needs it."""
+        """Wait before another attempt: longer each time, but only until a run needs the warm process."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._needed.wait(), self._retry_s)
         self._retry_s = min(2 * self._retry_s, MOST_RETRY_S)
@@ -264,7 +264,7 @@ class WarmKeeper:
         self._in_background(self._start_again(was_ready))
 
     async def _start_again(self, was_ready: bool) -> None:
-        """Report that it is gone, and every task with it (the kernel kills them with their parent), and restart it."""
+        """Report that the warm process is gone, and with it all tasks (the kernel kills them), and restart it."""
         process, self._process = self._process, None
         how, on_purpose, self._ended_here = "is gone", self._ended_here, False
         status: int | None = None
@@ -281,7 +281,7 @@ class WarmKeeper:
             if was_ready or on_purpose:
                 await self._connect()
             else:
-                # An exit is the fault of what it imports; a signal, or an end that was not observed, need not be.
+                # An exit is the fault of an imported module; a signal, or an end that was not observed, need not be.
                 may_pass = status is None or os.WIFSIGNALED(status)
                 self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow", may_pass=may_pass)
                 self._on_change()

@@ -1,1 +1,1 @@
-"""Plans where tasks and layers run, and predicts time and memory. Pure."""
+"""Plans where tasks and layers run, and predicts how much time and memory they need. Pure."""

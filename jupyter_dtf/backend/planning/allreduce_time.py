@@ -4,8 +4,8 @@ For S bytes, n tasks, and links with a bandwidth of B bytes per second and a lat
 with the costs of Thakur, Rabenseifner and Gropp 2005):
 
 * ring: each task sends 2 (n - 1) / n S, in 2 (n - 1) pieces: 2 (n - 1) / n S / B + 2 (n - 1) a
-* tree: pieces follow each other up and down a tree: 2 S / B + 2 log2(n) a
-* hierarchical: a ring within each machine, then a ring of the machines that carries S, then the inner rings again
+* tree: pieces are pipelined up and down a tree: 2 S / B + 2 log2(n) a
+* hierarchical: a ring within each machine, then a ring of all machines that carries S, then the inner rings again
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BUCKET_BYTES = 4 << 20
 LOCAL_BUCKET_BYTES = 64 << 20
 """The size of the buckets in which gradients are sent within a machine."""
 RING_PIPELINE = 8
-"""The number of buckets in flight in a ring at once, which share the latency of its links."""
+"""The number of buckets that are in flight in a ring at the same time and share the latency of its links."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,21 @@ class Exchange:
 
 
 def ring_s(size: float, count: int, link: Link) -> float:
-    """Return the seconds of a ring all-reduce."""
+    """Return how long a ring all-reduce takes, in seconds."""
     if count < 2:
         return 0.0
     return 2 * (count - 1) / count * size / link.bytes_per_s + 2 * (count - 1) * link.latency_s
 
 
 def tree_s(size: float, count: int, link: Link) -> float:
-    """Return the seconds of a tree all-reduce."""
+    """Return how long a tree all-reduce takes, in seconds."""
     if count < 2:
         return 0.0
     return 2 * size / link.bytes_per_s + 2 * math.ceil(math.log2(count)) * link.latency_s
 
 
 def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> float:
-    """Return the seconds of an all-reduce of ``size`` bytes.
+    """Return how long an all-reduce of ``size`` bytes takes, in seconds.
 
     ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``.
     """
@@ -63,14 +63,14 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
         return ring_s(size, local, fabric.within) + ring_s(size, machines, fabric.between)
     if algorithm == "tree":
         return tree_s(size, local, fabric.within) + tree_s(size, machines, fabric.between)
-    # A ring through all tasks crosses each machine's network once in either direction: the slower link limits it.
+    # A ring through all tasks crosses each machine's network once in each direction, so the slower link limits it.
     slower = fabric.between if fabric.between.bytes_per_s < fabric.within.bytes_per_s else fabric.within
     latency = ring_s(0.0, tasks, fabric.within) + ring_s(0.0, machines, fabric.between)
     return 2 * (tasks - 1) / tasks * size / slower.bytes_per_s + latency
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """Return the bytes that each task sends, the same for all algorithms here, except at the root of a tree."""
+    """Return how many bytes each task sends: the same for all algorithms here, except at the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 
@@ -104,7 +104,7 @@ def overlapped(
 
 
 def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
-    """Return the seconds to send the tensors in consecutive buckets, and the part of them after the last is ready.
+    """Return the seconds needed to send the tensors in consecutive buckets, in total and after the last one is ready.
 
     ``ready_s``: the times at which the tensors are ready, in the same order.
     """

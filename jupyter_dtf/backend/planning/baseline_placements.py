@@ -11,9 +11,9 @@ from .costs import Costs
 
 
 def simple_ways(every: Costs, devices: Sequence[Device], pinned: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield placements on each device alone, then on the first two, three and more devices in parts of equal time.
+    """Yield placements on each device alone, then on the first two, three and more devices with equal computing times.
 
-    The devices are tried in the given order and fastest first. Each placement covers the layers of ``every``;
+    The devices are tried in the given order and also fastest first. Each placement covers the layers of ``every``;
     ``pinned`` layers stay on their devices.
     """
     for device in devices:

@@ -11,11 +11,11 @@ from ...schema.placement import Calibration, Device, Link
 from ...schema.profile import TaskProfile
 
 _ALIKE = 0.15
-"""Devices whose speeds differ by less than this fraction are treated as equal: the difference is measurement noise."""
+"""Devices whose speeds differ by less than this fraction are treated as equally fast: the difference is noise."""
 
 
 def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration:
-    """Combine the profiles of all tasks, in task order, measured with microbatches of ``batch_size`` examples."""
+    """Combine the profiles of all tasks, in task order. Microbatches of ``batch_size`` examples were measured."""
     devices = _alike([device for profile in profiles for device in profile.devices])
     speeds = {device.name: device.flops_per_s for device in devices}
     reference = devices[0].flops_per_s
@@ -33,7 +33,7 @@ def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration
 
 
 def _alike(devices: Sequence[Device]) -> list[Device]:
-    """Return the devices, each with the mean speed of its group of about equally fast devices."""
+    """Return the devices, each with the mean speed of its group of similarly fast devices."""
     speeds: dict[str, float] = {}
     group: list[Device] = []
 
@@ -51,7 +51,7 @@ def _alike(devices: Sequence[Device]) -> list[Device]:
 
 
 def _link(transfers: Sequence[Sequence[float]]) -> Link:
-    """Derive the latency from the smallest message, and the bandwidth from the extra time that the largest takes.
+    """Derive the latency from the smallest message, and the bandwidth from the extra time that the largest one takes.
 
     Both use medians over the tasks.
     """

@@ -1,4 +1,4 @@
-"""Checks a design, and reports the cluster it would produce, its prediction and its problems. Pure.
+"""Checks a design, and reports the cluster that it describes, the predicted step and any problems. Pure.
 
 An inconsistent design can still be opened and saved: each inconsistency is reported as a problem with the path of its
 field, and is shown at that field.
@@ -34,7 +34,7 @@ GPU_FLOPS_PER_S = 1e13
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """Return the report of a design. ``expected_hosts``: the hosts of its kind of cluster, used if it draws none."""
+    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it draws none."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
@@ -63,7 +63,7 @@ def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignRe
 def _predicted(
     design: Design, graph: LayerGraph, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> Prediction:
-    """Predict a step of the design as drawn, and add the reasons why usable devices have no layers."""
+    """Predict a step of the design as drawn, and add the reason why each unused device has no layers."""
     devices = _devices(design.cluster, expected_hosts, planned)
     others = _others(design.placement, devices)
     run, by_layer = design.run, _by_layer(design.placement, graph)
@@ -84,7 +84,7 @@ def _of_first_replica(design: Design, planned: Sequence[PlannedTask]) -> list[Pl
 
 
 def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placement:
-    """Place a design's model automatically, leaving pinned layers where they are.
+    """Place a design's model automatically, keeping pinned layers on their devices.
 
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
@@ -118,9 +118,10 @@ def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placemen
 
 
 def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
-    """Return the request that starts a design's cluster. ``name``: by default that of the design.
+    """Return the request that starts a design's cluster. ``name``: the cluster's name, by default the design's.
 
-    ``own`` sets fields of the request that a design does not have. Raises InvalidInput for the cluster's first error.
+    ``own`` sets fields of the request that a design does not contain. Raises InvalidInput for the cluster's first
+    error.
     """
     for problem in design_problems.of_cluster(design.cluster):
         raise InvalidInput(problem.message, field=problem.field)
@@ -136,7 +137,7 @@ def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
 
 
 def as_drawn(info: ClusterInfo) -> ClusterDesign:
-    """Return the design of a running cluster: hosts with their devices, and tasks where they run."""
+    """Return the design of a running cluster: the hosts with their devices, and each task on the host that runs it."""
     names = {host.name: host.drawn or host.name for host in info.hosts}
     tasks = []
     for location in info.tasks:
@@ -160,7 +161,7 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """Return the design that a cluster was started from, for the record of its runs; None without hosts and tasks.
+    """Return the design that a cluster was started from, to be recorded in its runs; None without hosts and tasks.
 
     The options are omitted: they may contain credentials, and are not needed to see what ran where.
     """
@@ -181,7 +182,7 @@ def devices(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -
 
 
 def hosts_of_tasks(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> list[str]:
-    """Return the host of each task that computes."""
+    """Return the host of each compute task."""
     return [task.host.name for task in _planned(cluster, expected_hosts) if task.job not in CPU_JOBS]
 
 
@@ -193,7 +194,7 @@ def _planned(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign]) -> li
 def _devices(
     cluster: ClusterDesign, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> list[Device]:
-    """Return the devices that layers may be placed on. A task's memory is its cap, or its share of the remainder."""
+    """Return the devices for layers. A task's memory is its cap or, without one, its share of the remaining memory."""
     hosts = {host.name: host for host in cluster.hosts or expected_hosts}
     caps = {place.task: place.memory_bytes for place in cluster.tasks if place.memory_bytes}
     together: dict[tuple[str, int | None], list[str]] = {}
@@ -220,7 +221,7 @@ def _devices(
 
 
 def _others(placement: Placement, known: Sequence[Device]) -> list[Device]:
-    """Return the devices of layers other than the tasks' main ones: a task's CPU beside its GPU, or an unknown GPU."""
+    """Return the other devices that a placement uses: the CPU of a task with a GPU, or a GPU that is not known."""
     names = {device.name for device in known}
     tasks = {name.rpartition("/device:")[0] for name in names}
     used = [*placement.devices.values(), *(name for devices in placement.splits.values() for name in devices)]
@@ -238,7 +239,7 @@ def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
 
 
 def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
-    """Return the placement per layer: a container's place applies to all of its layers; the innermost place wins."""
+    """Return the device of each layer. A container's device applies to all layers in it; the innermost device wins."""
     devices, splits, pinned = {}, {}, []
     chosen = set(placement.pinned)
     for layer in graph.layers:

@@ -1,7 +1,8 @@
 """The cost of each layer of a graph: operations, seconds, bytes. Pure.
 
-Work is counted in operations: FLOPs or, for a measured layer, its seconds times the speed (operations per second) of
-the device it was measured on. The time on any device is then the work divided by that device's speed.
+Work is counted in operations. For a layer that was not measured, these are its FLOPs; for a measured one, its seconds
+times the speed (operations per second) of the device that it was measured on. The time that a layer takes on any device
+is its work divided by the speed of that device.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ...schema.graph import Layer, LayerGraph
 from ...schema.placement import Calibration, Device
 
 BACKWARD = 2
-"""The work of a backward pass relative to a forward pass: it computes gradients of inputs and of weights."""
+"""The work of a backward pass relative to a forward pass: it computes the gradients of both inputs and weights."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of the layers in topological order. The forward and backward work is that of one microbatch."""
+    """Costs of the layers in topological order. Forward and backward work is given for one microbatch."""
 
     layers: list[Layer]
     forward: Floats
@@ -34,9 +35,9 @@ class Costs:
     update: Floats
     """The work of the weight update, once per step."""
     memory: Floats
-    """Bytes: weights, gradients, slots, and the activations of all microbatches."""
+    """The bytes of each layer's weights, gradients and slots, and of its activations for all microbatches."""
     activations: Floats
-    """Bytes of the activations, which are part of ``memory``."""
+    """The bytes of each layer's activations, which are part of ``memory``."""
     edges: npt.NDArray[np.int64]
     """Each edge as (position of the source, position of the target, bytes per example), sorted by source and target."""
     batch_size: int
@@ -59,7 +60,7 @@ class Costs:
         return self.forward + self.backward + self.update / self.microbatches
 
     def without(self, names: Set[str]) -> Costs:
-        """Return the costs of all layers but these, and the edges between the remaining layers."""
+        """Return the costs without these layers and their edges."""
         if not names:
             return self
         kept = np.array([layer.id not in names for layer in self.layers], bool)
@@ -114,7 +115,7 @@ def _work(layer: Layer, examples: float, calibration: Calibration | None) -> tup
 
 
 def measured(devices: Sequence[Device], calibration: Calibration | None) -> list[Device]:
-    """Return the devices with their measured speeds; a device that was not measured gets the first measured speed."""
+    """Return the devices with their measured speeds. A device that was not measured gets the first measured speed."""
     if calibration is None:
         return list(devices)
     rates = {device.name: device.flops_per_s for device in calibration.devices}

@@ -19,7 +19,9 @@ from .forecast import Machines, forecast
 def forecasts(
     design: Design, settings: Sequence[ForecastSettings], expected_hosts: Sequence[HostDesign] = ()
 ) -> list[Forecast]:
-    """Forecast each of the settings, in order. ``expected_hosts``: those of the design's kind, used if it draws none.
+    """Return the forecast for each of the settings, in order.
+
+    ``expected_hosts``: the hosts of the design's kind of cluster, used if the design draws none.
 
     Raises InvalidInput for a design without a model or with errors, and for unknown devices and networks.
     """
@@ -62,7 +64,7 @@ def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Ma
 
 
 def of_cluster(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
-    """Return the machines of a cluster: the number of tasks, the most on one machine, and their devices."""
+    """Return the machines of a cluster: the number of tasks, the most tasks on one machine, and their devices."""
     devices = check_design.devices(cluster, expected_hosts)
     hosts = Counter(check_design.hosts_of_tasks(cluster, expected_hosts))
     on_cpu = all(device.name.endswith("CPU:0") for device in devices)

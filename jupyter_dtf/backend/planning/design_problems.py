@@ -1,4 +1,4 @@
-"""Finds the problems of a design; each problem has the path of its field. Pure.
+"""Finds the problems of a design; each problem names the path of its field. Pure.
 
 Errors that make a design impossible to plan come first (``of_cluster``, ``of_model``, ``of_run``). Other checks are in
 ``LOOKS``: to add a warning, add a function there.
@@ -22,12 +22,12 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The most microbatches in a step: its pipeline is simulated on every change of the design."""
+"""The most microbatches in a step. They are limited because the pipeline is simulated on every change of the design."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
 _SPLITS = "placement.splits."
-"""The prefix of the field of a split layer."""
+"""The prefix of the field path of a split layer."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def of_run(run: RunSettings, cluster: ClusterDesign) -> Iterator[DesignProblem]:
 
 
 def of_crowding(looked: Looked) -> Iterator[DesignProblem]:
-    """Yield a warning if tasks have more threads than their hosts."""
+    """Yield a warning if the tasks on a host have more threads than the host."""
     if looked.knows_hosts and (crowded := crowding(looked.planned)):
         yield _warning("cluster.jobs", crowded)
 
@@ -229,7 +229,7 @@ def of_idle(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_training(looked: Looked) -> Iterator[DesignProblem]:
-    """Yield a warning for each reason why ``fit`` would refuse the model as it was compiled when it was described."""
+    """Yield a warning for each reason why ``fit`` would reject the model in the state in which it was described."""
     design, graph = looked.design, looked.graph
     splits = design.placement.splits
     holds = {"model": True, "run.replicas": design.run.replicas > 1, "placement.splits": bool(splits)}

@@ -1,7 +1,7 @@
 """A table of the performance figures of devices, from their makers' data sheets. Pure.
 
-Peaks are without sparsity, for the fastest common form factor (SXM if there is one). Training reaches a fraction of the
-peak, ``UTILISATION``, with one number per precision, unless a device or the user overrides it.
+Peaks are those without sparsity, for the fastest common form factor (SXM if there is one). Training reaches only a
+fraction of the peak: ``UTILISATION`` has one for each precision, which a device or the user can override.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ benchmarks of one K80 and one P100 (docs/forecast.md); the others are commonly r
 MEMORY_UTILISATION = 0.55
 """The fraction of the memory bandwidth that memory-bound layers reach."""
 LAUNCH_S = 8e-6
-"""Seconds to launch one pass of one layer on a GPU, independent of its work."""
+"""The seconds needed to launch one pass of one layer on a GPU, however little work it has."""
 
 _G, _T = 1e9, 1e12
 _GIB = 1 << 30

@@ -14,10 +14,10 @@ FIRST_PORT = 2222
 
 
 def script(design: Design) -> str:
-    """Return a program that trains a design's model as it is placed. It is started once for each task of the cluster.
+    """Return a script that trains a design's model as placed. The user starts it once for each task of the cluster.
 
-    Tasks run on the hosts that the design assigns them to, by name, or else on this machine. Raises InvalidInput for a
-    design without placed layers, or with copies that its tasks cannot share.
+    Tasks run on the hosts that the design assigns them to, identified by name, or otherwise on this machine. Raises
+    InvalidInput for a design without placed layers, or whose tasks cannot be divided among the copies of the model.
     """
     placement = design.placement
     if not placement.devices and not placement.splits:

@@ -1,4 +1,4 @@
-"""Forecasts examples per second by the number of tasks, the parts of a step, and their uncertainty. Pure."""
+"""Forecasts the examples per second and the parts of a step for each number of tasks, with uncertainty. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .workload import Workload
 
 USUAL_TASKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 UNSURE = {"calibration": 0.07, "run": 0.07, "published": 0.25, "assumed": 0.5}
-"""The relative error of compute time, by the source of its seconds."""
+"""The relative error of the compute time, keyed by the source of the time."""
 UNSURE_NETWORK = 0.25
 """The relative error of the network's bandwidth."""
 STRAGGLING = 0.03
-"""The assumed variation of step times between tasks, if it has not been measured."""
+"""The assumed variation in step times between tasks if it has not been measured."""
 _MUCH = 0.02
-"""The fraction of a step that must be lost to be mentioned."""
+"""A loss is mentioned if it is more than this fraction of a step."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Machines:
     """The machines of a design or cluster, as far as they are known."""
 
     tasks: int = 1
-    """The number of tasks that compute."""
+    """The number of compute tasks."""
     servers: int = 0
     per_machine: int = 1
     on_cpu: bool = True
     flops_per_s: float = 1e10
     memory_bytes: int = 0
     batch_size: int = 64
-    """Examples in a step, over all tasks."""
+    """The total number of examples in a step, over all tasks."""
     microbatches: int = 8
     replicas: int = 1
 
@@ -208,7 +208,7 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
 def _alone(usual: Situation) -> Callable[[int], float]:
     """Return a function that gives the examples per second of a single task, whatever the number of tasks.
 
-    A step of the single task has the examples per device that are set or, with a global batch size, the whole batch.
+    A step of the single task has the configured examples per device or, with a global batch size, the whole batch.
     """
     return lambda tasks: step_of(usual, 1).examples_per_s
 

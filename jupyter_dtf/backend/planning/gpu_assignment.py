@@ -21,21 +21,21 @@ class Gpu:
 class GpuRequest:
     """The GPUs that a run requests for each of its compute tasks.
 
-    ``per_task`` None divides a machine's GPUs among its tasks. ``memory`` caps the memory a task may take on a GPU, in
+    ``per_task`` None divides a machine's GPUs among its tasks. ``memory`` caps the memory a task may use on a GPU, in
     bytes (int) or as a fraction (float), so that several tasks may share one.
     """
 
     per_task: int | None = None
     memory: int | float | None = None
     grows: bool = True
-    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at the start (False)."""
     is_needed: bool = False
     """Whether a machine with fewer GPUs than tasks is an error if ``per_task`` is None."""
 
 
 @dataclass(frozen=True)
 class ChosenDevice:
-    """The device that a task was assigned to: the index of its host's GPU (None: CPU), and a memory limit in bytes."""
+    """The device assigned to a task: an index into its host's GPUs (None: CPU), and a memory limit in bytes."""
 
     gpu: int | None
     memory_bytes: int = 0
@@ -43,7 +43,7 @@ class ChosenDevice:
 
 @dataclass(frozen=True)
 class HostedTask:
-    """A task with its host and machine, and the host's GPUs in the order in which it uses them."""
+    """A task with its host and machine, and the host's GPUs in the order in which the task uses them."""
 
     task: str
     job: str
@@ -55,7 +55,7 @@ class HostedTask:
 
 @dataclass(frozen=True)
 class GpuAssignment:
-    """The GPUs of one task, and its memory limit on each in bytes (0: none). ``grows``: allocate it as needed."""
+    """The GPUs of one task, and its memory limit on each in bytes (0: none). ``grows``: allocate memory as needed."""
 
     gpus: tuple[str, ...] = ()
     memory_bytes: int = 0
@@ -67,13 +67,14 @@ NO_GPU = GpuAssignment()
 SHARED = 0.95
 """The largest fraction of a GPU's memory that its tasks share."""
 CONTEXT_BYTES = 700 << 20
-"""The memory of a GPU that a process takes beside what TensorFlow allocates: 524 to 613 MiB were seen on an H200."""
+"""The GPU memory that a process uses in addition to TensorFlow's allocations: 524 to 613 MiB, measured on an H200."""
 
 
 def share_of(memory_bytes: int, tasks: int) -> int:
-    """Return how many bytes of a GPU's memory each of ``tasks`` processes may allocate that share it evenly.
+    """Return how many bytes of a GPU's memory each of ``tasks`` processes that share the GPU evenly may allocate.
 
-    On a small GPU with many tasks, whose contexts would need most of it, they share half of it: they may not fit.
+    If the processes' contexts would need more than half of the memory, as on a small GPU with many tasks, the tasks
+    share half of it, and may run out of memory.
     """
     left = min(int(memory_bytes * SHARED), memory_bytes - tasks * CONTEXT_BYTES)
     return max(left, memory_bytes // 2) // tasks
@@ -82,10 +83,10 @@ def share_of(memory_bytes: int, tasks: int) -> int:
 def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict[str, GpuAssignment]:
     """Assign GPUs to every task. ``ps`` and ``evaluator`` tasks get none, unless they were assigned to one.
 
-    Tasks that were assigned to a device keep it, unless the request overrides it; the others share the remaining GPUs.
-    Without caps, no GPU belongs to two tasks; if nothing was requested and a machine has too few GPUs, its tasks get
-    none, unless the request says that they need one. Raises Unavailable, naming the existing GPUs, if a machine does
-    not have the requested ones.
+    Tasks that were assigned to a device keep it, unless the request overrides it; other tasks share the remaining GPUs.
+    Without caps, no GPU belongs to two tasks. If no GPUs were requested and a machine has too few, its tasks get none,
+    unless the request says that each needs one. Raises Unavailable, naming the existing GPUs, if a machine does not
+    have the requested GPUs.
     """
     assigned = dict.fromkeys((hosted.task for hosted in hosted_tasks), NO_GPU)
     if request.per_task == 0:
@@ -108,7 +109,7 @@ def assign_gpus(hosted_tasks: Sequence[HostedTask], request: GpuRequest) -> dict
         if request.per_task is None and request.memory is None:
             divided = _divided(computing)
             if request.is_needed and not divided:
-                divided = _Machine(computing, GpuRequest(1)).assignments()  # whose error names the existing GPUs
+                divided = _Machine(computing, GpuRequest(1)).assignments()  # raises an error that names the GPUs
             assigned.update(divided)
         else:
             assigned.update(_Machine(computing, request).assignments())
@@ -152,7 +153,7 @@ class _Machine:
         self._hosted_tasks = hosted_tasks
         self._wanted = request.per_task or 1
         self._memory = request.memory
-        self._taken: dict[str, float] = {}  # the fraction of each GPU
+        self._taken: dict[str, float] = {}  # the fraction of each GPU that is assigned
         self._users: dict[str, int] = {}
 
     def assignments(self) -> dict[str, GpuAssignment]:
@@ -175,13 +176,13 @@ class _Machine:
         return GpuAssignment(tuple(gpu.id for gpu in chosen), min(self._cap_bytes(gpu) for gpu in chosen))
 
     def _fraction(self, gpu: Gpu) -> float:
-        """Return the fraction of a GPU that one task takes."""
+        """Return the fraction of a GPU that one task uses."""
         match self._memory:
             case None:
                 return 1.0
             case float():
                 return self._memory
-            case _:  # bytes; a GPU of unknown size is taken whole
+            case _:  # bytes; a task gets the whole GPU if its memory size is unknown
                 return self._memory / gpu.memory_bytes if gpu.memory_bytes else 1.0
 
     def _cap_bytes(self, gpu: Gpu) -> int:

@@ -15,7 +15,7 @@ LITTLE_BYTES = 256 << 20
 LITTLE_MEMORY_BYTES = 32 << 20
 """The least free space in ``/dev/shm``, which has 64 MiB in containers."""
 CLOCK_S = 1.0
-"""The largest tolerated clock offset: beyond it, plots over time and the order of events are wrong."""
+"""The largest tolerated clock offset. With a larger one, plots over time and the order of events are wrong."""
 _CPU_ONLY = "tensorflow-cpu"
 
 
@@ -34,7 +34,7 @@ def _of_one(space: FreeSpace) -> Finding:
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
-    """Return findings about the existing GPUs, whose names are in ``there``.
+    """Return findings about the GPUs of a host, whose names are in ``there``.
 
     ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package that installed TensorFlow.
     """
@@ -59,7 +59,7 @@ def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> lis
 def of_tensorflow(versions: Mapping[str, str], failure: str, *, is_imported: bool) -> list[Finding]:
     """Return findings about TensorFlow and Keras.
 
-    ``failure``: the reason why TensorFlow was not imported, unless it ``is_imported``.
+    ``failure``: the reason why TensorFlow could not be imported, unless ``is_imported``.
     """
     missing = [package for package in ("TensorFlow", "Keras") if not versions.get(package)]
     if failure and not missing:
@@ -90,7 +90,7 @@ def worse(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
-    """Return the pairs of hosts that try to connect: all pairs or, above ``most`` hosts, those 1, 2, 4... places apart.
+    """Return the pairs of hosts that try to connect: all or, above ``most`` hosts, those 1, 2, 4... positions apart.
 
     Every host is the source and the target of some connections. A thousand hosts make ten thousand connections, not a
     million.

@@ -1,4 +1,4 @@
-"""Plans which task runs on which host, with how many threads and GPUs. Pure: plain values in, plain values out."""
+"""Plans on which host, and with how many threads and GPUs, each task runs. Pure: plain values in, plain values out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...schema.machines import HostInfo
 from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
-"""The most tasks with a TF_CONFIG: each contains the endpoints of all tasks, so thousands would take gigabytes."""
+"""The most tasks with a TF_CONFIG. Each TF_CONFIG has the endpoints of all tasks, so thousands would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class HostSlot:
 
 @dataclass(frozen=True)
 class HostLayout:
-    """The hosts of a design, and the tasks that were assigned to them."""
+    """The hosts of a design, and the assignment of tasks to them."""
 
     hosts: Sequence[HostDesign] = ()
     tasks: Sequence[TaskPlace] = ()
@@ -46,7 +46,7 @@ NO_LAYOUT = HostLayout()
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """One task and its place. ``local_rank`` and ``local_size`` count the tasks of its machine."""
+    """One task and its place. ``local_rank`` and ``local_size`` count the tasks on its machine."""
 
     job: str
     index: int
@@ -72,7 +72,7 @@ class PlannedTask:
 
     @property
     def location(self) -> TaskLocation:
-        """The task's place, as reported to viewers."""
+        """The place where the task runs, as reported to viewers."""
         numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
         return TaskLocation(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
 
@@ -113,7 +113,7 @@ def expected_slots(hosts: Iterable[HostDesign]) -> list[HostSlot]:
 
 
 def tf_configs(jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the ClusterSpec of these jobs, and TF_CONFIG of the first ``MOST_CONFIGS`` tasks by rank.
+    """Return the ClusterSpec of these jobs, and the TF_CONFIG of the first ``MOST_CONFIGS`` tasks in rank order.
 
     Ports are 0: a run chooses its own.
     """
@@ -134,7 +134,7 @@ def main_device(task: PlannedTask) -> str:
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return (job, index) of every task by rank: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
+    """Return (job, index) of every task in rank order: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
     others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
     order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
     return [(job, index) for job in order for index in range(jobs[job])]
@@ -147,7 +147,7 @@ def plan(
     gpus: GpuRequest | None = None,
     layout: HostLayout = NO_LAYOUT,
 ) -> list[PlannedTask]:
-    """Plan which task runs where, in order of rank.
+    """Plan where each task runs. Returns the tasks in rank order.
 
     Tasks that the design assigns stay on its hosts and devices. If it assigns none, the tasks are spread evenly over
     the hosts' slots, with consecutive ranks on the same or the next host. Otherwise, each remaining task goes to the
@@ -191,8 +191,8 @@ def plan_beside(
     """Plan a gang whose tasks in ``going_on`` stay where they are while the others are restarted.
 
     A lost task returns to its host if that still exists, and otherwise goes to the host with the most free threads.
-    Raises GangIncomplete if there is no room: no host, none with enough free threads unless tasks may ``crowd``, or
-    if a task with its own GPUs, or one that the user assigned, has lost its host.
+    Raises GangIncomplete if the tasks do not fit: there is no host, or none with enough free threads (unless tasks may
+    ``crowd``), or a task that has its own GPUs or was assigned by the user has lost its host.
     """
     there = {host.address: host for host in hosts}
     placed: dict[str, PlannedTask] = {task.task: task for task in planned if task.task in going_on}
@@ -216,11 +216,12 @@ def plan_beside(
 def plan_fewer(
     planned: Sequence[PlannedTask], least: int, hosts: Sequence[HostSlot], group: int = 1
 ) -> list[PlannedTask]:
-    """Plan a restart of a gang that leaves out as few workers as possible, so that every task has its threads.
+    """Plan a restart of a gang that omits as few workers as possible and gives every other task its threads.
 
     Tasks whose host still exists stay there. Workers are left out in groups of ``group`` consecutive ranks: first the
-    groups that have lost the most hosts, then the others, each by descending rank; ``ps`` tasks are never left out.
-    Raises GangIncomplete if there is no room for ``least`` workers and the other tasks.
+    groups that have lost the most hosts, then the others, each in descending rank order. ``ps`` tasks are never left
+    out.
+    Raises GangIncomplete if ``least`` workers and the other tasks do not fit.
     """
     there = {host.address for host in hosts}
     workers = [task for task in planned if task.job not in CPU_JOBS]
@@ -276,9 +277,9 @@ def _choose(
 
 
 def match_hosts(drawn: Sequence[HostDesign], hosts: Sequence[HostSlot]) -> dict[str, HostSlot]:
-    """Match each host of the design with a real one: by host name, then by machine name, then any remaining one.
+    """Match each host of the design with an actual host: by host name, then by machine name, then any remaining host.
 
-    Raises GangIncomplete, naming the missing ones, if there are too few.
+    Raises GangIncomplete, naming the missing hosts, if there are too few.
     """
     left = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
     found: dict[str, HostSlot] = {}
@@ -302,7 +303,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def crowding(planned: Sequence[PlannedTask]) -> str:
-    """Return a sentence about hosts whose tasks have more threads than the host; empty if there are none."""
+    """Return a sentence about hosts whose tasks have more threads than the host; empty if there are no such hosts."""
     wanted: Counter[HostSlot] = Counter()
     tasks: Counter[HostSlot] = Counter()
     for task in planned:
@@ -316,7 +317,7 @@ def crowding(planned: Sequence[PlannedTask]) -> str:
 
 
 def without_gpu(planned: Sequence[PlannedTask]) -> str:
-    """Return a sentence about hosts with too few GPUs for their tasks, which then use none; empty if there are none."""
+    """Return a sentence about hosts with too few GPUs, whose tasks use no GPU; empty if there are no such hosts."""
     left = [
         task
         for task in planned

@@ -12,9 +12,9 @@ from ...schema.placement import Link
 TCP_EFFICIENCY = 0.55
 """The fraction of a network's nominal rate that collectives reach over TCP, which takes CPU time."""
 RDMA_EFFICIENCY = 0.8
-"""The same fraction over RDMA, which loses only headers and the time for which pieces wait for each other."""
+"""The same fraction over RDMA, where the only losses are headers and the time for which pieces wait for each other."""
 LOCAL_EFFICIENCY = 0.7
-"""The fraction of the nominal rate of PCI Express or NVLink that collectives reach."""
+"""The fraction of the nominal rate that collectives reach over PCI Express or NVLink."""
 TCP_LATENCY_S = 30e-6
 RDMA_LATENCY_S = 5e-6
 
@@ -69,7 +69,7 @@ USUAL = "10gbit"
 
 @dataclass(frozen=True)
 class Fabric:
-    """The links between tasks: ``within`` for the ``per_machine`` tasks of a machine, ``between`` for machines."""
+    """The links between tasks: ``within`` links the ``per_machine`` tasks of a machine, ``between`` links machines."""
 
     within: Link
     between: Link
@@ -83,7 +83,7 @@ class Fabric:
 
 
 def fabric(settings: ForecastSettings, per_machine: int, measured: Link | None, on_cpu: bool) -> Fabric:
-    """Return the links of the settings or, if these name none, the ``measured`` link. Raises InvalidInput."""
+    """Return the links that the settings name or, if they name none, the ``measured`` link. Raises InvalidInput."""
     local = _named(settings.local or ("memory" if on_cpu else "pcie3"), "local", is_local=True)
     between, title, is_assumed = settings.link, "a measured network", False
     if between is None and not settings.network and measured is not None:

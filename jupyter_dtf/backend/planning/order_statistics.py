@@ -1,6 +1,6 @@
 """The expected time until the slowest of several tasks, or all but the slowest, have finished. Pure.
 
-The time of a step varies from task to task and from step to step. It is modelled as lognormal: never below 0, and
+The time of a step varies from task to task and from step to step. It is modeled as lognormal: never below 0, and
 skewed to the right.
 """
 
@@ -26,5 +26,5 @@ def expected(rank: int, count: int, variation: float) -> float:
 
 
 def slowest(count: int, variation: float) -> float:
-    """Return the mean of the longest of ``count`` such times, as in ``expected``."""
+    """Return the mean of the longest of ``count`` times, distributed as in ``expected``."""
     return max(1.0, expected(count, count, variation))

@@ -21,18 +21,18 @@ from .schedule import UPDATE, Segment, play
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""The most passes of microbatches that are simulated one by one. Beyond that, the time of a step is the time of all
-stages for the first microbatch, plus that of the slowest stage for each further one."""
+"""The most passes of microbatches that are simulated one by one. Above this number, the time of a step is taken to be
+the time of all stages for the first microbatch, plus the time of the slowest stage for each further one."""
 
 
 @dataclass(frozen=True)
 class PipelineStep:
-    """A step of a device, averaged over the stages of a replica."""
+    """The times of one step of a device, averaged over the stages of a replica."""
 
     step_s: float
     compute_s: float
     exposed_s: float
-    """Seconds of exchange with other replicas that are not hidden, on the slowest device."""
+    """Seconds of the exchange with other replicas that does not overlap with computation, on the slowest device."""
     update_s: float
     sent_bytes: float
     memory_bytes: float
@@ -40,7 +40,7 @@ class PipelineStep:
 
 
 class Layered:
-    """The data that all cuts of a model into stages have in common."""
+    """The data about a model that does not depend on how it is cut into stages."""
 
     def __init__(self, graph: LayerGraph, work: Workload) -> None:
         self.work = work
@@ -81,7 +81,7 @@ class Staged:
     def _sent(self) -> list[dict[int, float]]:
         """Return the bytes per example that each stage sends to each other stage.
 
-        An output that several layers of a stage need is sent there once.
+        An output that several layers of a stage need is sent to the stage only once.
         """
         sources, targets, sizes = self._layered.edges.T
         crosses = self.stage_of[sources] != self.stage_of[targets]
@@ -131,7 +131,7 @@ class Staged:
         )
 
     def _held(self) -> Floats:
-        """Return the fraction of the microbatches whose activations each stage holds at once."""
+        """Return the fraction of the microbatches whose activations each stage holds at the same time."""
         levels = self.stages - 1
         turns = Turns(levels, levels)
         held = [turns.held(stage, levels - stage) for stage in range(self.stages)]

@@ -1,7 +1,7 @@
-"""Automatic placement: assigns a model's layers to devices to minimise the predicted step time. Pure.
+"""Automatic placement: assigns a model's layers to devices to minimize the predicted step time. Pure.
 
 The layers are sorted topologically and cut into stages (``stages.py``), once with transfers counted as work and once
-without. Other candidates are the obvious simple placements (``baseline_placements.py``) and the existing one. The
+without. Other candidates are the simple placements of ``baseline_placements.py`` and the existing placement. The
 candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
 (``placement_search.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
@@ -43,7 +43,7 @@ def place(
     current: Placement | None = None,
     beside: Sequence[Device] = (),
 ) -> Placement:
-    """Place the layers on some of the devices. Layers in ``pinned`` and ``splits`` stay as they are.
+    """Place the layers on some of the devices. Layers in ``pinned`` and ``splits`` keep their devices.
 
     ``link`` defaults to the calibration's, if there is one. ``current`` is an existing placement, kept unless a faster
     one is found. ``beside`` are other devices that ``current`` or ``pinned`` uses; no stages are cut for them. With
@@ -82,7 +82,7 @@ def _best_way(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> dict[str, str] | None:
-    """Return the devices of the layers that are not split; None if they do not fit."""
+    """Return the devices of the layers that are not split, or None if the layers do not fit."""
     rest = judge.costs.without(set(parted))
     staged = list(_ways(judge.costs, devices, beside, link=judge.link, pinned=pinned, parted=parted))
     found = [*staged, *simple_ways(rest, devices, pinned)] if rest.layers else staged
@@ -147,7 +147,7 @@ def _ways(
 ) -> Iterator[dict[str, str]]:
     """Yield candidate devices for the layers that are not split, staged with the pinned layers and without them.
 
-    Transfers count as work first, and then as free, because they may overlap with computation.
+    Transfers are counted first as work and then as free, because they may overlap with computation.
     """
     aside = {**parted, **{layer: [device] for layer, device in pinned.items()}}
     for each in (link, _FREE):
@@ -195,7 +195,7 @@ def _staged(
 def _too_large(
     every: Costs, devices: Sequence[Device], pinned: Mapping[str, str], splits: Mapping[str, Sequence[str]]
 ) -> list[int]:
-    """Return the positions of the layers that fit on no device but can be split."""
+    """Return the indices of the layers that do not fit on any device but can be split."""
     if any(not device.memory_bytes for device in devices):
         return []
     most = max(device.memory_bytes for device in devices)

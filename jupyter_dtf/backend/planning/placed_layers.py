@@ -11,18 +11,18 @@ from .costs import Costs
 from .schedule import Segment, levels
 
 _CPU = re.compile(r"/device:CPU:\d+\Z")
-"""Matches devices whose cores copy the data that they send and receive. A GPU can compute during a copy."""
+"""Matches devices whose own cores copy the data that they send and receive. A GPU can compute during a copy."""
 OF_INPUTS = 0.5
-"""The fraction of a layer's backward pass that computes the gradients of its inputs; the rest is for its weights."""
+"""The fraction of a layer's backward pass that computes the gradients of its inputs, as opposed to its weights."""
 
 
 class Part(NamedTuple):
-    """A layer on a device, some of a layer's columns on a device, or the place where such columns are joined."""
+    """A layer on a device, some columns of a split layer on a device, or the joining of such columns on a device."""
 
     layer: int
     device: int
     fraction: float
-    """The fraction of the layer's work and memory; 0 where columns are joined."""
+    """The part's fraction of the layer's work and memory; 0 for the joining of columns."""
 
 
 class _Flow(NamedTuple):
@@ -38,7 +38,7 @@ class _Flow(NamedTuple):
 
     @property
     def message(self) -> tuple[Part, int]:
-        """The key of the message: an output is sent to a device once, even if several parts there need it."""
+        """The key of the message. An output is sent to a device only once, even if several parts there need it."""
         return self.source, self.target.device
 
 
@@ -52,7 +52,7 @@ class Spread:
         self.parts: list[Part] = []
         self.of_layer: list[list[Part]] = []
         self._whole: list[Part | None] = []
-        """By layer, the part that has its whole output; for a split layer, a part on its first device."""
+        """For each layer, the part that has its whole output. For a split layer, this is a part on its first device."""
         largest = largest_source(every)
         for index, layer in enumerate(every.layers):
             names = placement.devices_of(layer.id)
@@ -96,7 +96,7 @@ class Spread:
         return self._segments(copying_s)[0]
 
     def held(self) -> dict[Part, int]:
-        """Return the number of microbatches whose activations each part holds at once (one forward, one backward)."""
+        """Return how many microbatches' activations each part holds at the same time (one forward, one backward)."""
         segments, at = self._segments(0.0)
         known = levels(segments)
         return {part: known.held(at[part], self.costs.microbatches) for part in self.parts}

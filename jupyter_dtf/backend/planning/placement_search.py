@@ -12,10 +12,10 @@ from .costs import Costs
 from .prediction import seconds_if_it_fits
 
 _EFFORT = 50_000
-"""The number of layers, edges and passes examined while a placement is improved: less than a second's work."""
+"""The most layers, edges and passes examined while a placement is improved, which takes less than a second."""
 _MOST_TRIED = 800
 _WORTH = 1 - 1e-3
-"""A placement is changed only if this shortens the step to less than this fraction."""
+"""A placement is changed only if the change shortens the step to less than this fraction of its time."""
 
 Where = Mapping[str, str]
 """The device of each layer that is not split."""
@@ -23,7 +23,7 @@ Where = Mapping[str, str]
 
 @dataclass
 class Judge:
-    """Predicts step times as ``predict`` does, without overhead; infinite if layers do not fit or have no device."""
+    """Predicts step times like ``predict``, but without overhead; infinite if layers do not fit or are not placed."""
 
     costs: Costs
     devices: Sequence[Device]
@@ -57,7 +57,7 @@ class Judge:
         return best
 
     def _moves(self, where: dict[str, str], fixed: Collection[str]) -> Iterator[dict[str, str]]:
-        """Yield candidate moves: ends of stages to the neighbouring stages, then whole stages, then single layers."""
+        """Yield candidate moves: ends of stages to the neighboring stages, then whole stages, then single layers."""
         runs = [(device, list(names)) for device, names in itertools.groupby(
             (name for name in self.costs.names if name in where), where.__getitem__)]  # fmt: skip
         for (here, before), (there, after) in itertools.pairwise(runs):

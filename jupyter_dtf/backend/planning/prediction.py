@@ -25,7 +25,7 @@ from .schedule import Busy, play
 COPYING_BYTES_PER_S = 2e9
 """The rate at which a core copies a tensor that it sends or receives, if the link is not the bottleneck."""
 _RESOLUTION = 1_000
-"""The timeline omits intervals shorter than a step divided by this number."""
+"""The timeline omits intervals shorter than the step time divided by this number."""
 _MOST_NAMED = 5
 _TASK = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>\d+)(?P<rest>/.*)$")
 
@@ -41,7 +41,7 @@ def predict(
     link: Link | None = None,
     calibration: Calibration | None = None,
 ) -> Prediction:
-    """Predict a step of ``batch_size`` examples. ``link``: by default the calibration's, if there is one.
+    """Predict a step of ``batch_size`` examples. ``link`` defaults to the calibration's link, if there is one.
 
     A layer without weights that is not placed is on the device of its largest input. A placement may be incomplete:
     other layers that are not placed are named in ``problems`` and cost nothing, and entries for unknown layers and
@@ -79,7 +79,7 @@ def seconds_if_it_fits(
 ) -> tuple[bool, float]:
     """Return whether all layers are placed and fit into memory, and the seconds of a step without its overhead.
 
-    The results are the same as in ``predict``, but faster to compute for many placements of one graph.
+    The results are the same as those of ``predict``, but are faster to compute for many placements of one graph.
     """
     spread = Spread(every, placement, devices)
     limits = [device.memory_bytes for device in devices]
@@ -148,7 +148,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
         own, copy = copy_of.get(number, (number, 0))
         elsewhere = slots[own] if copy else 0
         needed = round(memory[own] - elsewhere)
-        both_ways = (given[own] + taken[own]) * every.batch_size  # what goes forward comes back as gradients
+        both_ways = (given[own] + taken[own]) * every.batch_size  # gradients return the way the outputs came
         weights, gradients = spread.exchanged(own)
         out, back = (gradients, weights) if copy else (weights * (len(copies) - 1), gradients * (len(copies) - 1))
         limit = device.memory_bytes
@@ -172,7 +172,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
 def _copies(spread: Spread, replicas: int) -> tuple[list[dict[int, int]], list[Problem]]:
     """Map the devices of the first replica to their counterparts in each replica, and report missing counterparts.
 
-    The counterpart of a task in replica k is k times (tasks / replicas) ranks further; a chief has rank 0.
+    The rank of a task's counterpart in replica k is higher by k * (tasks / replicas). A chief has rank 0.
     """
     numbers = {device.name: number for number, device in enumerate(spread.devices)}
     matches = [_TASK.match(device.name) for device in spread.devices]
@@ -206,7 +206,7 @@ def _unplaced(spread: Spread) -> list[Problem]:
 
 
 def _timeline(busy: Sequence[Busy], spread: Spread, end: float, copies: Sequence[Mapping[int, int]]) -> list[Slot]:
-    """Return the visible timeline. Consecutive parts of one pass are merged, and so are those too short to be seen."""
+    """Return the visible timeline. Consecutive parts of one pass are merged, as are parts too short to be visible."""
     slots: dict[int, list[Slot]] = {}
     seen = end / _RESOLUTION
     for each in busy:

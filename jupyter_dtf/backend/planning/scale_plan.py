@@ -27,7 +27,7 @@ _DEFAULTS = (
 _MOST_TASKS = 1024
 _HOUR_S = 3600.0
 _MOST_DRAWN = 256
-"""The most machines that a design contains."""
+"""The most machines that a returned design contains."""
 
 
 def plan(
@@ -38,7 +38,8 @@ def plan(
 ) -> ScalePlan:
     """Return the plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
 
-    The ``tasks`` of the settings are the allowed numbers of tasks; empty: any up to 1,024. Raises InvalidInput.
+    The ``tasks`` of the settings are the allowed numbers of tasks; empty allows any number up to 1,024. Raises
+    InvalidInput.
     """
     graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, expected_hosts)
     found = []
@@ -61,7 +62,7 @@ def plan(
 
 
 def _rank(option: PlanOption, target: ScaleTarget) -> tuple[bool, float, float, float]:
-    """Return a sort key, best first: the fastest within a budget, otherwise the fewest machines, then tasks."""
+    """Return a sort key that puts the best option first: within a budget the fastest, otherwise the smallest."""
     point = option.point
     rate = -point.examples_per_second
     if target.device_hours or not option.reached:
@@ -162,7 +163,7 @@ def _count(value: float, what: str) -> str:
 
 
 def _drawn(design: Design, best: PlanOption, ground: Basis) -> Design:
-    """Return the design with the cluster and the run of an option, and the placement of a pipeline."""
+    """Return the design with an option's cluster and run settings and, for a pipeline, its placement."""
     settings, point = best.settings, best.point
     jobs = _jobs(design, point)
     hosts, tasks = list(_hosts(point, ground)), list(_places(jobs, point, ground))

@@ -18,15 +18,15 @@ from .pipeline_law import Layered, Staged
 from .workload import Workload
 
 _SHARE = {"none": 1.0, "fp16": 0.5, "bf16": 0.5}
-"""The fraction of a float32's bytes that is sent, by compression."""
+"""The fraction of a float32's bytes that is sent, keyed by compression."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One training step. Seconds are those of one task; all but ``hidden_s`` add up to ``step_s``."""
+    """One training step. Times are those of one task; all of them except ``hidden_s`` add up to ``step_s``."""
 
     examples: float
-    """Examples per step of all tasks together; in asynchronous training, of one step of each task."""
+    """The examples in a step of all tasks together; in asynchronous training, the sum over one step of each task."""
     step_s: float
     examples_per_s: float
     updates_per_s: float
@@ -45,7 +45,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Situation:
-    """The workload, the settings and the machines of a forecast. ``settings`` are complete."""
+    """The workload, the settings and the machines of a forecast. All defaults in ``settings`` have been filled in."""
 
     work: Workload
     fabric: Fabric
@@ -54,17 +54,17 @@ class Situation:
     slower: float = 1.0
     _layered: list[Layered] = field(default_factory=list)
     _staged: dict[int, Staged] = field(default_factory=dict)
-    """Shared with situations derived from this one: the cuts do not depend on the common speed of the devices."""
+    """The staged models, keyed by number of stages. Derived situations share them: cuts do not depend on speeds."""
 
     def with_speeds(self, compute: float, network: float) -> Situation:
-        """Return a copy with compute that takes this many times as long, and links that are this many times as fast."""
+        """Return a copy in which computing takes ``compute`` times as long and links are ``network`` times as fast."""
         fabric = replace(
             self.fabric, within=_faster(self.fabric.within, network), between=_faster(self.fabric.between, network)
         )
         return replace(self, work=self.work.scaled(compute), fabric=fabric, slower=self.slower * compute)
 
     def staged(self, stages: int) -> Staged:
-        """Return the model cut into this many stages, for devices as fast as in the first situation."""
+        """Return the model cut into this many stages, for devices as fast as in the original situation."""
         assert self.graph is not None
         if not self._layered:
             self._layered.append(Layered(self.graph, self.work.scaled(1 / self.slower)))
@@ -74,7 +74,7 @@ class Situation:
 
 
 def step_of(situation: Situation, tasks: int) -> Step:
-    """Return a step of this many tasks."""
+    """Return the model of a step with this many tasks."""
     settings = situation.settings
     per_task = float(settings.per_device) or settings.batch_size / tasks
     found = _STRATEGIES[settings.strategy](situation, tasks, per_task)
@@ -143,7 +143,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
     else:
         found = servers_law.asynchronous(compute, size, tasks, settings.servers, link, update_s=work.update_s)
         rate = updates = found.steps_per_s * tasks
-        staleness = float(tasks - 1)  # in the round between two gradients of a task
+        staleness = float(tasks - 1)  # the gradients of the other tasks between two gradients of a task
     step = 1 / found.steps_per_s
     return Step(
         examples=examples * tasks * (1 - found.dropped),
@@ -222,7 +222,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
 
 
 def _with_input(step: Step, examples_per_s: float, per_task: float) -> Step:
-    """Add the input to a step. It is read ahead: the task waits only for reading that takes longer than the step."""
+    """Add the input to a step. Input is read ahead, so a task waits only if reading takes longer than the step."""
     wait = per_task / examples_per_s - step.step_s if examples_per_s else 0.0
     if wait <= 0 or not step.examples_per_s:
         return step

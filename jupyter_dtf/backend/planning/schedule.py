@@ -5,8 +5,8 @@ One forward, one backward: every device runs its passes in the order of their tu
 Fill and drain: every segment of layers runs the forward passes of its microbatches in order and, after all forward
 passes of its device, the backward passes in the same order; then the device updates its weights. A device does one
 thing at a time, preferring forward passes and earlier microbatches. Transfers from one device to another are sequential
-and overlap with computation. A backward pass computes the derivatives of its inputs, which other devices wait for,
-before those of its own weights.
+and overlap with computation. A backward pass computes the derivatives of a layer's inputs, which other devices wait
+for, before the derivatives of the layer's weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORWARD, BACKWARD, UPDATE = ("forward", "backward", "update")
 
 @dataclass
 class Segment:
-    """Layers of one device that run together. Seconds are those of one microbatch."""
+    """Layers of one device that run together. Times are those of one microbatch."""
 
     device: int
     forward_s: float = 0.0
@@ -32,7 +32,7 @@ class Segment:
     inputs_s: float = 0.0
     """Seconds of the backward pass until the derivatives of its inputs are ready."""
     sends: dict[int, float] = field(default_factory=dict)
-    """Bytes per microbatch sent forward, by receiving segment; the backward pass sends as many in reverse."""
+    """Bytes per microbatch sent forward, keyed by receiving segment. The backward pass sends as many back."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,10 @@ def play(
     *,
     takes_turns: bool = False,
 ) -> list[Busy]:
-    """Return everything that the devices do in a step, by start time. ``updates_s``: seconds of the update, by device.
+    """Return the busy intervals of all devices in a step, ordered by start time.
 
-    Segments must form no cycle. ``takes_turns``: one forward, one backward, instead of fill and drain.
+    Segments must not form a cycle. ``updates_s``: seconds of the update, keyed by device. ``takes_turns``: one forward,
+    one backward, instead of fill and drain.
     """
     if takes_turns:
         found = _play_by_turns(segments, microbatches, link)
@@ -89,12 +90,12 @@ class Levels:
         return Turns(max(self.forward, default=0), max(self.backward, default=0))
 
     def held(self, segment: int, microbatches: int) -> int:
-        """Return the most microbatches whose activations a segment holds at once."""
+        """Return the most microbatches whose activations a segment holds at the same time."""
         return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
 
 
 def levels(segments: Sequence[Segment]) -> Levels:
-    """Count the device changes before each segment, in the forward and in the backward pass."""
+    """Compute the levels: the number of device changes before each segment, in the forward and in the backward pass."""
     waits = Counter(target for segment in segments for target in segment.sends)
     order = [index for index in range(len(segments)) if not waits[index]]
     forward, backward = [0] * len(segments), [0] * len(segments)
@@ -131,7 +132,7 @@ def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -
                 passes.append((turns.inputs(microbatch, back), _INPUTS, microbatch, -place, index))
             passes.append((turns.weights(microbatch, back), _WEIGHTS, microbatch, -place, index))
     ready: dict[tuple[int, int, int], float] = {}
-    """The time at which the inputs of a pass are ready, by kind of pass, microbatch and segment."""
+    """The time at which the inputs of a pass are ready, keyed by kind of pass, microbatch and segment."""
     device_free: dict[int, float] = {}
     link_free: dict[tuple[int, int], float] = {}
     found = []
@@ -161,7 +162,7 @@ def _play_by_turns(segments: Sequence[Segment], microbatches: int, link: Link) -
 
 
 _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
-"""Events of a task. At equal times, ends come first."""
+"""Kinds of events of a task. Of simultaneous events, ends are handled first."""
 
 
 class _Play:
@@ -188,7 +189,7 @@ class _Play:
         self._ready_at = [0.0] * (2 * self._passes)
         self._link_free: dict[tuple[int, int], float] = {}
         self._events: list[tuple[float, int, int]] = []
-        """(time, event, number of the task)."""
+        """(time, kind of event, number of the task)."""
         self._of_device: dict[int, list[int]] = {}
         for index, segment in enumerate(segments):
             self._of_device.setdefault(segment.device, []).append(index)
@@ -246,7 +247,7 @@ class _Play:
                     self._met(self._passes + mine, now)
 
     def _send(self, task: int, others: Sequence[tuple[int, float]], now: float, elsewhere: bool) -> None:
-        """Pass on the results of a task to ``others`` (segment, bytes): those on other devices or those on its own."""
+        """Send a task's results to ``others`` (segment, bytes): either those on other devices or those on its own."""
         index = task % len(self._segments)
         device = self._segments[index].device
         for other, size in others:

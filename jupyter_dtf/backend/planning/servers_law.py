@@ -1,4 +1,4 @@
-"""Models steps with synchronous and asynchronous parameter servers, and with one client and replicas. Pure.
+"""Models steps with synchronous and asynchronous parameter servers, and steps of one client with replicas. Pure.
 
 Variables and gradients of S bytes are divided among p servers. A worker's link carries S each way; a server's link
 carries S / p each way for every worker, and its processor applies as many bytes.
@@ -19,15 +19,15 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class ServerStep:
-    """One step of a worker."""
+    """The times of one step of a worker."""
 
     compute_s: float
-    """Below the average if the step does not wait for slow workers."""
+    """Seconds of computation; less than the average if the step does not wait for slow workers."""
     exchange_s: float
-    """Seconds of transfers, competing only with those of the same step."""
+    """Seconds of transfers, which compete only with transfers of the same step."""
     update_s: float
     idle_s: float
-    """Seconds of waiting for slower workers, or for a server that is busy with others."""
+    """Seconds of waiting for slower workers, or for a server that is busy with other workers."""
     steps_per_s: float
     """Steps per second of each worker."""
     dropped: float = 0.0
@@ -45,7 +45,7 @@ def synchronous(
     variation: float,
     backup: int,
 ) -> ServerStep:
-    """Model a step in which all workers send gradients, the mean is applied once, and all fetch the variables.
+    """Model a step in which all workers send gradients, the mean is applied once, and all workers fetch the variables.
 
     ``size``: bytes of all variables. With ``backup`` workers, the step ends without the last ``backup`` gradients,
     which are still sent.
@@ -61,10 +61,10 @@ def synchronous(
 
 
 def overlapped(work: Workload, examples: float, per_byte_s: float, latency_s: float) -> tuple[float, float]:
-    """Return the hidden and the exposed seconds of transfers if single tensors overlap with compute.
+    """Return the hidden and the exposed seconds of transfers if the transfer of each tensor overlaps with computation.
 
-    The transfers send gradients and fetch variables. TensorFlow's parameter servers work like this; those of this
-    project send all gradients at once when all are ready. ``per_byte_s``: seconds per byte on the busiest link.
+    The transfers send gradients and fetch variables. TensorFlow's parameter servers work like this; in this project,
+    workers send all gradients together when all are ready. ``per_byte_s``: seconds per byte on the busiest link.
     """
     ends = work.backward_ends_s(examples)
     sending, late = hidden(work.gradient_bytes[::-1], ends[::-1], per_byte_s, latency_s, 0.0)
@@ -80,7 +80,7 @@ def asynchronous(
     """Model workers that run at their own pace: a closed queueing network whose servers serve one worker at a time.
 
     Uses mean value analysis with Schweitzer's approximation (1979): computing and sending are think time, and the
-    servers are one station, because a gradient goes to all of them at once. Links are full duplex.
+    servers are one station, because a gradient is sent to all of them simultaneously. Links are full duplex.
     """
     own = 2 * size / link.bytes_per_s + 2 * link.latency_s
     served = size / servers / link.bytes_per_s
@@ -94,5 +94,5 @@ def asynchronous(
 
 
 def one_client(size: float, replicas: int, link: Link) -> float:
-    """Return the seconds in which replicas, one by one, fetch the variables from a device and return gradients."""
+    """Return the seconds that replicas need to fetch variables from one device and return gradients, one by one."""
     return 0.0 if replicas < 2 else 2 * (replicas - 1) * size / link.bytes_per_s + 2 * link.latency_s

@@ -1,7 +1,7 @@
 """Cuts a chain of layers into contiguous stages, one per device used. Pure.
 
 The time of a stage for one microbatch is the time of its computation plus the time of its transfers, forward and
-backward, as if none of these overlapped. The cuts minimise the time of the slowest stage within the memory limits;
+backward, as if none of these overlapped. The cuts minimize the time of the slowest stage within the memory limits;
 among the best cuts into one, two and more stages, the one with the shortest step is chosen. A step takes the sum over
 all stages for the first microbatch, plus the slowest stage for each further one.
 """
@@ -19,15 +19,15 @@ from ...schema.placement import Device, Link
 from .costs import Costs, Floats
 
 _MOST_CUTS = 1_200
-"""The most positions at which a long chain may be cut."""
+"""The most positions at which a chain may be cut."""
 _MOST_STATES = 5_000
-"""The most sets of used devices that are searched: 8 different devices have 256."""
+"""The most sets of used devices that are searched. Eight different devices have 256 such sets."""
 _BLOCK = 64
 _ROUNDING = 1 + 1e-9
 
 Ints = npt.NDArray[np.int64]
 Used = tuple[int, ...]
-"""The number of devices in use, by kind."""
+"""The number of devices in use, indexed by kind."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Stage:
     device: str
     layers: list[str]
     seconds: float
-    """Seconds of both passes, including transfers and its share of the update."""
+    """Seconds of both passes, including the transfers and the stage's share of the update."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,12 @@ def ways(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> list[Stages]:
-    """Return the best stages for each number and tried order of devices, fastest first; empty if the layers do not fit.
+    """Return the best stages for each number and order of devices tried, fastest first; empty if the layers do not fit.
 
-    ``pinned`` maps layers to the devices they must be on. ``busy``: other work of a device, seconds per microbatch.
+    ``pinned`` maps layers to the devices they must be on. ``busy``: seconds per microbatch of a device's other work.
 
-    With very many kinds of device (more than 12 that all differ), only the given order and fastest first are tried.
+    With many kinds of device (more than 12 that all differ), only the given order and the order of decreasing speed
+    are tried.
     """
     row = _Row(costs, link)
     kinds = _kinds(row, devices, pinned, busy)
@@ -123,7 +124,7 @@ def _with_devices(way: _Way, kinds: Sequence[_Kind], row: _Row, microbatches: in
 
 
 def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
-    """Return the longest time that the slowest stage may take for the step to take no longer than ``step``.
+    """Return the longest time that the slowest stage may take if the step must not take longer than ``step``.
 
     ``work``: seconds of all layers on the fastest device, a lower bound for the sum over the stages.
     """
@@ -134,7 +135,7 @@ def _slowest_of_interest(step: float, work: float, microbatches: int) -> float:
 
 
 class _Row:
-    """The costs of all possible stages of the chain, by the cuts at which they begin and end."""
+    """The costs of all possible stages of the chain, indexed by the cuts at which they begin and end."""
 
     def __init__(self, costs: Costs, link: Link) -> None:
         self._names = costs.names
@@ -166,7 +167,7 @@ class _Row:
         return seconds
 
     def _places(self, work: Floats) -> Ints:
-        """Return the places where stages may be cut: all or, in a long chain, the cheapest one of each range."""
+        """Return the positions at which the chain may be cut: all or, in a long chain, the cheapest of each range."""
         length = len(work) - 1
         if length < _MOST_CUTS:
             return np.arange(length + 1)
@@ -184,7 +185,7 @@ class _Row:
     def _traffic(self) -> tuple[Floats, Floats]:
         """Return the bytes that a stage from cut i to cut j receives and sends, at [i, j].
 
-        An output that several layers of a stage need is sent to it once.
+        An output that several layers of a stage need is sent to the stage only once.
         """
         size = len(self.cuts)
         incoming, outgoing = np.zeros((size + 1, size + 1)), np.zeros((size + 1, size + 1))
@@ -223,13 +224,13 @@ def _kinds(row: _Row, devices: Sequence[Device], pinned: Mapping[str, str], busy
 
 
 def _orders(kinds: Sequence[_Kind]) -> list[list[int]]:
-    """Return the orders of devices to try, as indices of their kinds: as given, and fastest first."""
+    """Return the orders of devices to try, as indices of their kinds: the given order, and fastest first."""
     given = [number for number, kind in enumerate(kinds) for _ in kind.devices]
     return [given, sorted(given, key=lambda number: -kinds[number].rate)]
 
 
 def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
-    """Yield the best way to use devices in this order, possibly skipping some, and each device alone."""
+    """Yield the best ways to use the devices in this order, possibly skipping some, and to use each device alone."""
     size = len(kinds[0].table)
     slowest = np.full(size, np.inf)
     slowest[0] = 0.0
@@ -254,8 +255,8 @@ def _in_order(kinds: Sequence[_Kind], order: Sequence[int]) -> Iterator[_Way]:
 def _best_ways(kinds: Sequence[_Kind], bound: float, work: Floats) -> Iterator[_Way]:
     """Yield, for each number of stages, the way whose slowest stage is fastest, if that stage is within ``bound``.
 
-    This is dynamic programming over the number of devices of each kind in use: for every cut, it computes the time of
-    the slowest stage before the cut. Cuts from which the remaining devices cannot finish within the bound are pruned.
+    This is dynamic programming over the number of devices of each kind in use: for every cut, the time of the slowest
+    stage before the cut is computed. Cuts from which the remaining devices cannot finish within the bound are pruned.
     """
     size = len(work)
     tables = [np.where(kind.table <= bound, kind.table, np.inf) for kind in kinds]

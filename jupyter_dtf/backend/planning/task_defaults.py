@@ -12,11 +12,11 @@ class TaskDefaults(msgspec.Struct):
     """GPU settings for tasks that compute on a GPU, and environment variables for every task."""
 
     gpu_memory: int | float | None = None
-    """The most GPU memory a task may take, in bytes (int) or as a fraction (float); capped tasks may share a GPU."""
+    """The most GPU memory a task may use, in bytes (int) or as a fraction (float). Capped tasks may share a GPU."""
     gpu_growth: bool = True
-    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at once (False)."""
+    """Whether a task without a cap allocates GPU memory as needed (True) or all of it at the start (False)."""
     gpu_needed: bool = False
-    """Whether a run with more tasks than the GPUs can take is refused, rather than computed on CPUs."""
+    """Whether a run with more tasks than the GPUs can serve is rejected rather than run on CPUs."""
     environment: dict[str, str] = {}
 
     def gpus_for(self, request: RunRequest, *, are_drawn: bool) -> GpuRequest:
@@ -27,5 +27,5 @@ class TaskDefaults(msgspec.Struct):
         return GpuRequest(request.gpus_per_task, memory, grows=self.gpu_growth, is_needed=is_needed)
 
     def complete(self, request: RunRequest) -> None:
-        """Add the environment variables to a run's own; the run's values take precedence."""
+        """Add the environment variables to those of a run; the run's values take precedence."""
         request.environment = {**self.environment, **request.environment}

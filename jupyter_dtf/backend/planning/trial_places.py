@@ -1,6 +1,7 @@
 """Assigns the places of a cluster to the trials of a search. Pure: plain values in, plain values out.
 
-A place is the resources of one compute task of the cluster when all of them run: threads of a host, and GPUs.
+A place is the share of the resources, a host's threads and GPUs, that each of the cluster's compute tasks has when all
+of them are running.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
 
 
 def places_of(planned: Iterable[PlannedTask]) -> list[PlannedTask]:
-    """Return the places of a cluster whose tasks have all been planned."""
+    """Return the places of a cluster, given the plan of all of its tasks."""
     return [task for task in planned if task.job not in CPU_JOBS]
 
 
@@ -62,12 +63,12 @@ class Free:
     def take(
         self, tasks: Sequence[tuple[str, int]], each: int, *, threads_per_task: int = 0, shares: int = 1
     ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
-        """Plan the ``tasks`` (job, index) of a run with ``each`` places per task; return the plan and the places taken.
+        """Plan the ``tasks`` (job, index) of a run with ``each`` places per task. Return the plan and the places taken.
 
         The places of a task are on one host: the one with the fewest free places that suffice. With ``shares``, a task
         gets one of that many shares of a place: of its threads, at least one, and of its GPU memory.
-        ``threads_per_task`` 0: the threads of its places. Returns None if there is no room. Raises Unavailable for a
-        share of a GPU of unknown size.
+        ``threads_per_task`` 0: the threads of its places. Returns None if too few places are free. Raises Unavailable
+        for a share of a GPU of unknown size.
         """
         planned: list[PlannedTask] = []
         mine: list[PlannedTask] = []
@@ -85,7 +86,7 @@ class Free:
         return ranked(planned), mine
 
     def give_back(self, mine: Iterable[PlannedTask]) -> None:
-        """Release places that ``take`` returned, if their host still exists."""
+        """Release places that ``take`` returned, if their hosts still exist."""
         for place in mine:
             if place.host.address in self._hosts:
                 self._hosts[place.host.address].give_back(place)
@@ -99,7 +100,7 @@ class _Host:
         self.left: list[int] = []
         self.free = 0
         self._at: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-        """The indices of the places that taken shares belong to: equal places may have different remainders."""
+        """The indices of the places that taken shares belong to. Equal places may have different remainders."""
 
     def add(self, place: PlannedTask) -> None:
         self.places.append(place)

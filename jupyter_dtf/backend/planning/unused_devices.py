@@ -1,4 +1,4 @@
-"""Explains why a placement leaves devices unused: how long a step would take with them. Pure."""
+"""Explains why a placement leaves devices unused, by predicting how long a step with them would take. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .costs import Costs, costs, measured
 from .placement_search import Judge, Where
 
 MOST_LAYERS = 2_000
-"""Larger graphs get no explanation: this is computed at every change of a design."""
+"""Graphs with more layers get no explanation, because it is computed at every change of a design."""
 _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 
 
 def ways_with(
     device: Device, every: Costs, devices: Sequence[Device], used: Collection[str], fixed: Mapping[str, str]
 ) -> Iterator[dict[str, str]]:
-    """Yield simple placements on the devices in use plus this one. ``fixed`` layers stay where they are.
+    """Yield simple placements on the used devices and this one. ``fixed`` layers keep their devices.
 
     ``every`` has the costs of the layers that are not split.
     """

@@ -1,7 +1,7 @@
-"""The compute time of one task in a step, by layer. Pure.
+"""The compute time of one task in a step, for each layer. Pure.
 
-The seconds come from a calibration if there is one. Otherwise each pass of a layer takes as long as its arithmetic or
-as moving its tensors through the device's memory, whichever is longer, plus the launch time of the device.
+The times come from a calibration if there is one. Otherwise, each pass of a layer takes as long as its arithmetic or
+as the movement of its tensors through the device's memory, whichever is longer, plus the device's launch time.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Winograd's algorithm F(2 x 2, r x r) (Lavin and Gray, arXiv:1509.09308) or, for 
 TILE = 128
 """Convolutions compute their output channels in tiles of this size; a partial tile costs as much as a full one."""
 _ELEMENT = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2}
-"""Bytes per element of an activation."""
+"""Bytes per element of an activation, keyed by precision."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The compute time and the memory of a model in one task. Arrays are over the layers in topological order."""
+    """The compute time and the memory of a model in one task. Arrays have one entry per layer, in topological order."""
 
     forward_s: Floats
     """Seconds of the forward pass of one example."""
     backward_s: Floats
     start_s: Floats
-    """Fixed seconds per step of both passes, independent of the number of examples."""
+    """The part of both passes that does not depend on the number of examples, in seconds per step."""
     update_s: float
     """Seconds per step to update all variables."""
     overhead_s: float
@@ -54,14 +54,14 @@ class Workload:
         return float(self.gradient_bytes.sum())
 
     def compute_s(self, examples: float) -> float:
-        """Return the seconds of both passes of this many examples, including the fixed cost of a step."""
+        """Return the seconds of both passes over this many examples, including the fixed time per step."""
         work = float(self.forward_s.sum() + self.backward_s.sum()) * examples
         return work + float(self.start_s.sum()) + self.overhead_s
 
     def backward_ends_s(self, examples: float) -> Floats:
         """Return the times at which each layer's gradients are ready, in seconds from the start of the step.
 
-        Those of the last layer are ready first.
+        The gradients of the last layer are ready first.
         """
         share = 2 / 3  # the backward passes' share of the fixed time
         forward = float(self.forward_s.sum()) * examples + float(self.start_s.sum()) * (1 - share) + self.overhead_s
@@ -70,7 +70,7 @@ class Workload:
         return ends
 
     def memory_bytes(self, examples: float) -> float:
-        """Return the bytes that a device with the whole model needs."""
+        """Return the bytes of memory that a device with the whole model needs."""
         return self.parameter_bytes + self.gradients + self.slot_bytes + self.activation_bytes * examples
 
     def scaled(self, factor: float) -> Workload:
@@ -126,7 +126,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
         forward[index] = max(flops / rate, moved / memory)
         backward[index] = BACKWARD * max(flops / rate, moved / memory)
     if (first := next((index for index, layer in enumerate(layers) if layer.gradient_bytes), None)) is not None:
-        backward[first] /= BACKWARD  # the derivatives of the data are not needed
+        backward[first] /= BACKWARD  # the derivatives with respect to the data are not needed
     touched = sum(_touched(layer) for layer in layers)
     return _workload(
         layers,
@@ -158,7 +158,7 @@ def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
 
 
 def of_a_run(compute_s: float, update_s: float, batch_size: int, weights: int, *, overlaps: bool) -> Workload:
-    """Derive the workload from the steps of a run: ``compute_s`` for ``batch_size`` examples of a task.
+    """Derive the workload from the steps of a run, in which a task needs ``compute_s`` for ``batch_size`` examples.
 
     ``weights``: the number of parameters. The layers are unknown: gradients are assumed to become ready evenly over the
     backward pass.
@@ -191,7 +191,7 @@ def _workload(layers: list[Layer], *, element: float = 1.0, **figures: object) -
 
 
 def _touched(layer: Layer) -> float:
-    """Return the bytes that an update reads and writes."""
+    """Return how many bytes an update of the layer's variables reads and writes."""
     return float(layer.parameter_bytes + layer.gradient_bytes + layer.slot_bytes) if layer.gradient_bytes else 0.0
 
 

@@ -34,7 +34,7 @@ BYTES = "byte"
 def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
     """Update ``info`` with one event. Points, output, most notes and unknown events do not change it.
 
-    ``task``: the event's task in ``info``, if the caller knows it; otherwise it is looked up.
+    ``task``: the event's task in ``info``, if the caller has it; otherwise the task is looked up.
     """
     if isinstance(event, Note) and event.alarm:
         told = Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
@@ -81,7 +81,7 @@ def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | 
 def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
     """Merge summaries of one run into a deep copy of the one with the highest ``next_seq``.
 
-    Fields that only points set are taken from the one with the highest ``points_seq``.
+    Fields that only points set are taken from the summary with the highest ``points_seq``.
     """
     known = [summary, *(other for other in others if other is not None)]
     found = copy_of(max(known, key=lambda info: (info.next_seq, info.points_seq)))
@@ -100,7 +100,7 @@ def objectives_of(run: RunDescriptor) -> list[str]:
 
 
 def copy_of(info: RunInfo) -> RunInfo:
-    """Return a deep copy."""
+    """Return a deep copy of a summary."""
     return msgspec.convert(msgspec.to_builtins(info), RunInfo)
 
 

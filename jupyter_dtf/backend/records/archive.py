@@ -21,10 +21,10 @@ from .store import Store
 
 WRITE_EVERY_S = 0.25
 AT_ONCE_BYTES = 8 << 20
-"""The size of a transaction. On a nearly full disk, as many transactions as fit are saved."""
+"""The maximum size of a transaction. On a nearly full disk, as many transactions as fit are saved."""
 _RETRY_S = (0.5, 1.0, 2.0)
 _KEPT_SUMMARIES = 100
-"""The number of ended runs whose summaries are kept: more than in the controller, for events that arrive late."""
+"""The number of ended runs whose summaries are kept: more than the controller keeps, for events that arrive late."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.infos: dict[str, bytes | RunInfo] = {}
-        """The changed summaries, encoded once the batch is being written."""
+        """The changed summaries, keyed by run; encoded once the batch is being written."""
         self.events: list[Event] = []
         self.emptied: list[Event] = []
         self.ended: dict[str, None] = {}
@@ -49,7 +49,7 @@ class _Batch:
         return {run_id for run_id, _, _ in self.events} | set(self.infos)
 
     def seal(self) -> None:
-        """Freeze the summaries before another thread takes the batch, since events continue to change them here."""
+        """Freeze the summaries before another thread writes the batch, because events continue to change them here."""
         self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
 
     def put_before(self, later: _Batch) -> None:
@@ -60,7 +60,7 @@ class _Batch:
         self.ended |= later.ended
 
     def write(self, store: Store) -> None:
-        """Write as much as fits on the disk, and remove what was written from the batch. Raises Unavailable."""
+        """Write as much as fits on the disk, and remove the written data from the batch. Raises Unavailable."""
         while self.events:
             size = count = 0
             while count < len(self.events) and size < AT_ONCE_BYTES:
@@ -83,15 +83,15 @@ class _Batch:
 
 
 class Archive:
-    """Takes descriptors and events on one event loop and writes them in a thread, in order, in batches.
+    """Accepts descriptors and events on one event loop and writes them in a thread, in order and in batches.
 
-    A batch is written at most ``WRITE_EVERY_S`` after its first event, and at once when a run ends. A batch that cannot
-    be written is kept and retried every two seconds; meanwhile ``error`` contains the reason (otherwise empty).
-    ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
+    A batch is written at most ``WRITE_EVERY_S`` after its first event, and immediately when a run ends. A batch that
+    cannot be written is kept and retried every two seconds; meanwhile ``error`` contains the reason (otherwise it is
+    empty). ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:
-        """``store`` is the store, or a function that opens it when there is something to write."""
+        """``store`` is the store, or a function that opens the store when there is something to write."""
         self.error = ""
         self.unsaved: set[str] = set()
         """The runs that could not be written completely."""
@@ -105,7 +105,7 @@ class Archive:
         self._tails: dict[str, OutputTail] = {}
         self._emptied = EmptiedEvents()
         self._wake = asyncio.Event()  # there is something to write
-        self._hurry = asyncio.Event()  # and it should be written at once
+        self._hurry = asyncio.Event()  # and it should be written immediately
         self._writing = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "jupyter_dtf-archive")
         self._task: asyncio.Task[None] | None = None
@@ -116,12 +116,12 @@ class Archive:
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
-        """Append the run's next event, encoded; the end of a run is written at once.
+        """Append the run's next encoded event. The end of a run is written immediately.
 
         The store keeps the same output as memory: the last lines.
         """
         self._batch.events.append((run_id, seq, data))
-        with contextlib.suppress(msgspec.MsgspecError):  # it is stored anyway; its readers report the error
+        with contextlib.suppress(msgspec.MsgspecError):  # the event is stored anyway; its readers report the error
             if data.startswith(LOG, 1):
                 tail = self._tails.setdefault(run_id, OutputTail())
                 self._empty(run_id, tail.add(seq, log_source(data), len(data)))
@@ -148,13 +148,13 @@ class Archive:
             del self._summaries[run_id]
 
     async def flush(self) -> None:
-        """Write everything added so far to the file. Raises Unavailable if that is impossible now."""
+        """Write everything added so far to the file. Raises Unavailable if this is currently impossible."""
         await self._write()
 
     async def close(self) -> None:
         """Write what remains, then end the thread.
 
-        Raises Unavailable if that fails: call it again, or save the runs elsewhere (``save_to``).
+        Raises Unavailable if writing fails: call this again, or save the runs elsewhere (``save_to``).
         """
         if self._task is not None:
             self._task.cancel()
@@ -192,7 +192,7 @@ class Archive:
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     async def open(self) -> None:
-        """Try to open the store now, so that ``error`` is set immediately if that fails."""
+        """Try to open the store now, so that ``error`` is set immediately if opening fails."""
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._opened)
         except Unavailable as error:
@@ -232,7 +232,7 @@ class Archive:
             work = asyncio.get_running_loop().run_in_executor(self._thread, self._write_batch, batch)
             try:
                 await asyncio.shield(work)
-            except asyncio.CancelledError:  # the thread continues; wait for it to avoid two writes at once
+            except asyncio.CancelledError:  # the thread continues; wait for it to avoid two simultaneous writes
                 await asyncio.wait([work])
                 if work.exception() is not None:
                     self._put_back(batch)

@@ -1,4 +1,4 @@
-"""The best value of each metric of a run whose direction (higher or lower is better) is known. Pure."""
+"""The best value of each of a run's metrics that are known to be better when higher or lower. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...schema.run import Best
 from .series import Series
 
 MOST = 16
-"""The most metrics with best values, including the losses."""
+"""The most metrics of a run that have best values, including losses."""
 _FIRST = ("loss", VALIDATION + "loss")
 
 
@@ -27,7 +27,7 @@ class BestValues:
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
         """Update after an epoch. ``events``: all events so far, including ``newest``.
 
-        If an epoch was repeated, its last values count.
+        If an epoch was repeated, its last values are used.
         """
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}
@@ -64,7 +64,7 @@ class BestValues:
                 self._found[metric] = Best(value=value, step=float(event.step), epoch=event.epoch + 1)
 
     def _gives_way_to(self, metric: str) -> bool:
-        """Drop another metric to make room for this one, if it is a loss; return whether there is room."""
+        """Drop another metric in favor of this one, if this one is a loss. Return whether this one can be added."""
         if metric not in _FIRST:
             return False
         del self._found[next(name for name in reversed(self._found) if name not in _FIRST)]

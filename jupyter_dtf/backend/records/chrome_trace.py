@@ -46,7 +46,7 @@ def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
 
 
 def lanes(ops: Sequence[TracedOp | Transfer]) -> list[int]:
-    """Return the lane of each operation: in order of start times, the first lane that is free at that time."""
+    """Return the lane of each operation: in order of start times, each one gets the first lane that is free."""
     free_at: list[float] = []
     chosen = []
     for op in ops:
@@ -91,7 +91,7 @@ class _Places:
 
 
 def longest(data: TraceData, most: int) -> TraceData:
-    """Return the trace with only its longest operations, at most ``most``, in the same order."""
+    """Return the trace with only its ``most`` longest operations, in their original order."""
     if len(data.ops) <= most:
         return data
     kept = set(sorted(range(len(data.ops)), key=lambda index: -data.ops[index].duration_us)[:most])

@@ -3,10 +3,11 @@
 The first points of a series are cut into buckets of ``2^k`` consecutive points, where ``k`` is the least number with
 ``n / 2^k <= width / 2``. The minimum and the maximum of each bucket are kept, in their original order. The tail, which
 does not fill a bucket, is cut into buckets of decreasing powers of two in the same way, and the newest point is always
-kept. Until ``k`` grows, which happens each time the series doubles, only the tail of the result changes, so a viewer is
-sent only the tail.
+kept. Only the tail of the result changes until ``k`` grows, which happens each time the series doubles in length. So a
+viewer is sent only the tail.
 
-Values that are not finite are never minimum or maximum; a bucket without finite values keeps its first point as a gap.
+Values that are not finite are never a minimum or maximum. A bucket without finite values keeps its first point as a
+gap.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def min_max(values: Floats, bucket: int) -> Ints:
     if not finite.all():
         values = np.where(finite, values, np.nan)  # the downsampler skips NaN
     kept = _downsampler.downsample(np.ascontiguousarray(values), n_out=2 * (values.size // bucket))
-    return np.unique(kept.astype(np.int64))  # a bucket with one extreme gives one point
+    return np.unique(kept.astype(np.int64))  # a bucket whose minimum is also its maximum yields one point
 
 
 def decimate(values: Floats, width: int) -> Ints:
@@ -55,7 +56,7 @@ def decimate(values: Floats, width: int) -> Ints:
 
 
 def _join(full: Ints, tail: Ints) -> Ints:
-    """Concatenate two ascending index arrays; the newest point may be in both."""
+    """Concatenate two ascending index arrays. The newest point may be in both."""
     if full.size and tail.size and full[-1] == tail[0]:
         tail = tail[1:]
     return np.concatenate([full, tail])
@@ -76,7 +77,7 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
 
 
 def _extremes(values: Floats) -> Ints:
-    """Return ``min_max`` of one bucket: for few points, NumPy finishes before the downsampler has started."""
+    """Return ``min_max`` of one bucket. For few points, NumPy finishes before the downsampler has started."""
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.any():
@@ -87,7 +88,7 @@ def _extremes(values: Floats) -> Ints:
 
 
 class SeriesCursor:
-    """Tracks which points of a line a viewer has been sent, and makes the frames that bring the viewer up to date."""
+    """Tracks which points of a line have been sent to a viewer, and creates the frames that update the viewer."""
 
     def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
         """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
@@ -99,8 +100,8 @@ class SeriesCursor:
         self._series: Series | None = None
         self._size = 0
         self._bucket = 1
-        self._full = 0  # points in full buckets that were sent
-        self._sent = 0  # the points among them that were kept
+        self._full = 0  # the number of points in the full buckets that were sent
+        self._sent = 0  # the number of those points that were kept
 
     def next(self, series: Series) -> SeriesFrame | None:
         """Return the frame that turns the points sent before into ``decimate(series)``; None if nothing is new."""
@@ -120,7 +121,7 @@ class SeriesCursor:
 
 
 def check_view(width: int, x: str) -> None:
-    """Raise InvalidInput unless these are a valid width in pixels and a valid x axis of a plot."""
+    """Raise InvalidInput unless ``width`` (in pixels) and the x axis ``x`` are valid for a plot."""
     if not MIN_WIDTH <= width <= MAX_WIDTH:
         raise InvalidInput(f"`width` must be from {MIN_WIDTH} to {MAX_WIDTH} pixels, got {width}", field="width")
     if x not in ("step", "time"):

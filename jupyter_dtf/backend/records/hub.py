@@ -38,17 +38,17 @@ MAX_IDLE_RECORDS = 16
 class Hub:
     """Thread-safe records of many runs.
 
-    Each run has one source of truth: its record, built from events, or the store's summary of the same events while no
-    record is loaded.
+    Each run has one source of truth: its record, which is built from events, or, while no record is loaded, the store's
+    summary of the same events.
 
     Events are applied in order, by one thread at a time per run. Subscribers are called in the thread that made the
-    change, without any lock held: they should only note that there is something to read.
+    change, without any lock held. They should only record that there is something to read.
     """
 
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._summaries: dict[str, RunInfo] = {}  # from links, ahead of the events received
+        self._summaries: dict[str, RunInfo] = {}  # sent by links ahead of the events
         self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
         self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
@@ -58,7 +58,7 @@ class Hub:
     # -- from links --------------------------------------------------------------------------------------------------
 
     def add_run(self, run: RunDescriptor) -> None:
-        """Add a run whose events a link will deliver, all from the first one. A known run is not changed.
+        """Add a run whose events a link will deliver, starting with the first event. A known run is not changed.
 
         If the store has it, its record begins with the stored events.
         """
@@ -74,7 +74,7 @@ class Hub:
         self._tell(run.id)
 
     def add_summary(self, info: RunInfo) -> None:
-        """Add the summary of a run whose events have not all arrived; it is shown until they have."""
+        """Add the summary of a run whose events have not all arrived. It is shown until all of them have."""
         with self._lock:
             record = self._records.get(info.id)
             if record is not None and record.next_seq >= info.next_seq:
@@ -83,9 +83,10 @@ class Hub:
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """Return the sequence number of the first event that neither memory nor store has, for a link to request.
+        """Return the sequence number of the next event for a link to request: the first not in memory or the store.
 
-        An active run is loaded from the store, which can take a while, so that it is in memory for its next event.
+        An active run is loaded from the store, so that its record is in memory for the next event. This can take a
+        while.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -97,7 +98,7 @@ class Hub:
         return self.store.next_seq(run_id) if stored.state.is_final else self.record(run_id).next_seq
 
     def apply(self, run_id: str, seq: int, data: bytes) -> None:
-        """Apply the run's next event, encoded. A known event is ignored, and one that cannot be decoded is skipped.
+        """Apply the run's next encoded event. A known event is ignored, and an event that cannot be decoded is skipped.
 
         Raises NotFound for an unknown run, and Conflict if earlier events are missing.
         """
@@ -122,7 +123,7 @@ class Hub:
         if self.store is not None:
             try:
                 self._mark_stored(self.store, record, message)
-            except Unavailable as error:  # for example a full disk: mark it here nevertheless
+            except Unavailable as error:  # for example, the disk is full: mark the run in memory nevertheless
                 _log.warning("The run %s is lost, but its new state cannot be saved: %s", run_id, error)
         with self._lock:
             if not record.info.state.is_final:
@@ -136,8 +137,8 @@ class Hub:
     def record(self, run_id: str) -> RunRecord:
         """Return the record of a run, loaded from the store if it is not in memory. Raises NotFound.
 
-        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread, the rest
-        by methods of this class, which lock, or in the thread in which links deliver events.
+        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread. The rest
+        must be read by methods of this class, which lock, or in the thread in which links deliver events.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -175,7 +176,7 @@ class Hub:
     def runs(self, *, deleted: bool | None = False) -> list[RunInfo]:
         """Return copies of the summaries of all runs, live and past, newest first.
 
-        ``deleted``: False leaves out deleted runs, True returns only those, None returns all.
+        ``deleted``: False leaves out deleted runs, True returns only deleted runs, None returns all runs.
         """
         self.look_for_marks(now=True)
         found = {info.id: info for info in self.store.runs()} if self.store is not None else {}
@@ -205,17 +206,17 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return (seq, event) of a run after ``after``, without its points (RunRecord.events). Raises NotFound."""
+        """Return (seq, event) of a run's events after ``after``, without points (RunRecord.events). Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return record.events(after, limit)
 
     def output(self, run_id: str, task: str = "") -> OutputReader:
-        """Return the output of the tasks of a run, or of one of them, from its files. Raises NotFound."""
+        """Return the output of all tasks of a run, or of one task, from the run's files. Raises NotFound."""
         return OutputReader(Path(self.info(run_id).run_dir), task)
 
     def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
-        """Return the plot lines of these metrics of a run, by default of all (RunRecord.lines). Raises NotFound."""
+        """Return the plot lines of these metrics of a run (default: all); see RunRecord.lines. Raises NotFound."""
         record = self.record(run_id)
         for metric in record.metrics if metrics is None else metrics:
             while self._advance_mean(record, metric):  # releases the lock in between: links need it
@@ -230,7 +231,7 @@ class Hub:
             return record.replaced(metrics)
 
     def media(self, run_id: str, read: Callable[[KeptMedia], Found]) -> Found:
-        """Return the result of ``read`` for the histograms and pictures of a run. Raises NotFound."""
+        """Call ``read`` with the histograms and pictures of a run and return its result. Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return read(record.media)
@@ -261,7 +262,7 @@ class Hub:
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
         """Call ``callback(run_id)`` after any change of a run. Returns a function that unsubscribes.
 
-        A callback that raises is logged once, and is still called later.
+        If a callback raises an exception, this is logged once, and the callback is still called for later changes.
         """
         with self._lock:
             number = self._next_subscriber
@@ -296,7 +297,7 @@ class Hub:
         return None
 
     def _summary(self, run_id: str, stored: RunInfo | None) -> RunInfo | None:
-        """Return the run's summary, from its record or the store, or from a link while that one is ahead."""
+        """Return the run's summary from its record or the store, or from a link while the link's summary is newer."""
         record = self._records.get(run_id)
         own = record.info if record is not None else stored
         sent = self._summaries.get(run_id)
@@ -334,7 +335,7 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
 
 
 def _with_checkpoint(message: str, record: RunRecord) -> str:
-    """Return the reason why a run was lost, with the checkpoint that it can be resumed from."""
+    """Return the reason why a run was lost, naming the checkpoint that it can be resumed from."""
     last = record.info.checkpoint
     return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
 

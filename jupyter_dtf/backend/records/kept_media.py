@@ -1,4 +1,4 @@
-"""Keeps a bounded number of a run's histograms, pictures, texts and tables. Pure."""
+"""Keeps a bounded amount of a run's media: histograms, pictures, text items and tables. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, Repo
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
-"""The most bytes kept in memory per run: a viewer may have a dozen runs, and the run's log has everything."""
+"""The most bytes kept in memory per run. A viewer may have a dozen runs, and the run's log has all items."""
 MOST_OF_ONE = 400
-"""The most items per name of a task: as many as a plot has columns."""
+"""The most items kept for one name of one task: as many as a plot has columns."""
 _BYTES = 400
-"""The overhead of an item besides its contents."""
+"""The overhead of an item in addition to its contents."""
 
 _WORDS = {"image": "picture"}
 
@@ -26,7 +26,7 @@ Key = tuple[str, str, str]
 
 
 class _Kept:
-    """The items kept for one name of one task: every nth item that arrived, and the newest."""
+    """The items kept for one name of one task: every nth item that has arrived, and the newest item."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -44,7 +44,7 @@ class _Kept:
 
     def add(self, event: MediaEvent) -> None:
         if self._numbered and self._numbered[-1][0] % self._every:
-            self.bytes -= _size(self._numbered.pop()[1])  # it was kept only as the newest
+            self.bytes -= _size(self._numbered.pop()[1])  # this item was kept only because it was the newest
         self._numbered.append((self._came, event))
         self._came += 1
         self.bytes += _size(event)
@@ -69,7 +69,7 @@ class _Kept:
 
 
 class KeptMedia:
-    """The kept items by kind, name and task.
+    """The kept items, keyed by kind, name and task.
 
     Above ``MOST_BYTES``, every second item of the largest series is dropped, but never the newest. If there are so
     many names that each has at most two items, the older ones are dropped, then whole names, least recently reported
@@ -82,7 +82,7 @@ class KeptMedia:
 
     def add(self, event: MediaEvent) -> None:
         if isinstance(event, Picture) and not event.png:
-            return  # a placeholder for one that was dropped on the way
+            return  # a placeholder for an item that was dropped on the way
         key = _kind(event), event.name, event.task
         kept = self._kept.get(key) or _Kept(event.attempt)
         if event.attempt < kept.attempt:
@@ -97,7 +97,7 @@ class KeptMedia:
             kept.thin()
         self._bytes += kept.bytes - before
         if self._bytes > MOST_BYTES:
-            self._make_room(MOST_BYTES - MOST_BYTES // 8)  # more than needed, so that it is rare
+            self._make_room(MOST_BYTES - MOST_BYTES // 8)  # more than needed, so that this is rare
 
     def _make_room(self, most_bytes: int) -> None:
         """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
@@ -122,7 +122,7 @@ class KeptMedia:
         self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
-        """Return the existing names, by task, without their contents."""
+        """Return the existing names of each task, without the contents of the items."""
         return [
             MediaSeries(
                 kind=kind,
@@ -134,7 +134,7 @@ class KeptMedia:
         ]
 
     def histograms(self, name: str, task: str) -> list[Histogram]:
-        """Return the histograms of one name of a task, by step. Raises NotFound."""
+        """Return the histograms of one name of a task, ordered by step. Raises NotFound."""
         found = self._of("histogram", name, task)
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
@@ -143,7 +143,7 @@ class KeptMedia:
         return self._newest(Picture, name, task, step)
 
     def text(self, name: str, task: str, step: float) -> ReportedText:
-        """Return the newest text of this name of a task, at or before a step. Raises NotFound."""
+        """Return the newest text item of this name of a task, at or before a step. Raises NotFound."""
         return self._newest(ReportedText, name, task, step)
 
     def table(self, name: str, task: str, step: float) -> ReportedTable:

@@ -13,11 +13,11 @@ from ...schema.run_marks import RunMarks, RunPatch
 from .store import Store
 
 LOOK_S = 1.0
-"""Seconds between two checks for changes by other processes, unless the newest are requested."""
+"""Seconds between two checks for changes by other processes, unless the newest changes are requested."""
 
 
 class Marked:
-    """The marks of all runs; thread-safe. Without a store they exist in this process only."""
+    """The marks of all runs. Thread-safe. Without a store, they exist only in this process."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class Marked:
     def onto(self, info: RunInfo) -> RunInfo:
         """Return the summary with the marks of its run.
 
-        An active run counts as not deleted: it was presumed lost when it was deleted, but its cluster still exists.
+        An active run counts as not deleted: it was deleted because it was presumed lost, but its cluster still exists.
         """
         if (marks := self._marks.get(info.id)) is not None:
             is_alive = marks.deleted is not None and not info.state.is_final

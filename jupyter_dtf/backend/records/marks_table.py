@@ -14,9 +14,9 @@ from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
 BURIED_S = 90 * 86_400
-"""How long deletions are remembered: longer than any cluster exists, since a cluster would list its run again."""
+"""How long deletions are remembered: longer than any cluster exists, because a cluster would list its run again."""
 _VERSION = "marks"
-"""The row of the table ``about`` with a number that each change increments, so that readers skip unchanged marks."""
+"""The row of the table ``about`` whose number each change increments, so that readers can skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:

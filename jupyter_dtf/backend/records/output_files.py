@@ -1,9 +1,9 @@
 """The files of a run's output: for each stream of each task, a file of lines and a file with their index.
 
 ``<run_dir>/task-output/worker-1.stdout`` has the lines as they were printed; a line that ended in a carriage return
-still has it, before the line feed. ``worker-1.stdout.index`` has an entry for each block that was written: numbers of
-lines, place in the file, time. Times ascend over all the streams of a host, so that blocks of several files can be
-sorted into the order in which they arrived.
+still has it, before the line feed. ``worker-1.stdout.index`` has an entry for each block that was written: the line
+numbers, the position in the file, and the time. Times ascend over all streams of a host, so that the blocks of several
+files can be sorted into the order in which they arrived.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Clock:
         self._last = 0.0
 
     def after(self, time_: float) -> None:
-        """Continue from the time of a block that another writer wrote."""
+        """Make all further times later than ``time_``, the time of a block that another writer wrote."""
         self._last = max(self._last, time_)
 
     def now(self) -> float:
@@ -87,11 +87,11 @@ class Clock:
 
 
 class OutputWriter:
-    """Writes one stream of a task to its files, which are created with the first line.
+    """Writes one stream of a task to its files, which are created when the first line is written.
 
-    Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later; meanwhile
+    Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later. Meanwhile,
     ``error`` is the reason, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of
-    an earlier attempt of the task, whose last block is ``last``.
+    an earlier attempt of the task; ``last`` is the last block of that output.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:
@@ -131,7 +131,7 @@ class OutputWriter:
         return None
 
     def close(self) -> None:
-        """Write the rest if that is possible now, and close the files."""
+        """Write the remaining output if this is possible now, and close the files."""
         if self._waiting:
             self._write_waiting()
         self.lost += sum(entry.lines for entry, _ in self._waiting)
@@ -155,7 +155,7 @@ class OutputWriter:
             self.error = None
 
     def _append(self, entry: Entry, block: bytes) -> None:
-        """Append both the lines and the index entry, or neither: the index describes everything in the file."""
+        """Append both the lines and the index entry, or neither, so that the index describes everything in the file."""
         if self._index < 0:
             self._open()
         try:

@@ -1,4 +1,4 @@
-"""Reads the output of a run's tasks by pages; only the requested pages are in memory."""
+"""Reads the output of a run's tasks in pages; only the requested pages are in memory."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class _Source:
 
 
 class OutputReader:
-    """The output that a run has written so far. A context manager, because it keeps files open."""
+    """The output that a run has written so far. It keeps files open, and is therefore a context manager."""
 
     def __init__(self, run_dir: Path, task: str = "") -> None:
-        """``task``: read only this task. Without output files, the reader is empty. Raises Unavailable."""
+        """``task``: read only this task's output. Without output files, the reader is empty. Raises Unavailable."""
         directory = run_dir / DIRECTORY
         self.found = bool(run_dir.name) and directory.is_dir()
         """Whether there are output files."""
@@ -98,7 +98,7 @@ class OutputReader:
             source.close()
 
     def before(self, time: float | None = None) -> tuple[list[Logged], bool]:
-        """Return the last blocks written before ``time`` (None: the end) and whether there are earlier ones.
+        """Return the last blocks written before ``time`` (None: the end), and whether there are earlier blocks.
 
         The blocks are whole, oldest first, with about ``PAGE_BYTES`` of text and at most about ``PAGE_LINES`` lines.
         """
@@ -126,7 +126,7 @@ class OutputReader:
         return page[::-1], bool(ends)
 
     def after(self, time: float) -> tuple[list[Logged], bool]:
-        """Return the first blocks written after ``time``, oldest first, and whether there are later ones."""
+        """Return the first blocks written after ``time``, oldest first, and whether there are later blocks."""
         page: list[Logged] = []
         size = lines = 0
 
@@ -153,7 +153,7 @@ class OutputReader:
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
         """Return lines of one stream from number ``first`` (negative: from the end), at most ``count``.
 
-        The reader must be of one task. Returns None if the stream is empty. Fewer lines are returned at the end of a
+        The reader must be for one task. Returns None if the stream is empty. Fewer lines are returned at the end of a
         page of ``PAGE_BYTES``; if lines could not be saved, later lines may be returned in their place.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
@@ -186,7 +186,7 @@ class OutputReader:
         return found
 
     def total(self, stream: str) -> int:
-        """Return the number of lines of a stream so far. The reader must be of one task."""
+        """Return the number of lines of a stream so far. The reader must be for one task."""
         for source in self._sources:
             if source.stream == stream and len(source.index):
                 return source.index[-1].first + source.index[-1].lines

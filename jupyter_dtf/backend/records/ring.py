@@ -1,4 +1,4 @@
-"""Figures of machines over time: the last hour as reported, the day before it as one-minute means. Pure."""
+"""Figures of machines over time: the last hour as reported, and the day before it as one-minute means. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SILENT_S = 60.0
 
 
 class Ring:
-    """One figure of one host, oldest first, of bounded length."""
+    """The values of one figure of one host, oldest first. The number of values is bounded."""
 
     def __init__(self) -> None:
         self._fine: deque[tuple[float, float]] = deque()
@@ -51,10 +51,10 @@ def _mean(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 class Machines:
-    """The figures of a cluster's hosts, including those that have left, so that plots show them."""
+    """The figures of a cluster's hosts. Hosts that have left are included, so that plots show them."""
 
     def __init__(self) -> None:
-        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # by host, most recently reported last
+        self._rings: OrderedDict[str, dict[str, Ring]] = OrderedDict()  # keyed by host, most recently reported last
         self._heard: dict[str, float] = {}
 
     def add(self, host: str, time: float, figures: Mapping[str, float]) -> None:
@@ -62,7 +62,7 @@ class Machines:
         if host not in self._rings and len(self._rings) >= MOST_HOSTS:
             longest = next(iter(self._rings))
             if time - self._heard[longest] < SILENT_S:
-                return  # otherwise, with many hosts, no plot would get a second point
+                return  # if hosts replaced each other, no plot would get a second point
             del self._rings[longest], self._heard[longest]
         rings = self._rings.setdefault(host, {})
         self._rings.move_to_end(host)
@@ -71,7 +71,7 @@ class Machines:
             rings.setdefault(metric, Ring()).add(time, value)
 
     def after(self, time: float) -> list[MachineSeries]:
-        """Return every figure of every host since ``time`` (seconds since the epoch), by host and name."""
+        """Return every figure of every host since ``time`` (seconds since the epoch), ordered by host."""
         found = []
         for host, rings in sorted(self._rings.items()):
             for metric, ring in rings.items():

@@ -1,4 +1,4 @@
-"""Forecasts how a run would scale from its measured steps, and analyses its efficiency. Pure."""
+"""Forecasts from a run's measured steps how it would scale, and analyzes its efficiency. Pure."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ _SAID = {
 }
 _SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
-"""The fewest steps of a task that are meaningful."""
+"""The fewest steps of a task from which results are meaningful."""
 _SLOWER = 0.1
-"""A task is slower than the others if its own part of a step takes longer by this fraction."""
+"""A task counts as slower than the others if its own part of a step takes longer by this fraction."""
 _APART = 0.15
 """A part agrees with the forecast if it differs by less than this fraction of the step."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of the figures that a run's tasks have reported about their steps, in seconds per step."""
+    """Medians of the times that a run's tasks have reported for their steps, in seconds per step."""
 
     steps: int
     step_s: float
     low_s: float
     exchange_s: float | None
-    """Seconds in exchanges, including waiting for slower tasks; None if no task reported it."""
+    """Seconds spent in exchanges, including waiting for slower tasks; None if no task reported them."""
     variation: float
     examples_per_s: float
     own_s: dict[str, float]
-    """Seconds of each task without its exchanges; empty if no task reported them."""
+    """Seconds of each task without its exchanges, keyed by task; empty if no task reported them."""
     within_machines: bool
     """Whether the measured exchanges include those within a machine."""
     input_s: float | None
-    """Seconds of waiting for batches, on the task that the others wait for most; None if no task reported it."""
+    """Seconds that the task that the others wait for most spends waiting for batches; None if not reported."""
     waiting_s: float | None
-    """Seconds for which that task waited for others during its exchange."""
+    """Seconds that the same task spends waiting for other tasks during its exchange."""
     checkpoint_s: float | None
-    """Seconds of snapshots for checkpoints, averaged over all steps; in addition to ``step_s``."""
+    """Seconds spent on snapshots for checkpoints, averaged over all steps; in addition to ``step_s``."""
     waits_for_input_s: dict[str, float]
     """Seconds of waiting for batches, for each task that reported them."""
 
@@ -116,7 +116,7 @@ def _of_step(parts: TaskParts | None, metric: str, step_s: float) -> float | Non
 
 
 def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
-    """Return the forecast of a run. Strategy and sizes default to those of the run.
+    """Return the forecast for a run. The strategy and the sizes default to those of the run.
 
     Raises Conflict unless the run is a training run with a supported strategy and enough steps.
     """
@@ -155,10 +155,10 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 
 
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
-    """Compare the parts of the run's steps with the forecast for as many tasks. Parts not measured are marked.
+    """Compare the parts of the run's steps with the forecast for the same number of tasks. Mark parts not measured.
 
     ``forecast`` defaults to one made from the compute time of the run's own steps, so that only exchange and waiting
-    can differ from it. Raises InvalidInput for a forecast without this number of tasks.
+    can differ from it. Raises InvalidInput if the forecast does not include the run's number of tasks.
     """
     info, found = record.info, measured(dict(record.series))
     tasks, strategy = _computing(info), _strategy(info)

@@ -14,10 +14,10 @@ from .output_tail import EmptiedEvents, OutputTail, Source, log_source
 
 
 class RunLog(Sequence[bytes]):
-    """The events of a run, by number.
+    """The events of a run, indexed by sequence number.
 
-    Only the tail of the output is kept (``OutputTail``): older events have no lines here; the lines are in files. The
-    same holds for histograms and pictures (``MediaTail``): older ones are ``NOT_KEPT`` here, and are in the store.
+    Only the tail of the output is kept (``OutputTail``): older output events have no lines here; the lines are in
+    files. Similarly, older histograms and pictures are ``NOT_KEPT`` here, and are in the store (``MediaTail``).
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class RunLog(Sequence[bytes]):
         return seq
 
     def taken(self, end: int) -> None:
-        """Note that the archive has all events below ``end``: their media need not be kept here."""
+        """Record that the archive has all events below ``end``, so that their media need not be kept here."""
         self._taken = max(self._taken, end)
         self._empty_media()
 

@@ -33,11 +33,11 @@ from .output_tail import ENDED_BYTES, OutputTail
 from .series import Columns, MeanSeries, Series, Sparkline
 
 _EVENT_BYTES, _LINE_BYTES = 256, 64
-"""The overhead of an event with output and of each of its lines, besides their characters."""
+"""The overhead of an output event, and of each of its lines, in addition to their characters."""
 
 
 class RunRecord:
-    """One run: its description, its events, its series. Not thread-safe; the views of a Series are.
+    """One run: its description, its events, its series. Not thread-safe, except for the arrays of a Series.
 
     ``info``    the RunInfo after the last event applied, with ``next_seq`` and the fields that points set up to date
     ``series``  ``{(metric, task): Series}``, in the order of their first points
@@ -51,7 +51,7 @@ class RunRecord:
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """Create a record without events. ``run`` may be a summary from any time: events override its fields."""
+        """Create a record without events. ``run`` may be a summary from any time: events will override its fields."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()
@@ -61,7 +61,7 @@ class RunRecord:
         self._events: list[AnyEvent] = []
         self._tail = OutputTail()
         self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
-        self._next_point: dict[tuple[str, int], int] = {}  # by task and attempt
+        self._next_point: dict[tuple[str, int], int] = {}  # keyed by task and attempt
         self._attempts: dict[str, int] = {}  # the newest attempt of each task that has reported
         self._replaced: dict[str, dict[tuple[str, int], Series]] = {}  # metric -> task and attempt -> series
         self._offset: dict[tuple[str, str], float] = {}  # added to the steps of the machine's metrics
@@ -102,7 +102,7 @@ class RunRecord:
         try:
             self._follow(seq, event)
         finally:
-            # The next event is accepted even if this one failed.
+            # The next event is accepted even if applying this one failed.
             self.info.next_seq = self.info.points_seq = seq + 1
 
     def _follow(self, seq: int, event: AnyEvent | UnknownEvent) -> None:
@@ -149,14 +149,14 @@ class RunRecord:
             del self._logged[seq]
 
     def mean(self, metric: str) -> Series | None:
-        """Return the metric's mean over its tasks, by step (see MeanSeries); None if fewer than two tasks report it."""
+        """Return the metric's mean over its tasks at each step (MeanSeries); None if fewer than two tasks report it."""
         while self.advance_mean(metric):
             pass
         mean = self._means.get(metric)
         return mean.series if mean is not None else None
 
     def advance_mean(self, metric: str) -> bool:
-        """Do a bounded part of the work of ``mean``, for callers that must not block; return whether more remains."""
+        """Do a bounded part of the work of ``mean``, for callers that must not block. Return whether more remains."""
         parts = self._tasks_of.get(metric, {})
         if len(parts) < 2:
             return False
@@ -185,7 +185,7 @@ class RunRecord:
         return result
 
     def replaced(self, metrics: Collection[str]) -> dict[tuple[str, str, int], Series]:
-        """Return the points of these metrics that a later attempt replaced, by task and attempt."""
+        """Return the points of these metrics that a later attempt replaced, keyed by metric, task and attempt."""
         return {
             (metric, task, attempt): series
             for metric in metrics

@@ -1,4 +1,4 @@
-"""Series of points: one metric of one task, the mean over tasks, a run's sparkline. Pure."""
+"""Series of points: of one metric of one task, of the mean over tasks, and of a run's sparkline. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """Points as columns, each of shape ``[n]``: ``time`` in seconds since the epoch, ``seq`` counted per task."""
+    """Points as columns of shape ``[n]``: ``time`` is in seconds since the epoch, ``seq`` is counted per task."""
 
     step: Floats
     time: Floats
@@ -28,7 +28,7 @@ class Series:
     read-only arrays of shape ``[len(series)]``. They are snapshots that do not change while the series grows, so
     another thread may continue to read them.
 
-    A restarted task continues its series: ``attempt`` has the attempt of each point.
+    A restarted task continues its series; ``attempt`` has the attempt of each point.
     """
 
     __slots__ = ("_begins", "_columns", "_seq", "_size")
@@ -68,7 +68,7 @@ class Series:
         return _read_only(found)
 
     def again(self, attempt: int, step: float) -> Series:
-        """Return the series for a new attempt to continue, without the points from ``step`` on, which it repeats."""
+        """Return a series for a new attempt to continue, without the points from ``step`` on, which it repeats."""
         kept = self.step < step
         series = Series()
         series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]
@@ -77,7 +77,7 @@ class Series:
         return series
 
     def left_out(self, step: float) -> dict[int, Columns]:
-        """Return the points that ``again`` leaves out, by attempt."""
+        """Return the points that ``again`` leaves out, keyed by attempt."""
         left, attempts = self.step >= step, self.attempt
         parts = {int(number): left & (attempts == number) for number in np.unique(attempts[left])}
         return {
@@ -125,12 +125,12 @@ def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class MeanSeries:
-    """The mean of one metric over the tasks that report it, by step, every task weighted equally.
+    """The mean of one metric over the tasks that report it, at each step. All tasks have equal weight.
 
-    A step is averaged over the tasks that reported it, once all tasks that still report have reached it; its time is
-    the latest of theirs. A step reported later that is below an averaged step is ignored. When a task reports for the
-    first time or is restarted, the mean is recomputed in a new ``series``, so that it includes all steps of that task,
-    and the latest values of repeated steps.
+    A step is averaged over the tasks that reported it, once all tasks that still report have reached it. Its time is
+    the latest of these tasks' times. A late report of a step below an averaged step is ignored. When a task reports for
+    the first time or is restarted, the mean is recomputed in a new ``series``, so that it includes all steps of that
+    task and the latest values of repeated steps.
     """
 
     AT_ONCE = 5000
@@ -144,7 +144,7 @@ class MeanSeries:
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
         """Add complete steps, about ``AT_ONCE`` points per task; return whether there are more to add.
 
-        ``parts``: the metric's series by task; ``waiting``: the tasks that still report.
+        ``parts``: the metric's series, keyed by task; ``waiting``: the tasks that still report.
         """
         if any(self._parts.get(task) is not part for task, part in parts.items()):
             self._parts = dict(parts)
@@ -184,7 +184,7 @@ class MeanSeries:
 
 
 class Sparkline:
-    """At most ``limit`` means, each of equally many consecutive values. Values that are not finite are left out.
+    """At most ``limit`` means, each over the same number of consecutive values. Nonfinite values are left out.
 
     The result depends on the values, not on the batches in which they are added.
     """

@@ -17,15 +17,15 @@ from .hub import Hub
 from .series import Series
 
 FRESH_S = 0.08
-"""Seconds for which a result is reused for other viewers."""
+"""How long a result is reused for other viewers, in seconds."""
 _KEPT = 50
 """A viewer that is at most this many versions behind is sent only the changes; others are sent everything."""
 
 _MOST_POINTS = 40_000
-"""The approximate limit for the points of all tasks' lines of a metric: with 512 tasks, a plot shows mean and range."""
+"""The approximate limit on the points in all tasks' lines of a metric. With 512 tasks, a plot shows mean and range."""
 
 _Line = tuple[str, str, int | None]
-"""Metric, task, and the attempt if a later one replaced it."""
+"""The metric, the task, and the attempt if a later attempt replaced it."""
 
 
 class Plot:
@@ -40,11 +40,11 @@ class Plot:
         self._lock = threading.Lock()
         self._version = 0
         self._made = float("-inf")
-        self._made_of = -1  # the run's next sequence number at that time
+        self._made_of = -1  # the run's next sequence number when the contents were computed
         self._cursors: dict[_Line, SeriesCursor] = {}
         self._points: dict[_Line, tuple[list[float | None], list[float | None]]] = {}
         self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # for each version: where each line changed
-        self._encoded: dict[int, list[bytes]] = {}  # by the version that they update
+        self._encoded: dict[int, list[bytes]] = {}  # frames, keyed by the version that they update
 
     def since(self, version: int) -> tuple[int, list[bytes], bool]:
         """Return a newer version, the encoded frames that lead to it from ``version``, and whether it is the newest.

@@ -1,4 +1,4 @@
-"""The parts of the steps that the tasks of a run have reported. Pure."""
+"""The parts of steps, such as computing, input and exchange, that the tasks of a run have reported. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TaskParts:
 
 
 def step_parts(series: Mapping[tuple[str, str], Series], tasks: Collection[str]) -> dict[str, TaskParts]:
-    """Return the parts of those ``tasks`` that have reported any."""
+    """Return the step parts of the ``tasks`` that have reported any, keyed by task."""
     found: dict[str, dict[str, float]] = {}
     for (metric, task), part in series.items():
         if metric in STEP_PARTS and task in tasks:

@@ -11,14 +11,14 @@ from ...schema.design import StepTimes
 from .series import Series
 
 LEFT_OUT = 4
-"""Steps to skip at the beginning, which include building the graph, tracing and the check of the first step."""
+"""The number of initial steps to skip, which include building the graph, tracing and the check of the first step."""
 _METRIC = "step_seconds"
 
 
 def step_times(series: Mapping[tuple[str, str], Series], parameters: Mapping[str, Any]) -> StepTimes | None:
-    """Return the step times of the task that reports the most; None if there are too few steps.
+    """Return the step times of the task that reports the most steps; None if there are too few steps.
 
-    ``parameters`` are those of the run.
+    ``parameters`` are the parameters of the run.
     """
     found = [part for (metric, _), part in series.items() if metric == _METRIC]
     if not found:

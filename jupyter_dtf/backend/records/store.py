@@ -1,8 +1,8 @@
-"""The store of runs, in SQLite. One process (the cluster's) writes a run; many processes read it.
+"""The store of runs, in SQLite. One process (the cluster's) writes a run, and many processes read it.
 
 A ``Store`` may be used from several threads. A damaged file is moved aside and a new one is created. A file of a
-newer version is used as far as it allows (``store_file``); otherwise it is left unchanged and rejected. Parts of a row
-that this version cannot read are kept.
+newer version is read or written if it permits this (``store_file``); otherwise it is left unchanged and rejected. Parts
+of a row that this version cannot read are kept.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = ["SCHEMA_VERSION", "Store"]
 _CHUNK = 500
 
 _log = logging.getLogger(__name__)
-_decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # what this process has written itself
+_decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # for infos that this process has written itself
 
 
 class Store:
     """Runs and their events.
 
     ``moved_aside`` is the new path of a damaged file, if one was moved when this store was opened. ``refusal`` is the
-    reason why the file is not written to, if a newer version has made it read-only for this one.
+    reason why the file is not written to, if a newer version has made it read-only for this version.
 
     Every method raises Unavailable when the file cannot be read or written.
     """
@@ -54,7 +54,7 @@ class Store:
     def __init__(self, path: str | Path | None = None) -> None:
         """Open or create the file (mode 0600), by default ``paths.store_path()``.
 
-        Raises Unavailable if it cannot be opened, or is of a newer version that this one cannot read.
+        Raises Unavailable if the file cannot be opened, or is of a newer version that this version cannot read.
         """
         self.path = Path(path) if path is not None else paths.store_path()
         self.moved_aside: Path | None = None
@@ -124,7 +124,7 @@ class Store:
     ) -> RunInfo:
         """Mark a run whose cluster is gone as lost, with an event. A run that has ended is not changed.
 
-        ``known``: the description to write if the cluster has not written one; without it, raises NotFound.
+        ``known``: the description to write if the cluster has not written one. If both are missing, raises NotFound.
         """
         with self._transaction() as db:
             try:

@@ -1,11 +1,11 @@
-"""Creates, opens and migrates the store's file; does not change files that only newer versions can use.
+"""Creates, opens and migrates the store's file. Files that only newer versions can use are not changed.
 
 A file states which versions may use it. SQLite's ``user_version`` is the oldest schema whose code can read the file;
 the table ``about`` has the file's own schema, and the oldest schema whose code may write to the file (``writers``).
 Versions older than that table check only ``user_version``.
 
-* ``SCHEMA_VERSION`` is raised by any change of the tables, with a step that migrates a file of the previous schema.
-* ``READERS`` is raised to the new schema by a change that older code would misread, and ``WRITERS`` by a change that
+* Raise ``SCHEMA_VERSION`` for any change to the tables, and add a step that migrates a file of the previous schema.
+* Raise ``READERS`` to the new schema for a change that older code would misread, and ``WRITERS`` for a change that
   older code would damage by writing.
 
 The contents of rows (``RunInfo``, events) are not part of the schema: ``schema.protocol`` describes how they may grow.
@@ -28,9 +28,9 @@ from . import marks_table
 
 SCHEMA_VERSION = 3
 READERS = 1
-"""The oldest schema whose code can read a file of this one."""
+"""The oldest schema whose code can read a file of the current schema."""
 WRITERS = 1
-"""The oldest schema whose code may write to a file of this one."""
+"""The oldest schema whose code may write to a file of the current schema."""
 _APPLICATION_ID = 0x44544652  # "DTFR": distinguishes our file from another program's
 
 # Infos are msgpack, not JSON: a diverged loss is NaN, which JSON does not have.
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Step:
-    """A migration from the previous schema to ``schema``. If it ``destroys`` something, a copy is kept."""
+    """A migration from the previous schema to ``schema``. If it ``destroys`` data, a copy of the file is kept."""
 
     schema: int
     take: Callable[[sqlite3.Connection], object]
@@ -76,7 +76,7 @@ class Standing:
         return self.is_readable and self.writers <= SCHEMA_VERSION
 
     def refusal(self, path: Path) -> str:
-        """Explain why this version may not write to the file, or not even read it, and what to do."""
+        """Explain why this version may not write to the file, or may not even read it, and what to do."""
         by = f"jupyter_dtf {self.release}" if self.release else "a newer jupyter_dtf"
         may = "it can read the file but not write to it" if self.is_readable else "it cannot read the file"
         use = f"jupyter_dtf >= {self.release}" if self.release else "a newer jupyter_dtf"
@@ -104,7 +104,7 @@ def _number(text: str | None, otherwise: int) -> int:
 def open_file(path: Path) -> tuple[sqlite3.Connection, Standing]:
     """Open the file, creating it or migrating it to this version's schema if necessary.
 
-    It is opened read-only if it states that this version may not write to it.
+    The file is opened read-only if it states that this version may not write to it.
 
     Raises Unavailable for a file that only newer versions can read, which is not changed, sqlite3.DatabaseError for a
     damaged file or one of another program, and sqlite3.OperationalError if the file cannot be used now.

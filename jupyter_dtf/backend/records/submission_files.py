@@ -25,7 +25,7 @@ DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
 """The largest program, with model and data, that is kept whole. A larger program is kept without its data."""
 ROOM = 4
-"""This many times the size of the program must be free on the disk, because checkpoints need the space more."""
+"""This many times the program's size must be free on the disk, because checkpoints are more important."""
 FORMAT = 1
 _PROGRAM, _SUBMISSION = "program", "submission.json"
 _WRITTEN_BYTES = 4 << 20
@@ -41,11 +41,11 @@ class Submission(PeerStruct):
     bytes: int
     """The size of the program."""
     left_out_bytes: int = 0
-    """The size of the whole program if it was kept without its data; 0 if it was kept whole."""
+    """The size of the whole program if it was kept without its data; 0 if all of it was kept."""
 
 
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
-    """Keep a run's submission. ``without_data`` is kept instead of a program larger than ``MOST_BYTES``, if it fits.
+    """Keep a run's submission. If ``program`` is larger than ``MOST_BYTES``, ``without_data`` is kept if it fits.
 
     If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
     """
@@ -124,7 +124,7 @@ def program_file(run_dir: Path) -> Path:
 
 
 def forget_if_useless(info: RunInfo) -> None:
-    """Remove the submission of a run that ended without a checkpoint: it cannot be resumed."""
+    """Remove the submission of a run that ended without a checkpoint, because such a run cannot be resumed."""
     if info.checkpoint is None and info.run_dir:
         remove(Path(info.run_dir))
 
@@ -137,7 +137,7 @@ def remove(run_dir: Path) -> None:
 
 
 def _check_room(directory: Path, size: int) -> None:
-    """Raise OSError if ``size`` more bytes would leave too little room for checkpoints and events."""
+    """Raise OSError if ``size`` more bytes would leave too little space for checkpoints and events."""
     room = os.statvfs(directory)
     if room.f_bavail * room.f_frsize < ROOM * size:
         raise OSError(errno.ENOSPC, f"it takes {size} bytes, and {ROOM} times as much must be free", str(directory))

@@ -21,7 +21,7 @@ HOW = (
 
 
 class _TraceFile(TraceData, kw_only=True):
-    """The part of a trace file that every version writes. A file without operations is not a trace."""
+    """The fields of a trace file that every version writes. A file without operations is not a trace."""
 
     ops: list[TracedOp]
 

@@ -47,7 +47,7 @@ def zoomed_frames(
 
     def frame(metric: str, task: str, series: Series, replaced: str = "") -> SeriesFrame:
         values = series.value
-        over = (series.step if x == "step" else series.time)[: values.size]  # it may have grown in between
+        over = (series.step if x == "step" else series.time)[: values.size]  # the series may have grown in between
         part = part_of(over, start, end)
         kept = decimate(values[part], width)
         return SeriesFrame(metric, task, 0, plain(over[part][kept]), plain(values[part][kept]), replaced)

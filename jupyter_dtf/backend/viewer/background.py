@@ -1,4 +1,4 @@
-"""Background work beside an event loop: tracked tasks, and threads."""
+"""Background work beside an event loop: tracked tasks and threads."""
 
 from __future__ import annotations
 

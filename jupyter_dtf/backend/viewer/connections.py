@@ -1,6 +1,6 @@
-"""Connection files: how this user's clusters are found and reached. Readable by their owner alone.
+"""Connection files, through which this user's clusters are found and reached. Only their owner can read them.
 
-The process that starts a cluster reserves the file (``starting``). From then on, only the cluster process writes it.
+The process that starts a cluster reserves its file (``starting``). From then on, only the cluster process writes it.
 
 Clusters of other versions have files here too. It must be possible to list and stop them whatever else their files
 contain: ``name``, ``kind``, ``state``, ``pid``, ``pid_created``, ``where``, ``created``, ``token``, ``directories`` and
@@ -42,7 +42,7 @@ from ..machine.whereabouts import Whereabouts
 logger = logging.getLogger(__name__)
 
 _LOCK = ".names.lock"
-"""Held while a name is checked and taken."""
+"""The name of the lock file that is held while a cluster name is checked and reserved."""
 
 
 class Connection(PeerStruct):
@@ -54,33 +54,33 @@ class Connection(PeerStruct):
     pid: int
     """The process id of the cluster process."""
     pid_created: float
-    """When that process was created, in seconds since the epoch: process ids are reused."""
+    """When that process was created, in seconds since the epoch. Needed because process ids are reused."""
     created: float
     pid_started: int = 0
-    """As ``pid_created``, in clock ticks since boot, which do not change when the clock is set. 0: unknown."""
+    """The same time in clock ticks since boot, which setting the clock does not change. 0: unknown."""
     where: Whereabouts = msgspec.field(default_factory=Whereabouts)
-    """Where that process runs. Empty in files of versions that did not record it, which are assumed to be from here."""
+    """Where that process runs. Empty in files of versions that did not record this; they are assumed to be local."""
     started_by: int = 0
-    """The id of the process that started it: its parent, which gets its exit status."""
+    """The id of the process that started the cluster process: its parent, which gets its exit status."""
     jobs: dict[str, int] = {}
     message: str = ""
     address: str = ""
-    """The Dask scheduler, ``tls://host:port``; ``tcp://`` if somebody else runs it without certificates."""
+    """The Dask scheduler's address: ``tls://host:port``, or ``tcp://host:port`` for an external one without TLS."""
     ca: str = ""
     cert: str = ""
     key: str = ""
     scope: str = ""
-    """The suffix of its operations' names on that scheduler (``schema.operations``)."""
+    """The suffix of the names of the cluster's operations on that scheduler (``schema.operations``)."""
     token: str = ""
-    """The token that identifies its processes and names its directories (``cluster_processes``)."""
+    """The token that identifies the cluster's processes and names its directories (``cluster_processes``)."""
     directories: list[str] = []
-    """Its directories on the machine of the cluster process."""
+    """The cluster's directories on the machine of the cluster process."""
     speech: Speech = msgspec.field(default_factory=protocol.ours)
     """The protocol versions that the cluster process supports, and its version of jupyter_dtf."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether the cluster process is running. A process that is elsewhere is assumed to be running."""
+        """Whether the cluster process is running. A process on another machine is assumed to be running."""
         if self.is_elsewhere:
             return True
         if self.has_lost_its_machine:
@@ -98,7 +98,7 @@ class Connection(PeerStruct):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its process is on another machine or in another container, where this process cannot see it."""
+        """Whether the cluster process is on another machine or in another container and cannot be seen from here."""
         here = whereabouts.here()
         return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
 
@@ -184,7 +184,7 @@ def _as_connection(raw: dict[str, Any]) -> Connection:
         return msgspec.convert(raw, Connection)
     except msgspec.ValidationError:
         if protocol.ours().understands(protocol.theirs(raw["speech"])):
-            raise  # it has the format of this version, so it is damaged
+            raise  # the file has this version's format, so it is damaged
     return msgspec.convert({"state": ClusterState.RUNNING, **_readable(raw)}, Connection)
 
 
@@ -201,9 +201,9 @@ class Listing(NamedTuple):
     """The connection files, whether or not their clusters are alive."""
 
     clusters: dict[str, Connection]
-    """The contents of those that can be read, by name."""
+    """The contents of the readable files, keyed by cluster name."""
     unreadable: dict[str, str]
-    """The names of the others, with the reasons."""
+    """The reasons why the other files cannot be read, keyed by cluster name."""
 
 
 def listing() -> Listing:
@@ -225,10 +225,10 @@ def listing() -> Listing:
 
 
 def read_all() -> dict[str, Connection]:
-    """Return the contents of all readable connection files by name, whether or not the cluster is alive."""
+    """Return the contents of all readable connection files, keyed by name, whether or not their clusters are alive."""
     try:
         return listing().clusters
-    except Unavailable:  # such as a directory that cannot be created: nothing has been started
+    except Unavailable:  # for example, the directory cannot be created: no cluster has been started
         return {}
 
 
@@ -249,7 +249,7 @@ def write(connection: Connection) -> None:
 
 
 def _overwrite(path: Path, data: bytes) -> None:
-    """Overwrite a file in the space that it occupies, at once, so that nobody reads a part of it. Raises OSError."""
+    """Overwrite a file in place with a single write, so that no reader sees only a part of it. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         written = os.pwrite(descriptor, data, 0)
@@ -260,7 +260,7 @@ def _overwrite(path: Path, data: bytes) -> None:
 
 
 def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
-    """Return the contents of the file that is replaced if it belongs to the same cluster, else an empty dict."""
+    """Return the current contents of the file if it belongs to the same cluster, else an empty dict."""
     with contextlib.suppress(*_UNREADABLE):
         raw = _raw(path)
         if raw.get("created") == connection.created:
@@ -269,7 +269,7 @@ def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
 
 
 def reserve(connection: Connection) -> None:
-    """Create the file of a new cluster, replacing that of a dead one. Only one of several callers succeeds.
+    """Create the file of a new cluster, replacing the file of a dead one. Only one of several callers succeeds.
 
     Raises:
         Conflict: If a live cluster has the name.
@@ -282,7 +282,7 @@ def reserve(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _reserving() -> Iterator[None]:
-    """Let only one process and thread at a time check and take names."""
+    """Let only one thread of one process at a time check and reserve names."""
     descriptor = os.open(paths.connections_dir() / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -308,14 +308,14 @@ def _check_unused(name: str) -> None:
 
 
 def mark_lost(connection: Connection, message: str) -> Connection | None:
-    """Mark a cluster as lost in its file, until it is dismissed.
+    """Mark a cluster as lost in its file. It stays marked until the user dismisses it.
 
     Returns:
         The new contents of the file, or None if its user has stopped the cluster meanwhile.
 
     Raises:
         Unavailable: If the file cannot be read.
-        OSError: If it cannot be written.
+        OSError: If the file cannot be written.
     """
     try:
         now = read(connection.name)
@@ -337,7 +337,7 @@ def forget(name: str) -> None:
 
 
 def free_name(kind: str) -> str:
-    """Return an unused cluster name: ``local-1``, ``local-2``... Raises Unavailable as ``listing``."""
+    """Return an unused cluster name: ``local-1``, ``local-2``... Raises Unavailable if names cannot be listed."""
     found = listing()
     taken = {*found.clusters, *found.unreadable}
     return next(name for number in range(1, len(taken) + 2) if (name := f"{kind}-{number}") not in taken)

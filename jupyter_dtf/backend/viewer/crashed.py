@@ -1,4 +1,4 @@
-"""Finds and cleans up clusters of this user that are gone but have left their connection file."""
+"""Finds and cleans up clusters of this user that are gone but have left their connection files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def find() -> list[Connection]:
 
 
 def in_words(connection: Connection) -> str:
-    """Return a sentence on what happened to a cluster."""
+    """Return a sentence that says what happened to a cluster."""
     why = connection.message or "its process is gone"
     return f"the cluster {connection.name}: {why} ({connections.path_of(connection.name)})"
 
@@ -27,7 +27,7 @@ def in_words(connection: Connection) -> str:
 def clear(connection: Connection) -> bool:
     """Kill what is left of a cluster and remove its files.
 
-    Returns False if another cluster has its name by now, or its file cannot be read any more.
+    Returns False if another cluster now has the same name, or the connection file can no longer be read.
     """
     with contextlib.suppress(NotFound, Unavailable):
         now = connections.read(connection.name)

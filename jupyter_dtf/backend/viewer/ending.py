@@ -1,4 +1,4 @@
-"""Kills a cluster's processes directly, if it does not respond, or has died and left some behind."""
+"""Kills a cluster's processes directly if the cluster does not respond, or has died and left processes behind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WAIT_S = 3.0
 
 
 def end_directly(connection: Connection) -> None:
-    """Kill every process of a cluster on this machine at once, even stopped ones, and remove its directories.
+    """Immediately kill every process of a cluster on this machine, even stopped ones, and remove its directories.
 
-    The connection file is set to ``stopping`` first, so that other viewers see that this was requested.
+    The connection file is set to ``stopping`` first, so that other viewers see that the end was requested.
     """
     with contextlib.suppress(Exception):
         now = connections.read(connection.name)
@@ -37,14 +37,14 @@ def end_directly(connection: Connection) -> None:
 
 
 def end_rest(connection: Connection) -> None:
-    """Kill what a dead cluster process has left behind. Most of that exits on its own."""
+    """Kill the processes that a dead cluster process has left behind. Most of them exit on their own."""
     if connection.token and not connection.is_alive:
         cluster_processes.end(connection.token, wait_s=WAIT_S)
         cluster_processes.remove(connection.directories)
 
 
 def _kill(connection: Connection) -> None:
-    """Kill the cluster process and, if it leads one, its process group. It must not be on another machine."""
+    """Kill the cluster process and, if it leads a process group, the group. It must not be on another machine."""
     is_ours = connection.pid in (os.getpid(), connection.started_by)
     if is_ours or connection.is_elsewhere or not connection.is_alive:
         return

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 WATCH_AGAIN_S = 0.5
 MOST_WATCH_AGAIN_S = 5.0
-"""The pause before another try to watch the directory of connection files: the first one, and the longest."""
+"""The first and the longest pause before another attempt to watch the directory of connection files."""
 FIRST_ANSWER_S = 3.0
 """How long a new viewer waits for the clusters that it has found to respond."""
 
@@ -66,7 +66,7 @@ class Fleet:
         try:
             await off_loop(paths.close_to_others)
             directory = paths.connections_dir()
-        except Unavailable as error:  # there can be no cluster; starting one raises the same error
+        except Unavailable as error:  # no cluster can exist; starting one raises the same error
             logger.warning("%s", error)
         else:
             watching = asyncio.Event()
@@ -80,7 +80,7 @@ class Fleet:
             await asyncio.wait(first, timeout=FIRST_ANSWER_S)
         for member in members.values():
             if member.linking is not None:
-                member.look(patience_s=0.0)  # it had enough time: from now on, report it as not responding
+                member.look(patience_s=0.0)  # it had enough time to respond: report it as not responding from now on
         there = {name: member.connection for name, member in members.items()}
         await off_loop(lambda: lost_runs.mark_orphans(self.hub, there, self._presence.may_exist))
         self._background.begin(off_loop(cluster_processes.sweep))
@@ -154,7 +154,7 @@ class Fleet:
         """Wait until a cluster accepts requests.
 
         Raises:
-            NotFound: If it ends meanwhile.
+            NotFound: If the cluster ends meanwhile.
             Unavailable: If it failed to start, or its version is not compatible with this one.
             ClusterLost: If it died or does not respond.
         """
@@ -189,7 +189,7 @@ class Fleet:
         return info
 
     async def gone(self, name: str) -> None:
-        """Wait until no cluster has that name. Raises ClusterLost if it dies meanwhile."""
+        """Wait until no cluster has that name. Raises ClusterLost if the cluster dies meanwhile."""
         members = self._roster.members
 
         def died() -> bool:
@@ -202,9 +202,9 @@ class Fleet:
     # -- changes ------------------------------------------------------------------------------------------------
 
     async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
-        """Start a cluster and return at once, in state ``starting``. Raises the same as ``starting.start``.
+        """Start a cluster and immediately return its info, in state ``starting``.
 
-        This may be called before ``start`` has returned.
+        This may be called before ``start`` has returned. Raises the same errors as ``starting.start``.
         """
         started = await off_loop(lambda: starting.start(request))
         member = self._presence.welcome(started.connection)
@@ -235,15 +235,15 @@ class Fleet:
         await self._stopping.stop_cluster(name)
 
     async def close_cluster(self, name: str) -> str:
-        """Close a cluster in any state and wait until nothing of it is left.
+        """Close a cluster in any state and wait until all of its processes and files are gone.
 
         Returns:
-            A message that says where runs were saved, if not in the usual place; otherwise empty.
+            A message that says where runs were saved, if not in the usual directory; otherwise an empty string.
 
         Raises:
             NotFound: If there is no such cluster.
-            Unavailable: If runs cannot be saved anywhere; the message says what would be lost. Another call then kills
-                the cluster.
+            Unavailable: If runs cannot be saved anywhere. The message names the runs that would be lost. Another call
+                kills the cluster.
         """
         return await self._stopping.close_cluster(name)
 
@@ -254,7 +254,7 @@ class Fleet:
         program: bytes | Packed,
         opened: Callable[[RunInfo], object] = lambda info: None,
     ) -> RunInfo:
-        """Start a run. Return once its program has been sent, or the run has ended meanwhile.
+        """Start a run. Return once its program has been sent or the run has ended.
 
         Args:
             name: The cluster.
@@ -268,7 +268,7 @@ class Fleet:
         Raises:
             NotFound: If there is no such cluster.
             ClusterLost: If the cluster does not respond.
-            DtfError: Whatever else the controller raises.
+            DtfError: Any other error that the controller raises.
         """
         link, connection = self._roster.find(name).answering_link(), self.connection(name)
         encoded = msgspec.msgpack.encode(without_defaults(request))
@@ -300,18 +300,18 @@ class Fleet:
 
         Args:
             run_id: The run to continue.
-            cluster: The cluster to run on, by default that of the other run. If it is starting, this waits for it.
+            cluster: The cluster to run on; by default, the cluster of the other run. A starting cluster is waited for.
             step: The step of the checkpoint, by default the newest.
-            opened: As in ``submit``.
+            opened: Called with the new run's info as soon as it is accepted, as in ``submit``.
 
         Returns:
             The info of the new run.
 
         Raises:
-            NotFound: If there is no such run or checkpoint, or as in ``ready`` and ``submit``.
+            NotFound: If there is no such run, checkpoint or cluster, or the cluster ends meanwhile.
             Conflict: If the run cannot be continued; the message says why.
-            Unavailable: As in ``ready``.
-            ClusterLost: As in ``ready`` and ``submit``.
+            Unavailable: If the cluster failed to start, or its version is not compatible with this one.
+            ClusterLost: If the cluster died or does not respond.
         """
         goes_on = await off_loop(lambda: resuming.prepared(self.hub, run_id, step))
         name = cluster or resuming.own_cluster(goes_on.was, self.clusters())
@@ -325,13 +325,13 @@ class Fleet:
         await self._ask_for_run(run_id, "pause_run", "paused")
 
     async def continue_run(self, run_id: str) -> None:
-        """Continue a paused run. Raises the same as ``pause_run``."""
+        """Continue a paused run. Raises the same errors as ``pause_run``."""
         await self._ask_for_run(run_id, "continue_run", "continued")
 
     async def profile_run(self, run_id: str, steps: int) -> int:
         """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
 
-        Raises InvalidInput, and the same as ``pause_run``.
+        Raises InvalidInput, and the same errors as ``pause_run``.
         """
         check_count(steps)
         info = self.hub.info(run_id)
@@ -350,8 +350,8 @@ class Fleet:
 
         Args:
             run_id: The run.
-            now: Whether to kill it, as a second call does too.
-            pruned: For a trial that is stopped early, the reason.
+            now: Whether to kill the run instead. A second call kills it too.
+            pruned: The reason, for a trial that is stopped early.
 
         Raises:
             NotFound: If there is no such run.
@@ -360,7 +360,7 @@ class Fleet:
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     async def ask_search(self, search_id: str, request: SearchRequest) -> None:
-        """Ask the program that drives a search to stop it, or to run more trials. The program does so later.
+        """Ask the program that drives a search to stop it, or to run more trials. Does not wait for the program.
 
         Raises:
             NotFound: If the search has no trials.
@@ -384,7 +384,7 @@ class Fleet:
         return {job: {int(index): endpoint for index, endpoint in tasks.items()} for job, tasks in answer.items()}
 
     async def machines(self, name: str, after: float = 0.0) -> list[MachineSeries]:
-        """Return the recorded figures of the hosts' machines since ``after`` (seconds since the epoch)."""
+        """Return the figures of the hosts' machines that were recorded after ``after`` (seconds since the epoch)."""
         return convert(await self._ask(name, "machines", after=after), list[MachineSeries])
 
     async def checkup(self, name: str, *, network: bool = False, clean: bool = False) -> Checkup:
@@ -393,7 +393,7 @@ class Fleet:
         Args:
             name: The cluster.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove what clusters that no longer exist have left on these machines.
+            clean: Whether to remove leftovers on these machines of clusters that no longer exist.
 
         Returns:
             The findings.
@@ -402,11 +402,11 @@ class Fleet:
         return convert(await self._ask(name, "checkup", network=network, clean=clean, alive=alive), Checkup)
 
     async def dashboard(self, name: str, *, start: bool = True) -> str:
-        """Return the Unix socket of Dask's dashboard, starting it if ``start``. Empty if it is off."""
+        """Return the path of the Unix socket of Dask's dashboard, starting it if ``start``. Empty if it is off."""
         return str(await self._ask(name, "dashboard", start=start))
 
     async def result(self, run_id: str, task: str) -> bytes:
-        """Return the pickled return value of a task. Raises NotFound, with the reason, if it is not kept any more."""
+        """Return the pickled return value of a task. Raises NotFound, with the reason, if it is no longer kept."""
         name = self.hub.info(run_id).cluster
         if name not in self._roster.members:
             raise NotFound(f"The results of the run {run_id} were kept by its cluster {name}, which has been closed")

@@ -28,8 +28,8 @@ PING_S = 1.0
 SILENT_S = 3.0
 """A cluster that has not responded for this long is shown as not responding."""
 GIVE_UP_S = 15.0
-"""After this long, requests fail, and stopping the cluster kills its processes directly. If its process is known to be
-stopped (SIGSTOP), new requests and stopping wait for ``SILENT_S`` only."""
+"""If a cluster has not responded for this long, requests fail, and stopping it kills its processes directly. If its
+process is known to be stopped (SIGSTOP), new requests and stopping wait only for ``SILENT_S``."""
 
 _OF_ARGUMENTS = re.compile(r"unexpected keyword argument|missing \d+ required|got multiple values")
 """Matches Python's messages about a call with arguments that the function does not take."""
@@ -50,7 +50,7 @@ def not_answering(name: str, silent_s: float) -> ClusterLost:
 
 
 def security_of(connection: Connection) -> Security:
-    """Return Dask's TLS settings for a cluster: one certificate for all roles, none if its scheduler has none."""
+    """Return Dask's TLS settings for a cluster: one certificate for all roles, or none if its scheduler uses no TLS."""
     from distributed import Security
 
     if not connection.ca:
@@ -67,7 +67,7 @@ _known: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 def arguments_of(connection: Connection) -> dict[str, Any]:
-    """Return the arguments to open a connection with. Cached, because OpenSSL needs certificates in files on disk."""
+    """Return the arguments for opening a connection. Cached, because OpenSSL needs certificates in files on disk."""
     key = connection.address, connection.cert
     if key not in _known:
         while len(_known) >= 16:
@@ -89,7 +89,7 @@ class Link:
     ) -> None:
         self.name = name
         self.refusal = ""
-        """Why the stream cannot be used, if the cluster supports no protocol that this version does."""
+        """Why the stream cannot be used: the cluster and this version have no protocol in common. Otherwise empty."""
         self._stream = stream
         self._rpc = rpc
         self._on_message = on_message
@@ -125,7 +125,7 @@ class Link:
             connection: The cluster.
             on_message: Called with each message of the stream.
             on_lost: Called once if the connection breaks.
-            after: The last sequence number seen of each run.
+            after: The last sequence number seen, keyed by run.
             role: ``viewer``, or ``archive`` for the cluster process itself.
 
         Returns:
@@ -158,7 +158,7 @@ class Link:
         Raises:
             ClusterLost: If the cluster does not respond.
             UnknownOperation: If the cluster's version does not know the operation, or an argument.
-            DtfError: Whatever error the controller raised.
+            DtfError: Any other error that the controller raised.
         """
         call = asyncio.ensure_future(getattr(self._rpc, f"dtf_{operation}")(**message))
         try:
@@ -168,7 +168,7 @@ class Link:
             answer = call.result()
         except OSError as error:
             raise ClusterLost(f"The cluster {self.name} does not answer: {error}") from None
-        except msgspec.ValidationError as error:  # from a cluster of a version that does not report this in words
+        except msgspec.ValidationError as error:  # the cluster's version reports unknown arguments only in this way
             raise UnknownOperation(self._too_new(operation, f"does not accept all of it: {error}")) from None
         except TypeError as error:
             if not _OF_ARGUMENTS.search(str(error)):
@@ -177,7 +177,7 @@ class Link:
         finally:
             if not call.done():
                 call.cancel()
-        if answer is None:  # from Dask, which has no handler of that name
+        if answer is None:  # Dask's reply if it has no handler of that name
             raise UnknownOperation(self._too_new(operation, "does not know it"))
         if "ok" in answer:
             return answer["ok"]
@@ -204,7 +204,7 @@ class Link:
             while not self.refusal:
                 for message in await self._stream.read():
                     self._heard = loop.time()
-                    if message["op"] == "speech":  # comes first
+                    if message["op"] == "speech":  # always the first message
                         self.refusal = protocol.cluster_refusal(self.name, protocol.theirs(message["speech"]))
                     if self.refusal or message["op"] == "speech":
                         continue

@@ -26,11 +26,11 @@ _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class _VersionRefusal(Exception):
-    """The cluster supports no protocol that this version does. After any other exception, attaching is retried."""
+    """The cluster and this version have no protocol in common. After other exceptions, attaching is retried."""
 
 
 class Linking:
-    """Maintains a link to every running cluster. ``hub`` receives their runs."""
+    """Maintains a link to every running cluster. ``hub`` receives the clusters' runs."""
 
     def __init__(self, roster: Roster, hub: Hub, background: Background) -> None:
         self._roster = roster
@@ -88,7 +88,7 @@ class Linking:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception as error:  # whatever the cause is, it may be gone the next time
+            except Exception as error:  # whatever the cause is, the next attempt may succeed
                 unexpected = not isinstance(error, DtfError)
                 logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
@@ -100,7 +100,7 @@ class Linking:
     async def _attach(self, member: Member) -> None:
         """Open the link and wait until all past events have arrived.
 
-        Raises ClusterLost, and _VersionRefusal if the cluster supports no protocol that this version does.
+        Raises ClusterLost, and _VersionRefusal if the cluster and this version have no protocol in common.
         """
         loop = asyncio.get_running_loop()
         member.reaching_since = member.reaching_since or loop.time()
@@ -123,7 +123,7 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """Return the last known event of each run of a cluster, including deleted runs, so that none is sent again.
+        """Return the number of the last known event of each run of a cluster, so that known events are not sent again.
 
         If the store fails, return nothing: events that are sent again do no harm.
         """
@@ -165,7 +165,7 @@ class Linking:
         member.link = None
         if refusal and not attached.done():
             attached.set_exception(_VersionRefusal(refusal))
-        elif not attached.done():  # still attaching, which will be retried
+        elif not attached.done():  # the link was still being attached; attaching will be retried
             attached.set_exception(ClusterLost(f"The cluster {member.name} closed the connection"))
         elif self._roster.holds(member) and not self._is_over:
             self.begin(member)

@@ -15,19 +15,19 @@ logger = logging.getLogger(__name__)
 
 
 def mark_lost(hub: Hub, connection: Connection, why: str) -> None:
-    """Mark the unfinished runs of a cluster that has ended. If the store fails, the next viewer does it."""
+    """Mark the unfinished runs of a cluster that has ended. If the store fails, the next viewer marks them."""
     for run in _runs(hub):
         if connection.is_cluster_of(run) and not run.state.is_final:
             _mark(hub, run.id, why)
 
 
 def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[[str], bool]) -> None:
-    """Mark unfinished runs in the store whose cluster died unnoticed. If the store fails, the next viewer does it.
+    """Mark unfinished runs in the store whose cluster died unnoticed. If the store fails, the next viewer marks them.
 
     Args:
         hub: The runs.
         known: The existing clusters.
-        may_exist: Whether a cluster that is not among them may exist, because its file cannot be read.
+        may_exist: Returns whether a cluster that is not in ``known`` may exist, because its file cannot be read.
     """
     for run in _runs(hub):
         connection = known.get(run.cluster)

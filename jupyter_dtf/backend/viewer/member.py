@@ -14,7 +14,7 @@ from .link import GIVE_UP_S, SILENT_S, Link, not_answering
 from .process_end import ProcessEnd
 
 REACH_S = 30.0
-"""How long connecting to a cluster may take. On a machine with more processes than cores, 8 s were once too short."""
+"""How long connecting to a cluster may take. On a machine with more processes than cores, 8 s was once too short."""
 CLOSE_LIMIT_S = 25.0
 """A cluster that responds but has not ended this long after it was asked to close is killed."""
 
@@ -28,11 +28,11 @@ class Member:
         self.link: Link | None = None
         self.linking: asyncio.Task[None] | None = None
         self.ending: asyncio.Task[None] | None = None
-        """The task that is killing it directly, if any."""
+        """The task that is killing the cluster directly, if any."""
         self.dying: asyncio.Task[None] | None = None
-        """The task that finds out how its process died, if any."""
+        """The task that determines how the cluster process died, if any."""
         self.asked_to_stop: float | None = None
-        """When this viewer asked it to stop."""
+        """When this viewer asked the cluster to stop; None if it has not."""
         self.process_end = ProcessEnd()
         self.reaching_since: float | None = None
         """When the first attempt to open the link was made, if all attempts have failed so far."""
@@ -49,7 +49,7 @@ class Member:
 
     @property
     def has_given_up(self) -> bool:
-        """Whether it has been silent for so long that no caller should wait for it any more."""
+        """Whether the cluster has been silent for so long that callers should stop waiting for it."""
         limit_s = GIVE_UP_S if self.link is not None else REACH_S
         return self.info.silent_s > limit_s or (self.info.silent_s > 0 and self._is_stopped())
 
@@ -57,8 +57,8 @@ class Member:
         """Return the link for a request.
 
         Raises:
-            Unavailable: If its version is incompatible.
-            ClusterLost: If it does not respond or is not connected.
+            Unavailable: If the cluster's version is incompatible.
+            ClusterLost: If the cluster does not respond or is not connected.
         """
         if self.info.incompatible:
             raise Unavailable(self.info.incompatible)
@@ -69,7 +69,7 @@ class Member:
         return self.link
 
     def not_answering(self) -> ClusterLost:
-        """Return the error for requests to it while it does not respond."""
+        """Return the error for requests to the cluster while it does not respond."""
         if self.connection.is_elsewhere:
             return ClusterLost(
                 f"The cluster {self.name} has not answered for {self.info.silent_s:.0f} s. {_is_elsewhere(self)}: it "
@@ -78,7 +78,7 @@ class Member:
         return not_answering(self.name, self.info.silent_s)
 
     def check_is_here(self) -> None:
-        """Raise Unavailable if its processes cannot be ended from here, because they are on another machine."""
+        """Raise Unavailable if the cluster's processes cannot be ended because they are on another machine."""
         if self.connection.is_elsewhere:
             raise Unavailable(
                 f"The cluster {self.name} can only be ended on its own machine, as it does not answer. "
@@ -86,7 +86,7 @@ class Member:
             )
 
     def look(self, patience_s: float = SILENT_S) -> bool:
-        """Check whether it has responded in the last ``patience_s`` seconds. Returns whether its info has changed."""
+        """Check whether the cluster has responded within ``patience_s`` seconds. Returns whether its info changed."""
         before = self.info.silent_s, self.info.state
         self.info.silent_s = self._silent_s(patience_s)
         is_there = self.connection.state is ClusterState.RUNNING
@@ -119,7 +119,7 @@ class Member:
 
     @property
     def takes_too_long(self) -> bool:
-        """Whether this viewer asked it to stop, and it will not do so on its own but can be ended from here."""
+        """Whether this viewer asked the cluster to stop, and it will not do so but can be killed from here."""
         if self.asked_to_stop is None or self.ending is not None or self.connection.is_elsewhere:
             return False
         age = asyncio.get_running_loop().time() - self.asked_to_stop

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S = 0.5
 MOST_S = 30.0
-"""The pause before files that cannot be read are read again: the first one, and the longest."""
+"""The first and the longest pause before files that could not be read are read again."""
 
 
 class Presence:
@@ -43,7 +43,7 @@ class Presence:
             self._again.cancel()
 
     def refresh(self) -> None:
-        """Read the connection files again. A cluster whose file cannot be read stays as it was."""
+        """Read the connection files again. A cluster whose file cannot be read is left unchanged."""
         try:
             found, unreadable = connections.listing()
             self._is_blind = False
@@ -57,7 +57,7 @@ class Presence:
         self._look_again(unreadable)
 
     def may_exist(self, name: str) -> bool:
-        """Return whether a cluster of that name may exist that is not known, because its file cannot be read."""
+        """Return whether an unknown cluster of that name may exist, because its connection file cannot be read."""
         return self._is_blind or name in self._unreadable
 
     def _look_again(self, unreadable: dict[str, str]) -> None:
@@ -76,7 +76,7 @@ class Presence:
         self.refresh()
 
     def welcome(self, connection: Connection) -> Member:
-        """Return the member for a connection file: a new one if the file is new, or is that of another cluster."""
+        """Return the member for a connection file: a new one if the file is new or belongs to another cluster."""
         member = self._roster.members.get(connection.name)
         if member is not None and member.connection.created != connection.created:
             self.gone(member)
@@ -86,7 +86,7 @@ class Presence:
         return member
 
     def settle(self, member: Member) -> None:
-        """Show a cluster as lost or failed; its card stays until it is dismissed."""
+        """Show a cluster as lost or failed; its card stays until the user dismisses it."""
         member.info = described(member.connection)
         member.process_end.forget()
         self._background.begin(self._linking.end(member))
@@ -105,7 +105,7 @@ class Presence:
         self._roster.tell()
 
     async def mark_lost(self, member: Member, why: str) -> None:
-        """Mark its unfinished runs as lost."""
+        """Mark a cluster's unfinished runs as lost."""
         connection = member.connection
         await off_loop(lambda: lost_runs.mark_lost(self._hub, connection, why))
 
@@ -125,7 +125,7 @@ class Presence:
             else:
                 member.dying = self._background.begin(self._died(member))
             return
-        if connection.refusal:  # it is still shown and can be stopped
+        if connection.refusal:  # the cluster is still shown and can be stopped
             if member.asked_to_stop is None or connection.state is ClusterState.STOPPING:
                 member.info = described(connection)
         elif connection.state is ClusterState.RUNNING:
@@ -148,7 +148,7 @@ class Presence:
             member.dying = None
         if not self._roster.holds(member):
             return
-        if lost is None:  # its user has stopped it meanwhile
+        if lost is None:  # the user has stopped the cluster meanwhile
             self.gone(member)
         else:
             member.connection = lost
@@ -156,7 +156,7 @@ class Presence:
         await off_loop(lambda: ending.end_rest(connection))
 
     async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
-        """Record how a cluster process ended, in its runs and its file. Returns what ``connections.mark_lost`` does."""
+        """Record in the runs and the file how a cluster ended. Returns the result of ``connections.mark_lost``."""
         await self._linking.end(member)
         how = await off_loop(lambda: starting.how_it_died(connection))
         if "status" not in how and (memory := self._oom.explain(connection.pid)):
@@ -166,7 +166,7 @@ class Presence:
         await self.mark_lost(member, message)
         try:
             return await off_loop(lambda: connections.mark_lost(connection, message))
-        except (OSError, Unavailable):  # the disk is full: other viewers will find out for themselves
+        except (OSError, Unavailable):  # for example, the disk is full: other viewers will detect the end themselves
             logger.exception("The end of a cluster could not be recorded in its file: %s", message)
             connection.state, connection.message = ClusterState.LOST, message
             return connection

@@ -22,8 +22,8 @@ class ProcessEnd:
     def watch(self, connection: Connection, on_end: Callable[[], None]) -> None:
         """Call ``on_end()`` once when the cluster process ends. Replaces any previous watch.
 
-        Without process file descriptors (outside Linux), and if the process is on another machine, nothing is watched;
-        in these cases, the broken link shows the end.
+        Nothing is watched without process file descriptors (outside Linux), or if the process is on another machine. In
+        these cases, only the broken link shows that the process has ended.
         """
         if connection.pid == os.getpid() or connection.is_elsewhere or not hasattr(os, "pidfd_open"):
             return

@@ -1,4 +1,4 @@
-"""Continues a run from its checkpoints, as a new run on any cluster, from any process that knows the run."""
+"""Continues a run from its checkpoints as a new run, on any cluster and from any process that knows the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..records import submission_files
 from ..records.hub import Hub
 
 CHECKPOINTS = "checkpoints"
-"""The directory of checkpoints in a run's directory."""
+"""The name of the directory of checkpoints in a run's directory."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Resumption:
     """The submission of the run to continue."""
 
     def keep_for(self, new: RunInfo) -> None:
-        """Save what was submitted for the new run too, so that it can be continued in turn."""
+        """Save the submission for the new run too, so that the new run can be continued in turn."""
         submission_files.keep_again(self.submission, Path(self.was.run_dir), Path(new.run_dir), self.request)
 
 
 def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
-    """Return what to submit to continue a run.
+    """Return the submission that continues a run.
 
     Args:
         hub: The known runs.
@@ -106,13 +106,14 @@ def check_goes_on(was: RunInfo) -> None:
 def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
     """Return the path of a run's checkpoint.
 
-    Both events and files are consulted: if the cluster died in between, a checkpoint exists without an event.
+    Both events and files are consulted, because a checkpoint exists without an event if the cluster died before
+    recording it.
 
     Args:
         hub: The known runs.
         was: The run.
-        step: The step of the checkpoint; None returns the directory of all checkpoints, of which the newest complete
-            one is read.
+        step: The step of the checkpoint. None returns the directory of all checkpoints; the newest complete one in it
+            will be read.
 
     Raises:
         NotFound: If there is no such checkpoint.

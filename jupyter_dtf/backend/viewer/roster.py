@@ -1,4 +1,4 @@
-"""The clusters that a viewer knows, by name, and the subscribers to changes of them."""
+"""The clusters that a viewer knows, keyed by name, and the subscribers to changes in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Roster:
         return self.members[name]
 
     def holds(self, member: Member) -> bool:
-        """Return whether this member is still the one known under its name."""
+        """Return whether this member is still the one registered under its name."""
         return self.members.get(member.name) is member
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -51,6 +51,6 @@ class Roster:
             self._changed.notify_all()
 
     async def wait_for(self, holds: Callable[[], object]) -> None:
-        """Wait until ``holds()`` is true; it is called after each change. Exceptions that it raises propagate."""
+        """Wait until ``holds()`` is true. It is called after each change, and exceptions that it raises propagate."""
         async with self._changed:
             await self._changed.wait_for(lambda: bool(holds()))

@@ -22,9 +22,9 @@ from .link import CONNECT_TIMEOUT_S, arguments_of
 logger = logging.getLogger(__name__)
 
 SENT_APART_BYTES = 1 << 20
-"""Larger programs are sent over a connection of their own; smaller ones are part of the request."""
+"""Programs larger than this are sent over a separate connection; smaller ones are part of the request."""
 _WRITTEN_BYTES = 32 << 20
-"""The number of bytes written at a time to a directory that the cluster sees."""
+"""The number of bytes written at a time to a directory that the cluster can access."""
 _SENT_BYTES = 2 << 20
 _ON_THE_WAY = 8
 """The maximum number of chunks sent but not yet acknowledged."""
@@ -58,7 +58,7 @@ class Sending:
         return info
 
     async def finish(self, is_over: Callable[[], bool]) -> None:
-        """Send the whole program, or stop once the run ``is_over``. Errors are reported by the end of the run."""
+        """Send the whole program, or stop once ``is_over()`` is true. Errors are reported when the run ends."""
         comm = self._comm
         assert comm is not None
         try:
@@ -70,7 +70,7 @@ class Sending:
             comm.abort()
 
     async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
-        """Write it to a directory that the cluster sees. Returns False if there is none with enough space."""
+        """Write the program to a directory that the cluster can access. Returns False if none has enough space."""
         for index, directory in enumerate(self._places):
             if not (word := await asyncio.to_thread(shared_directory.read_word, directory)):
                 continue

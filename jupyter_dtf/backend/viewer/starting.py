@@ -36,7 +36,7 @@ class StartedCluster:
 
 
 def start(request: ClusterRequest) -> StartedCluster:
-    """Start a cluster process and return at once. Raises InvalidInput, NotFound, Conflict or Unavailable."""
+    """Start a cluster process and return immediately. Raises InvalidInput, NotFound, Conflict or Unavailable."""
     kind = registry.find_kind(request.kind)
     check_there(kind, request)
     paths.check_writable()
@@ -53,7 +53,7 @@ def start(request: ClusterRequest) -> StartedCluster:
         token=token,
         directories=[str(parent / token) for parent in paths.family_parents()],
     )
-    connection.is_of(os.getpid())  # until the cluster process exists
+    connection.is_of(os.getpid())  # the process id until the cluster process exists
     _reserve(connection, is_named=bool(request.name))
     ready_read, ready_write = os.pipe()
     try:
@@ -78,7 +78,7 @@ def start(request: ClusterRequest) -> StartedCluster:
     assert process.stdin is not None
     with process.stdin as stdin:  # it waits for this; from now on, only it writes the file
         stdin.write(encode_json(request))
-    # By design, it outlives this process, but while this one runs, it must collect the exit status.
+    # By design, the cluster process outlives this process, but while this one runs, it must collect the exit status.
     threading.Thread(target=_collect, args=(process,), name=f"dtf-cluster-{connection.name}", daemon=True).start()
     return StartedCluster(connection, ready_read)
 
@@ -133,7 +133,7 @@ def preview(request: ClusterRequest) -> Preview:
 
 
 def _more_fields(request: ClusterRequest) -> tuple[list[FieldInfo], list[Problem]]:
-    """Return the additional fields of a kind that depend on the options so far, and problems with their values."""
+    """Return a kind's additional fields, which depend on the options chosen so far, and problems with their values."""
     kind = registry.find_kind(request.kind)
     fields: list[FieldInfo] = []
     if not kind.has_more_fields:
@@ -167,7 +167,7 @@ def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
 
 
 def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
-    """Return the problems of a request, and the hosts that it would have."""
+    """Return the problems of a request, and the hosts that its cluster would have."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
         problems.append(Problem(field="name", message=f"`name` must be unused, got {request.name!r}, which exists"))

@@ -38,7 +38,7 @@ class Stopping:
     # -- liveness -----------------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Check periodically, forever, whether clusters respond, and kill those that were asked to stop but do not."""
+        """Check periodically, forever, whether clusters respond; kill those that were asked to stop but have not."""
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
@@ -63,10 +63,10 @@ class Stopping:
         """Close a cluster and stop its runs. A second call while it is closing kills it. Raises NotFound.
 
         A cluster that does not respond is killed; one that has died, or failed to start, is removed from the list.
-        Raises Unavailable if it would have to be killed, but is on another machine.
+        Raises Unavailable if the cluster would have to be killed, but is on another machine.
         """
         member = self._roster.find(name)
-        if member.dying is not None:  # it is dead, but not yet marked as lost
+        if member.dying is not None:  # the cluster is dead, but not yet marked as lost
             await asyncio.shield(member.dying)
             if not self._roster.holds(member):
                 return
@@ -84,7 +84,7 @@ class Stopping:
             self._stop_unasked(member)
         else:
             link = await self._linking.answering(member)
-            if link is None and not member.has_given_up:  # somebody else has just asked it to stop
+            if link is None and not member.has_given_up:  # another process has just asked the cluster to stop
                 return
             member.asked_to_stop = asyncio.get_running_loop().time()
             try:
@@ -95,7 +95,7 @@ class Stopping:
                 await self._end(member, f"The cluster {name} did not answer and was killed")
 
     async def close_cluster(self, name: str) -> str:
-        """Close a cluster and wait for its end, as ``Fleet.close_cluster`` documents."""
+        """Close a cluster and wait for its end; see ``Fleet.close_cluster``."""
         member = self._roster.find(name)
         told = member.info.state is ClusterState.STOPPING and member.connection.message
         if member.info.state is not ClusterState.STOPPING or told:
@@ -122,7 +122,7 @@ class Stopping:
     async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:
         """Ask a run to stop; a second call, or ``now``, kills it. Raises NotFound, or Conflict if it has ended.
 
-        If its cluster does not respond, the cluster is killed, and its card stays.
+        If the run's cluster does not respond, the cluster is killed, and its card stays.
         """
         info = self._hub.info(run_id)
         if info.state.is_final:
@@ -153,7 +153,7 @@ class Stopping:
         self._roster.tell()
 
     def _stop_unasked(self, member: Member) -> None:
-        """Signal a cluster of an incompatible version: every version shuts down cleanly and records it in its file."""
+        """Signal a cluster of an incompatible version; all versions then shut down cleanly and update their file."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING
@@ -161,9 +161,9 @@ class Stopping:
         self._roster.tell()
 
     async def _end(self, member: Member, why: str, *, keep: bool = False) -> None:
-        """Kill a cluster's processes directly. With ``keep``, it stays listed as lost.
+        """Kill a cluster's processes directly. With ``keep``, the cluster stays listed as lost.
 
-        Raises Unavailable if they are on another machine.
+        Raises Unavailable if the processes are on another machine.
         """
         member.check_is_here()
         if member.ending is None:

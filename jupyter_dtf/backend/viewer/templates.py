@@ -23,7 +23,7 @@ class Templates:
     """The templates of this user. Several processes may use the file at the same time."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """``path`` defaults to ``templates.json`` in ``paths.data_dir()``; it need not exist."""
+        """``path`` defaults to ``templates.json`` in ``paths.data_dir()``; the file need not exist."""
         self.path = Path(path) if path is not None else paths.data_dir() / "templates.json"
 
     def all(self) -> list[Template]:
@@ -31,7 +31,7 @@ class Templates:
         return sorted(self._read().values(), key=lambda template: template.name)
 
     def put(self, template: Template) -> None:
-        """Save a template, replacing one of the same name. Raises Unavailable if the file cannot be written."""
+        """Save a template, replacing any of the same name. Raises Unavailable if the file cannot be written."""
         with self._changing() as templates:
             templates[template.name] = template
 
