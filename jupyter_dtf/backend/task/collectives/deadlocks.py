@@ -161,7 +161,7 @@ class Lookout:
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # A task that has checked again since its entry was last read was still waiting then, so all waits overlapped.
+            # A task that has checked again since its entry was last read was still waiting then, so waits overlapped.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
                 for rank, ws in stuck.items()
