@@ -29,7 +29,7 @@ def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None 
 
     Args:
         comm: None. MPI communicators are not supported.
-        process_sets: Process sets to add in all tasks, or ``"dynamic"``. Others can always be added later.
+        process_sets: Process sets to add in all tasks, or ``"dynamic"``. Other sets can be added later.
 
     Raises:
         InvalidInput: If ``comm`` is not None.

@@ -96,9 +96,9 @@ class LearningRateScheduleCallback(keras.callbacks.Callback):
     """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` to before ``end_epoch``.
 
     A number m as ``multiplier`` means ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes at the first
-    batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction`` scales the
-    velocities of an optimizer with momentum by the change of the rate (Goyal et al. 2017, section 2.3).
-    ``steps_per_epoch`` is optional if Keras knows it.
+    batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction`` multiplies the
+    velocities of an optimizer with momentum by the ratio of the new rate to the old one (Goyal et al. 2017, section
+    2.3). ``steps_per_epoch`` is optional if Keras knows the number of steps.
     """
 
     def __init__(

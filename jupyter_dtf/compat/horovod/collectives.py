@@ -293,7 +293,7 @@ def broadcast_object_fn(
 
 
 def allgather_object(obj: Any, session: Any = None, name: str | None = None, process_set: Any = None) -> list[Any]:
-    """Return every task's picklable object, by rank."""
+    """Return every task's picklable object, in rank order."""
     return list(ops.allgather_object(obj, process_set=ours(process_set)))
 
 

@@ -72,14 +72,14 @@ class State(ABC):
 
     @abstractmethod
     def sync(self) -> None:
-        """Send the state of rank 0 to all tasks. A collective."""
+        """Send the state of rank 0 to all tasks. This is a collective."""
 
     def reset(self) -> None:  # noqa: B027
         """Recreate objects that a failure has made invalid. For subclasses."""
 
 
 class ObjectState(State):
-    """A state of picklable objects, passed by name and stored as attributes with these names."""
+    """A state of picklable objects, passed as keyword arguments and stored as attributes with the same names."""
 
     def __init__(self, **objects: Any) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class ObjectState(State):
 
 
 class TensorFlowState(ObjectState):
-    """A state of variables, and of objects by name."""
+    """A state of variables and named objects."""
 
     def __init__(self, variables: Sequence[Any], session: Any = None, **objects: Any) -> None:
         if session is not None:
@@ -136,7 +136,7 @@ class TensorFlowState(ObjectState):
 
 
 class TensorFlowKerasState(TensorFlowState):
-    """A state of a built Keras model, its optimizer (compiled in, or passed), and objects by name."""
+    """A state of a built Keras model, its optimizer (compiled in, or passed), and named objects."""
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
@@ -157,7 +157,7 @@ KerasState = TensorFlowKerasState
 
 
 def run(func: Callable[..., Result]) -> Callable[..., Result]:
-    """Decorate ``func(state, ...)`` so that it starts with rank 0's state in all tasks, and starts over if needed.
+    """Decorate ``func(state, ...)`` so that it starts with rank 0's state in all tasks, and restarts after a failure.
 
     If ``func`` raises HorovodInternalError in one task, the collectives of the other tasks fail. All tasks then return
     to their last commit, call the reset callbacks, receive rank 0's state, and call ``func`` again.

@@ -1,4 +1,4 @@
-"""Exceptions that end a training function wrapped by ``elastic.run``, and cause it to be called again."""
+"""Exceptions that end a training function wrapped by ``elastic.run``, which then calls the function again."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from ...backend.task.collectives import communicator
 from ...errors import InvalidInput
 
 _registered: dict[int, ProcessSet] = {}
-"""The sets that have been added, by number; 0 is the set of all tasks."""
+"""The sets that have been added, keyed by number; 0 is the set of all tasks."""
 
 
 class ProcessSet(communicator.ProcessSet):
     """A subset of the run's tasks, by rank, to which collectives can be limited with ``process_set=``.
 
-    ``process_set_id`` is the number of the set; None before ``add_process_set`` and after ``remove_process_set``.
+    ``process_set_id`` is the number of the set. It is None before ``add_process_set`` and after ``remove_process_set``.
     Raises InvalidInput if there are no ranks, or duplicate ranks.
     """
 
@@ -56,7 +56,7 @@ global_process_set = _Everyone()
 
 
 def ids_and_ranks() -> dict[int, list[int]]:
-    """Return the ranks of all existing sets, by number."""
+    """Return the ranks of all existing sets, keyed by number."""
     return {0: global_process_set.ranks, **{number: list(each.ranks) for number, each in _registered.items()}}
 
 

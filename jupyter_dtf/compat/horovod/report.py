@@ -1,4 +1,4 @@
-"""Reports to viewers from Keras trainings other than those of ``cluster.fit``."""
+"""Reports to viewers from Keras training that was not started by ``cluster.fit``."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ from .reduce_ops import Average, Compression, Sum, checked_compression, checked_
 
 @dataclass
 class GradientReducer:
-    """Reduces gradients over the tasks of a process set, with dense ones fused in groups.
+    """Reduces gradients over the tasks of a process set. Dense gradients are fused in groups.
 
     With ``groups=None``, all gradients are fused; a number distributes them evenly over that many groups. A list of
-    lists of variables defines the groups, and each variable that is in none of them forms its own group. Raises
+    lists of variables defines the groups, and each variable that is in no group forms its own group. Raises
     InvalidInput for unsupported values.
     """
 

@@ -11,7 +11,7 @@ from . import part_files, row_frames, rows
 from .rows import Row
 
 loadedDF: dict[str, str] = {}  # noqa: N816 - the name that programs use
-"""The directories from which dataframes were loaded, by Dask's names of the dataframes."""
+"""The directories from which dataframes were loaded, keyed by Dask's names of the dataframes."""
 
 _INTEGERS, _FLOATS, _TEXTS = ("bigint", "boolean"), ("double",), ("string", "binary")
 _ARRAY = "array<{}>"
@@ -116,8 +116,8 @@ def dtypes_of(frame: Any) -> list[tuple[str, str]]:
 def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[tuple[bytes, None]]]:
     """Return a function that converts a partition's rows to Examples.
 
-    Integers and booleans become an ``int64_list``, floats become a ``float_list`` of float32, which has half as many
-    digits, and text and bytes become a ``bytes_list``. None becomes a feature without a value.
+    Integers and booleans become an ``int64_list``, floats become a ``float_list`` of float32, which has about half as
+    many digits, and strings and bytes become a ``bytes_list``. None becomes a feature without a value.
 
     Args:
         dtypes: The columns and their types.

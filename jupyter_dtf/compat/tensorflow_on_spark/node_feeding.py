@@ -1,7 +1,7 @@
 """Feeds partitions to the nodes of the same machine, in Dask's workers.
 
 A node is fed by one process at a time, which holds the lock next to the node's inlet. A node accepts only as much data
-as it has room for, so feeding a partition may take as long as the training. Meanwhile, the thread is returned to Dask
+as it can hold, so feeding a partition may take as long as training on it. Meanwhile, the thread is returned to Dask
 (``secede``): if all threads were feeding, none would be left for partitions that have not been computed yet, and nodes
 that wait for each other must be fed at the same time.
 """
@@ -152,7 +152,7 @@ def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
 
 
 def _lost(inlet: Path) -> type[FeedError]:
-    """Return the class of the error for a node that is gone without a message.
+    """Return the class of the error for a node that has disappeared without a message.
 
     The directory of a run is removed when the run has ended.
     """

@@ -24,7 +24,7 @@ MASTERS = ("chief", "master")
 
 @dataclass(frozen=True)
 class NodePlan:
-    """Data for all nodes of a cluster. ``executors`` has the nodes' ids, by TensorFlowOnSpark's names of the jobs."""
+    """Data for all nodes of a cluster. ``executors`` has the nodes' ids, keyed by TensorFlowOnSpark's job names."""
 
     executors: dict[str, list[int]]
     master_node: str = ""
@@ -106,7 +106,10 @@ def _as_called(job: str, plan: NodePlan) -> str:
 
 
 def _set_tf_config(job: str, index: int, spec: dict[str, list[str]]) -> None:
-    """Set TF_CONFIG, as in TensorFlowOnSpark only with a master. Without it, each node is TensorFlow's only process."""
+    """Set TF_CONFIG if there is a master, as TensorFlowOnSpark does.
+
+    Without it, each node is TensorFlow's only process.
+    """
     if not any(master in spec for master in MASTERS):
         os.environ.pop("TF_CONFIG", None)
         return

@@ -52,7 +52,7 @@ class RDD:
         return RDD(self.bag.map_partitions(_of_partition, f), self.context)
 
     def zip(self, other: RDD) -> RDD:
-        """Pair the items with those of another RDD with the same number of partitions, of the same sizes.
+        """Pair the items with those of another RDD that has the same number of partitions, with the same sizes.
 
         Raises InvalidInput if the numbers of partitions differ, and during computation if their sizes differ.
         """
@@ -104,7 +104,10 @@ class RDD:
         return sum(self.mapPartitions(_sum).collect())
 
     def reduce(self, f: Callable[[Any, Any], Any]) -> Any:
-        """Combine items with ``f``, two at a time, until one is left. Raises InvalidInput if there are no items."""
+        """Combine items with ``f``, two at a time, until a single value remains.
+
+        Raises InvalidInput if there are no items.
+        """
         parts = self.mapPartitions(functools.partial(_reduced, f)).collect()
         if not parts:
             raise InvalidInput("reduce() requires at least one item, got none")

@@ -119,7 +119,8 @@ class SparkContext:
     def textFile(self, name: str, minPartitions: int | None = None) -> RDD:
         """Read the lines of a file, a directory of part files, or files matching a pattern. Each file is a partition.
 
-        The lines are divided further if there are fewer than ``minPartitions`` files. Raises NotFound, Unavailable.
+        The lines are divided further if there are fewer than ``minPartitions`` files. Raises NotFound if there are no
+        files, and Unavailable if they cannot be accessed.
         """
         from dask import delayed
 

@@ -34,7 +34,7 @@ _OVER = (TaskState.FINISHED, TaskState.SUCCEEDED)
 
 
 class InputMode:
-    """The place where the data is read."""
+    """The values of ``input_mode``: which program reads the data."""
 
     TENSORFLOW = 0
     """The program itself reads the data."""
@@ -43,7 +43,10 @@ class InputMode:
 
 
 class TFCluster:
-    """A running cluster of nodes, created by ``run``. Its attribute ``run`` is the run, as from ``dtf.Cluster.run``."""
+    """A running cluster of nodes, created by ``run``.
+
+    Its attribute ``run`` is the run that ``dtf.Cluster.run`` returned.
+    """
 
     def __init__(self, sc: Any, run: Run, plan: NodePlan, input_mode: int, board: TensorBoard | None) -> None:
         self.sc = sc
@@ -64,7 +67,7 @@ class TFCluster:
 
     @property
     def cluster_info(self) -> list[dict[str, Any]]:
-        """For each node: ``job_name`` and ``task_index`` in the run, ``host``, ``port``, ``pid``."""
+        """A dict for each node: ``job_name`` and ``task_index`` in the run, ``host``, ``port`` and ``pid``."""
         return [
             {
                 "job_name": task.task.partition(":")[0],
@@ -90,7 +93,7 @@ class TFCluster:
 
         Args:
             dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
-            num_epochs: The number of times that the data is fed; 0: 10 times.
+            num_epochs: The number of times that the data is fed. 0 means 10 times.
             feed_timeout: The longest time for consuming a partition, in seconds.
             qname: The name of the queue.
 
@@ -167,7 +170,7 @@ class TFCluster:
         Args:
             ssc: Must be None, because there are no streaming contexts.
             grace_secs: Accepted but not needed, because this waits until programs end on their own.
-            timeout: Seconds after which the run is stopped; -1: never.
+            timeout: The seconds after which the run is stopped. -1 means never.
 
         Raises:
             RunFailed: If a node fails, with its traceback.
@@ -216,7 +219,7 @@ class TFCluster:
         return {task: addresses[names[task]] for task in self._tasks(serving) if names[task] in addresses}
 
     def _fed_hosts(self) -> dict[str, str]:
-        """Return the addresses of the workers of nodes that train. Raises Conflict if a node has none to feed it."""
+        """Return the addresses of the Dask workers of training nodes. Raises Conflict if no worker can feed a node."""
         hosts = self._hosts()
         if lost := [task for task in self._tasks(serving=False) if task not in hosts]:
             raise Conflict(f"{', '.join(lost)} cannot be fed, because their hosts have left the cluster")
@@ -346,7 +349,7 @@ def run(
         input_mode: One of ``InputMode``.
         log_dir: The directory for TensorBoard.
         driver_ps_nodes: Accepted with a warning: parameter servers run on the cluster's hosts.
-        master_node: ``"chief"`` or ``"master"`` for a master with this job name; None for none.
+        master_node: ``"chief"`` or ``"master"`` for a master with this job name; None for no master.
         reservation_timeout: Seconds within which all nodes must start.
         queues: The names of the nodes' queues.
         eval_node: Whether one node is an evaluator.

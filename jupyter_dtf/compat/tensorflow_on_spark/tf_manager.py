@@ -1,6 +1,6 @@
 """``ctx.mgr``: the named queues and the state of a node, as in TensorFlowOnSpark's manager.
 
-Other processes of the machine feed pieces of partitions through the task's inlet (``backend/task/feed/inlet.py``), and
+Other processes on the machine feed pieces of partitions through the task's inlet (``backend/task/feed/inlet.py``), and
 a queue returns them item by item. Without an inlet, a queue only contains items that are put into it in this process.
 """
 
@@ -21,7 +21,10 @@ _LOOK_S = 0.2
 
 
 class EndPartition:
-    """The end of a partition in a queue. Only for items that are put manually; fed pieces mark their last item."""
+    """The end of a partition in a queue.
+
+    Used only for items that a program puts into a queue; fed pieces mark their last item.
+    """
 
 
 class Fed(NamedTuple):
@@ -151,7 +154,7 @@ def _items_of(piece: words.Piece) -> list[Fed]:
 
 
 class TFManager:
-    """Queues by name, and values by key. The event ``stop`` is set when the run should stop."""
+    """Named queues, and values stored by key. The event ``stop`` is set when the run should stop."""
 
     def __init__(self, names: Sequence[str], inlet: Inlet | None = None, stop: threading.Event | None = None) -> None:
         self.inlet = inlet
@@ -175,7 +178,7 @@ class TFManager:
             raise InvalidInput(f"`qname` must be one of {', '.join(self._queues)}, got {qname!r}") from None
 
     def get(self, key: str) -> Any:
-        """Return the value for a key. Raises KeyError."""
+        """Return the value for a key. Raises KeyError if there is none."""
         return self._values[key]
 
     def set(self, key: str, value: Any) -> None:

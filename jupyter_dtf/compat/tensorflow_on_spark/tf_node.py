@@ -100,8 +100,8 @@ class DataFeed:
     """The input of a node with ``InputMode.SPARK``: partitions of the collection, item by item.
 
     ``input_mapping`` maps columns to tensor names. If it is given, items are rows with the columns in alphabetical
-    order, and a batch is a dict by tensor name. With ``train_mode=False``, a batch ends at the end of a partition, and
-    every item must get a result (``batch_results``).
+    order, and a batch is a dict keyed by tensor name. With ``train_mode=False``, a batch ends at the end of a
+    partition, and every item must get a result (``batch_results``).
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class DataFeed:
         self.queue_out = mgr.get_queue(qname_out)
 
     def next_batch(self, batch_size: int) -> Any:
-        """Return the next items: a list, or with ``input_mapping`` a dict of lists by tensor name.
+        """Return the next items: a list, or, with ``input_mapping``, a dict of lists keyed by tensor name.
 
         There are fewer than ``batch_size`` items at the end of the feed and, with ``train_mode=False``, at the end of a
         partition.

@@ -18,7 +18,7 @@ _AHEAD = 2
 
 
 class TrainFeed:
-    """Feeds partitions to nodes. ``hosts`` has the Dask worker that can feed each node, by the node's task.
+    """Feeds partitions to nodes. ``hosts`` has the Dask worker that can feed each node, keyed by the node's task.
 
     ``has_ended()`` returns whether the run has ended. ``subscribe(callback)`` subscribes a callback to changes, and
     returns a function that unsubscribes it.

@@ -1,4 +1,4 @@
-"""Collectives that are implemented in Python on NumPy arrays, and are called from graphs as functions of arrays.
+"""Collectives that are implemented in Python on NumPy arrays, and that graphs call as functions of arrays.
 
 A transport implements two operations: reducing arrays, and exchanging bytes of any length. In both, the tasks first
 meet and compare their calls, so that different calls raise an error in all of them, after which they can continue.
@@ -37,7 +37,7 @@ Wanted = Callable[[list[int]], list[tuple[int, Bytes]]]
 
 
 class ArrayReducer(Reducer):
-    """Base of reducers in Python. ``tasks`` are the names by rank, ``stall_s`` the seconds until a wait is reported."""
+    """Base of reducers in Python. ``tasks``: names in rank order. ``stall_s``: the seconds until a wait is reported."""
 
     keeps_order = True
     is_timed = True
@@ -157,7 +157,7 @@ class ArrayReducer(Reducer):
         return [pickle.loads(data) for data in self.gather_bytes(pickle.dumps(value), mark(name))]
 
     def gather_bytes(self, sent: bytes, call: bytes) -> list[bytes]:
-        """Return the bytes of all tasks, by rank."""
+        """Return the bytes of all tasks, in rank order."""
         gathered: list[Bytes] = []
 
         def wanted(sizes: list[int]) -> list[tuple[int, Bytes]]:

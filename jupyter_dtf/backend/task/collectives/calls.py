@@ -1,4 +1,4 @@
-"""Descriptions of collective calls, as texts and as marks, by which tasks check that all have made the same call."""
+"""Descriptions of collective calls, as strings and as marks, with which tasks check that they make the same call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def described_tensors(name: str, tensors: Sequence[tf.Tensor], free_rows: bool =
 
 
 def mark(text: str) -> bytes:
-    """Return ``MARK_BYTES`` bytes: a digest of the text, to compare, followed by the text itself."""
+    """Return ``MARK_BYTES`` bytes: a digest of the string, for comparison, followed by the string itself."""
     data = text.encode()
     room = MARK_BYTES - DIGEST_BYTES
     shown = data if len(data) <= room else data[: room - 3] + b"..."
@@ -64,12 +64,12 @@ def mark(text: str) -> bytes:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two marks, or views of memory that contains marks, have equal texts."""
+    """Return whether two marks, or views of memory that contains marks, have equal descriptions."""
     return bool(one[:DIGEST_BYTES] == other[:DIGEST_BYTES])
 
 
 def text_of(mark: bytes) -> str:
-    """Return the text of a mark."""
+    """Return the description in a mark."""
     return mark[DIGEST_BYTES:].rstrip().decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""The participants in collectives: process sets, each with a reducer and an order of its calls."""
+"""The participants in collectives: process sets, each with a reducer and an order of calls."""
 
 from __future__ import annotations
 

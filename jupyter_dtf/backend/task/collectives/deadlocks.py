@@ -1,8 +1,8 @@
 """Deadlock detection for tasks that wait for each other in different collectives.
 
-A task that has been waiting for a moment repeatedly writes to a board in which collective and for which tasks it waits,
-and reads the entries of the others. A deadlock shows as a cycle, which is not possible while all tasks make the same
-calls in the same order.
+A task that has waited for a moment repeatedly writes the collective in which it waits, and the tasks for which it
+waits, to a board, and reads the entries of the other tasks. A deadlock shows as a cycle, which is not possible while
+all tasks make the same calls in the same order.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .. import heartbeat
 from .calls import differ
 
 LOOK_S = 0.25
-"""The interval at which a waiting task checks."""
+"""The interval, in seconds, at which a waiting task checks the board."""
 
 _READ_MS = 50  # reading a missing key takes this long
 HEARD_S = 2.0
 """The time in seconds to wait until other tasks have read their messages."""
 VERDICT, GONE = "verdict", "gone"
-"""Prefixes of keys: of verdicts, the reasons why a task's wait will never end, and of reasons why a task has left."""
+"""Prefixes of keys on the board: of a verdict (why a wait will never end), and of the reason why a task has left."""
 
 
 class Wait(NamedTuple):
@@ -49,7 +49,7 @@ Waits = dict[int, list[Wait]]
 
 
 class Board(ABC):
-    """Texts by key, shared by all tasks. A write becomes visible to the others within a short time."""
+    """Strings indexed by key, shared by all tasks. A write becomes visible to the others within a short time."""
 
     lasts = True
     """Whether the entries of a task remain after it has ended."""
@@ -59,11 +59,11 @@ class Board(ABC):
 
     @abstractmethod
     def write(self, key: str, text: str) -> None:
-        """Write a text, replacing the previous one."""
+        """Write a string, replacing the previous one."""
 
     @abstractmethod
     def read(self, key: str) -> str:
-        """Return the text, or empty if there is none."""
+        """Return the string stored under the key, or an empty string if there is none."""
 
     def linger(self) -> None:  # noqa: B027  # most boards are not hosted by a task
         """Wait, before this task ends, until other tasks no longer need it in order to read their messages."""
@@ -117,7 +117,7 @@ class Keys(Board):
 
 
 class Watch(Protocol):
-    """The interface for code that waits: ``Lookout``, or an adapter to it for a part of a larger whole."""
+    """The interface for code that waits: ``Lookout``, or an adapter for one part of a reducer with several parts."""
 
     def look(self, wait: Wait) -> str:
         """Check a wait. Must be called regularly while it lasts. Returns the reason if it will never end, or empty."""
@@ -133,7 +133,7 @@ class Watch(Protocol):
 
 
 class Lookout:
-    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, by rank."""
+    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, in rank order."""
 
     def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
         self._board = board
@@ -157,11 +157,11 @@ class Lookout:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
-            if len({w.text for ws in here.values() for w in ws}) > 1:  # tasks have met in different calls
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # tasks have made different calls
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # A task that has checked again since its entry was last read was still waiting then: all waited at once.
+            # A task that has checked again since its entry was last read was still waiting then, so waits overlapped.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
                 for rank, ws in stuck.items()
@@ -199,15 +199,15 @@ class Lookout:
         self._await_all(wait, "gone")
 
     def agree(self, wait: Wait) -> None:
-        """Note that this task has read its verdict, and wait for a limited time until the others have read theirs.
+        """Record that this task has read its verdict, and wait for a limited time until the others have read theirs.
 
-        The verdict may make this task end, and the board with it.
+        The verdict may make this task end, which would also end the board.
         """
         self._mark(wait, "heard")
         self._await_all(wait, "heard")
 
     def has_given_up(self, wait: Wait) -> None:
-        """Note that this task has stopped waiting."""
+        """Record that this task has stopped waiting."""
         self._mark(wait, "gone")
 
     def _mark(self, wait: Wait, what: str) -> None:
@@ -221,7 +221,7 @@ class Lookout:
             left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
     def _tell(self, waits: Waits) -> str:
-        """Notify the tasks whose waits will never end, and those that will join one of these. Returns the verdict.
+        """Notify the tasks whose waits will never end, and tasks that will join such a wait. Returns the verdict.
 
         A task may arrive so late that the others have already ended.
         """
@@ -238,11 +238,11 @@ class Lookout:
         return verdict
 
     def _verdict_on(self, wait: Wait) -> str:
-        """Return the verdict on this task's wait, or empty."""
+        """Return the verdict on this task's wait, or an empty string."""
         return self._board.read(_verdict(self._rank, wait))
 
     def others(self, group: str, number: int) -> Waits:
-        """Return the waits of other tasks in that collective, as far as they are known, by rank."""
+        """Return the known waits of other tasks in that collective, keyed by rank."""
         found = {rank: self._waits_of(rank) for rank in range(len(self._tasks)) if rank != self._rank}
         return {
             rank: here

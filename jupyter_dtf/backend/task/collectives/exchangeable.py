@@ -9,7 +9,7 @@ from .primitive import Array
 
 
 class ExchangeableReducer(ArrayReducer):
-    """A reducer that delegates to ``inner``. ``tasks`` are the names of the tasks by rank."""
+    """A reducer that delegates to ``inner``. ``tasks`` are the names of the tasks in rank order."""
 
     def __init__(self, inner: ArrayReducer, tasks: Sequence[str]) -> None:
         super().__init__(inner.rank, tasks, float("inf"))

@@ -64,10 +64,10 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send rows to each task: ``splits``, of shape (size,), contains the number for each, by default equal numbers.
+    """Send rows to each task. ``splits``, of shape (size,), has the number of rows for each; by default they are equal.
 
-    Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64).
-    Raises InvalidInput if ``splits`` is not given and the rows cannot be divided equally.
+    Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64). Raises
+    InvalidInput if ``splits`` is not given and the rows cannot be divided equally.
     """
     check_place()
     comm = communicator(process_set)
@@ -102,5 +102,5 @@ def broadcast_object(obj: Any = None, root_rank: int = 0, process_set: ProcessSe
 
 
 def allgather_object(obj: Any, process_set: ProcessSet | None = None) -> list[Any]:
-    """Return all tasks' picklable objects, in order of rank."""
+    """Return all tasks' picklable objects, in rank order."""
     return communicator(process_set).reducer.all_gather(obj, "allgather_object")

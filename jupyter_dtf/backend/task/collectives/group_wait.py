@@ -53,7 +53,7 @@ class WholeWait(Watch):
         """Run the first collective, in which all parts start or restart. All tasks count collectives from it.
 
         Before a restart, some tasks may have taken part in more collectives than others that had given up. No task
-        leaves this collective before all have arrived: otherwise it would wait for tasks that are still waiting in it.
+        leaves this collective before all have arrived: otherwise, it could wait for tasks that are still in it.
         """
         with self._lock:
             if not self._depth:
@@ -82,7 +82,7 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """Check the wait, regularly while a part waits. Returns the reason if it will never end, or empty."""
+        """Check the wait, regularly while a part waits. Returns the reason if it will never end, or an empty string."""
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -103,7 +103,7 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Return the reason why that task has left, if it is that tasks have made different calls, or empty."""
+        """Return why that task has left if the reason is that tasks have made different calls, or an empty string."""
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:

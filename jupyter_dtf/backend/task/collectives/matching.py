@@ -27,7 +27,7 @@ Collective = Callable[[], list[Array]]
 
 
 class Matching:
-    """One task's part in the matching. ``gather`` returns every task's value, by rank; ``tasks`` are their names.
+    """One task's part in the matching. ``gather`` returns every task's value, in rank order; ``tasks`` are their names.
 
     If, for ``patience_s`` seconds, the tasks have reached collectives but none in common, all get DifferentCalls.
     """

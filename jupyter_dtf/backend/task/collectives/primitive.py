@@ -56,7 +56,7 @@ class Reducer(ABC):
     """Whether ``time_accounts`` measures the duration of its exchanges."""
 
     bucket_bytes = 64 << 20
-    """The best number of bytes of gradients to send at a time while others are still being computed."""
+    """The best number of bytes of gradients to send at a time while other gradients are still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -73,7 +73,7 @@ class Reducer(ABC):
         return self.reduce_tensors([tensor], "sum", name)[0]
 
     def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """Return all tasks' tensors, concatenated along the first dimension, whose size may differ."""
+        """Return all tasks' tensors, concatenated along the first dimension, whose size may differ between tasks."""
         return self.gather_rows(tensor, name)[0]
 
     def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
@@ -100,9 +100,11 @@ class Reducer(ABC):
         ]
 
     def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Send rows to each task: element ``i`` of ``splits``, int64 of shape (size,), is the number for rank ``i``.
+        """Send rows to each task.
 
-        Returns the rows that the tasks sent to this one, by rank, and the number of rows from each.
+        Element ``i`` of ``splits``, int64 of shape (size,), is the number of rows for rank ``i``.
+
+        Returns the rows that the tasks have sent to this one, in rank order, and the number of rows from each.
         """
         sent = tf.concat([tf.shape(tensor, tf.int64)[:1], splits], 0)
         said = tf.reshape(
@@ -131,7 +133,7 @@ class Reducer(ABC):
         return self.reduce(array, "sum")
 
     def gather(self, array: Array, name: str = "outside of a step") -> list[Array]:
-        """Return every task's array, by rank. The sizes of the first dimension may differ."""
+        """Return every task's array, in rank order. The sizes of the first dimension may differ."""
         with eager_mode():
             rows, counts = self.gather_rows(tf.constant(array), _outside(array[:0], name))
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
@@ -152,7 +154,7 @@ class Reducer(ABC):
         ]
 
     def all_gather(self, value: Any, name: str = "allgather of an object") -> list[Any]:
-        """Return every task's picklable value, by rank. ``name``: the call, which must be the same in all tasks."""
+        """Return every task's picklable value, in rank order. ``name`` must be the same in all tasks."""
         sent = np.frombuffer(pickle.dumps(value), np.uint8)
         return [pickle.loads(data.tobytes()) for data in self.gather(sent, name)]
 
@@ -182,7 +184,9 @@ class Reducer(ABC):
         )
 
     def renew(self) -> None:
-        """Leave as failed and restart. This is a collective that all tasks must call. Traced functions keep working.
+        """Leave with a failure, and reconnect.
+
+        This is a collective that all tasks must call. Traced functions keep working.
 
         Raises Unavailable if that is not supported.
         """

@@ -39,7 +39,7 @@ _LOOK = _Timespec(0, int(LOOK_S * 1e9))
 
 
 class Meeting:
-    """One task's part in a barrier of ``tasks`` (names by rank), in shared memory at ``path``. Not thread-safe.
+    """One task's part in a barrier of ``tasks`` (names in rank order), in shared memory at ``path``. Not thread-safe.
 
     ``stalled(missing, what)`` is called, in the first of the waiting tasks, once per meeting that has lasted
     ``stall_s`` seconds, with the names of missing tasks and the call. ``lookout`` detects deadlocks; ``ranks`` are the
@@ -87,7 +87,7 @@ class Meeting:
         """Wait until every task has called this as many times as this one. Returns the ranks of joined tasks.
 
         ``call`` is the mark of the call; if given, it must be the same in all tasks, except for JOINED. Raises
-        DifferentCalls in all tasks if it is not, and RuntimeError if a missing task will never come.
+        DifferentCalls in all tasks if the marks differ, and RuntimeError if a missing task will never arrive.
         """
         self.count += 1
         target = self.count & 0xFFFFFFFF
@@ -109,7 +109,7 @@ class Meeting:
         return ()
 
     def calls(self) -> list[bytes]:
-        """Return the tasks' calls, by rank."""
+        """Return the tasks' calls, in rank order."""
         starts = [self._text(rank) for rank in range(len(self._tasks))]
         return [self._texts[at : at + MARK_BYTES].tobytes() for at in starts]
 
@@ -138,7 +138,7 @@ class Meeting:
         self._wake()
 
     def _text(self, rank: int) -> int:
-        # Two alternating texts suffice: a task that has reached the next meeting cannot continue without this one.
+        # Two alternating slots suffice: a task that has reached the next meeting cannot continue without this one.
         return (2 * rank + self.count % 2) * MARK_BYTES
 
     def _has_come(self, other: int, target: int) -> bool:
@@ -201,7 +201,7 @@ class Meeting:
             raise DifferentCalls(verdict)
 
     def _why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the reason why that task has left, if it is that tasks have made different calls, or empty."""
+        """Return why that task has left if the reason is that tasks have made different calls, or an empty string."""
         if self._lookout is not None:
             return self._lookout.why_gone(wait, rank)
         self._told.wait(self.word_s)
@@ -219,7 +219,7 @@ class Meeting:
                 self._stalled(missing, text_of(call))
 
     def _wake(self, rank: int | None = None) -> None:
-        """Wake the tasks that wait for the task of that rank, by default this one."""
+        """Wake the tasks that wait for the task with that rank, by default this task."""
         address = ctypes.c_void_p(self._address + (self._rank if rank is None else rank) * _LINE + 4 * _ARRIVED)
         _libc.syscall(_SYS_FUTEX, address, _FUTEX_WAKE, len(self._tasks), None, None, 0)
 

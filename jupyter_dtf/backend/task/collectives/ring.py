@@ -12,7 +12,7 @@ import tensorflow as tf
 from ....errors import Unavailable
 from .primitive import Reducer, check_op
 
-_KEYS = 0x7FFFFFF0  # the number of instance keys: 31 bits, with room for one per dtype
+_KEYS = 0x7FFFFFF0  # the number of instance keys: 31 bits, minus one key per dtype
 
 _MERGES = {"sum": "Add", "min": "Min", "max": "Max", "product": "Mul"}
 _SENT_AS = {
@@ -25,11 +25,11 @@ _SENT_AS = {
 }
 """The dtypes to which tensors of unsupported dtypes are converted."""
 _SENT_BY_GPU_AS = {tf.int32: tf.int64, tf.bfloat16: tf.float32}
-"""The same for dtypes that TensorFlow 2.21's collectives refuse only on GPUs."""
+"""The replacements for dtypes that TensorFlow 2.21's collectives reject only on GPUs."""
 
 
 class CollectiveReducer(Reducer):
-    """A reducer by ``CollectiveReduceV2``, between ``size`` of the tasks in TF_CONFIG, all with the same ``key``."""
+    """A reducer that uses ``CollectiveReduceV2`` between ``size`` tasks in TF_CONFIG, all with the same ``key``."""
 
     def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
@@ -117,7 +117,7 @@ def _communication_hint() -> str:
 
 
 def _instance_key(text: str, tensors: Sequence[tf.Tensor]) -> Any:
-    """Return a key for the text and the shapes, which is the same for static and dynamic shapes.
+    """Return a key for the description and the shapes. It is the same for static and dynamic shapes.
 
     The shapes are included because an instance has a fixed shape. A small number, one per dtype, can be added to the
     key.

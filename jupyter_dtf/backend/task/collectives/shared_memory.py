@@ -1,8 +1,8 @@
 """Collectives through memory shared by the tasks of one machine.
 
 Every collective is a sequence of rounds. In a round, each task writes to its own slot, all tasks meet, and each reads
-the data that it needs from the others' slots. Each task alternates between two slots: before it writes to one again, it
-has met all others after they had read it. So the memory does not grow with the amount of data.
+the data that it needs from the others' slots. Each task alternates between two slots: before it writes to a slot again,
+it has met all other tasks after they had read that slot. So the memory does not grow with the amount of data.
 
 A small reduction takes one round, in which every task reduces all arrays in the same order. A large one is cut into
 cells, which are assigned to the tasks in rotation. In each round, every task writes a cell for every other task, and
@@ -35,7 +35,7 @@ _MEMORY_BYTES = 48 << 20  # for all slots; containers often have only 64 MiB of 
 class SharedMemoryReducer(ArrayReducer):
     """The reducer for tasks of one machine. ``path`` is the prefix of the memory's files, the same in all tasks.
 
-    ``tasks`` are the names of the tasks by rank; for ``stalled``, ``lookout`` and ``ranks``, see ``Meeting``.
+    ``tasks`` are the names of the tasks in rank order; for ``stalled``, ``lookout`` and ``ranks``, see ``Meeting``.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SharedMemoryReducer(ArrayReducer):
         slots = np.frombuffer(mapped(paths[1], 2 * self.size * self._slot), np.uint8)
         self._slots = slots.reshape(2, self.size, self._slot)
         self._meeting.meet(mark("start"))
-        if self.rank == 0:  # all tasks have mapped the memory, so it is freed after all have ended, in whatever way
+        if self.rank == 0:  # all tasks have mapped the memory, so it is freed after all have ended, even by a crash
             for path in paths:
                 path.unlink()
 

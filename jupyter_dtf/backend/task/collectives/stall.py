@@ -1,4 +1,4 @@
-"""Reports of collectives that wait too long: a note among the run's events, once each, with the missing tasks."""
+"""Reports of collectives that wait too long: one note in the run's events for each, with the missing tasks."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class WatchedReducer(Reducer):
 
     Variables contain the numbers of started and finished collectives, and the last call. The thread reports waits that
     take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because other tasks
-    have made different calls. ``ranks`` are the tasks' ranks in the run, ``tasks`` their names; ``group`` is the same
-    in all tasks.
+    have made different calls. ``ranks`` are the tasks' ranks in the run, and ``tasks`` their names. ``group`` is the
+    same in all tasks.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class WatchedReducer(Reducer):
         while not self._closed.wait(min(LOOK_S, self._stall_s / 4)):
             begun, ended = counts = self._counts()
             text = self._text()
-            if self._counts() != counts:  # the text may be that of the next collective
+            if self._counts() != counts:  # the description may already be that of the next collective
                 continue
             if begun != last or begun == ended:
                 if waits:

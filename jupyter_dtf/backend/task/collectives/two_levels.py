@@ -31,7 +31,7 @@ class TwoLevelReducer(ArrayReducer):
 
     Args:
         rank: This task's rank in the set.
-        tasks: The names of the tasks by rank.
+        tasks: The names of the tasks, in rank order.
         places: For each machine, the ranks of its tasks, beginning with its first task.
         local: Creates the reducer of this machine's tasks; None if this is the only one.
         between: Creates the reducer of the machines' first tasks; None if this task is not one of them.

@@ -41,7 +41,7 @@ class NotOurs(OSError):
 
 
 class Links:
-    """The connections of the task ``rank``. ``addresses``: ``host:port`` of each task of the run, by rank.
+    """The connections of the task ``rank``. ``addresses``: ``host:port`` of each task of the run, in rank order.
 
     ``refused(host)`` is called in another thread, once for each host from which a connection was rejected. The
     constructor raises Unavailable if the task cannot listen at its address.
@@ -156,7 +156,7 @@ class Links:
             threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
 
     def _receive(self, connected: socket.socket, host: str, number: int) -> None:
-        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if a byte arrives now and then
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if bytes arrive occasionally
         late.daemon = True
         late.start()
         try:

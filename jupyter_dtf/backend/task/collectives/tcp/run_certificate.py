@@ -1,8 +1,8 @@
 """Authentication between the tasks of a run, with a key derived from the run's secret.
 
 Every task derives the same key and, since Ed25519 signatures are deterministic, the same certificate. So no certificate
-has to be distributed, and the secret is required to create one that a task accepts. Its validity dates tolerate any
-difference between the machines' clocks.
+has to be distributed, and only a task that knows the secret can create a certificate that other tasks accept. Its
+validity dates tolerate any difference between the machines' clocks.
 """
 
 from __future__ import annotations

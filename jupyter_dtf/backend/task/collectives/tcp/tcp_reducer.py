@@ -1,9 +1,9 @@
 """Collectives over TCP connections between all pairs of tasks.
 
 Every collective begins with a round in which all tasks send each other a few bytes, including the digest of the call.
-Small data is sent with these. A large reduction uses a ring, in pieces: the data that arrives from one neighbor is
-added to the local data and sent to the other, so that both directions of the network are busy from the first piece to
-the last.
+Small data is sent along with these bytes. A large reduction uses a ring, in pieces: the data that arrives from one
+neighbor is added to the local data and sent to the other, so that both directions of the network are busy from the
+first piece to the last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORD_S = 1.0  # the time within which the reason must arrive after a connection
 _RETRY_S = 0.01
 _MANY_CALLS = 1000
 _HAS_LEFT = "This task has left its collectives: they were closed, or one of them has failed"
-_VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the calls of the others
+_VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the other tasks' calls
 
 
 class TcpReducer(ArrayReducer):
@@ -227,7 +227,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Return the task that explains why others have left, with its word, or None if none is known to have left."""
+        """Return the task whose departure made others leave, with its word, or None if none is known to have left."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
@@ -252,7 +252,7 @@ class TcpReducer(ArrayReducer):
     # -- rounds -------------------------------------------------------------------------------------------------
 
     def _round(self, digest: bytes, sent: Any, size: int) -> tuple[list[bytes], list[int], list[bytes]]:
-        """Exchange a small amount of data between all tasks. Returns the digests, the sizes and the data, by rank."""
+        """Exchange a small amount of data between all tasks. Returns the digests, sizes and data, in rank order."""
         if not self._out:
             raise RuntimeError(_HAS_LEFT)
         message = _HEAD.pack(digest, size, len(sent)) + sent
@@ -269,7 +269,7 @@ class TcpReducer(ArrayReducer):
     def _meet(self, call: bytes, sent: Any = b"", size: int = 0) -> tuple[tuple[int, ...], list[int], list[bytes]]:
         """Run a round in which all tasks must make the same call. Returns joined tasks, sizes and data.
 
-        Raises DifferentCalls in all tasks if they have not. They can continue afterwards.
+        Raises DifferentCalls in all tasks if their calls differ. The tasks can continue afterwards.
         """
         digest = call[:DIGEST_BYTES]
         digests, sizes, came = self._round(digest, sent, size)
@@ -341,7 +341,7 @@ class TcpReducer(ArrayReducer):
         return totals
 
     def _go_round(self, ufunc: Any, arrays: list[Array], totals: list[Array]) -> None:
-        """Send every chunk around the ring twice: once to sum it up, and once to distribute it."""
+        """Send every chunk around the ring twice: once to reduce it, and once to distribute the result."""
         right, left = self._out[self._after[0]], self._before[0]
         dtype = arrays[0].dtype
         chunks = self._chunks(tuple(a.size for a in arrays), dtype.itemsize)

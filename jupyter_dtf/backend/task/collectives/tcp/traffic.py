@@ -1,4 +1,4 @@
-"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and per pair at the end."""
+"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and per peer at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORTH_SHARE = 0.01
 class Traffic:
     """Measures traffic. Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if exchanges took long.
 
-    ``step()`` returns the program's current step. If the program reports steps, figures of pairs are per step,
+    ``step()`` returns the program's current step. If the program reports steps, the figures for each peer are per step,
     otherwise per exchange.
     """
 
@@ -36,7 +36,7 @@ class Traffic:
         step: Callable[[], float],
     ) -> None:
         self.waited: defaultdict[int, float] = defaultdict(float)
-        """The seconds spent waiting for each task, by its rank in the set."""
+        """The seconds spent waiting for each task, keyed by its rank in the set."""
         self._task = task
         self._measured = measured
         self._told = told
@@ -76,7 +76,7 @@ class _Sum(NamedTuple):
     exchanges: int
     step: float
     pairs: Mapping[str, tuple[int, float]]
-    """The bytes sent to each task, and the seconds that this took. New connections count from zero."""
+    """The bytes sent to each task, and the seconds that sending took. New connections count from zero."""
 
 
 def _figures(before: _Sum, now: _Sum, passed_s: float) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """One-way data connections between two tasks.
 
 The connecting side sends. With one connection per direction, a task can read and write at the same time in two threads,
-which a single TLS connection does not allow. The opposite direction of a connection carries only one word, by which a
+which a single TLS connection does not allow. The opposite direction of a connection carries only one word, with which a
 task that leaves reports the reason.
 """
 
@@ -29,7 +29,7 @@ _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 _INFO = struct.Struct("=52x2I")  # in tcp_info: milliseconds since the last data, and since the last acknowledgment
 _BUSY = struct.Struct("=168xQ")  # also in tcp_info: microseconds with data in flight; from Linux 4.10 on
-_SILENT_SHARE = 0.75  # a fraction of the patience, in which there are normally six replies
+_SILENT_SHARE = 0.75  # a fraction of the patience; normally, six replies arrive in this time
 _PROBES = 6  # keepalive probes on an idle connection before it is considered lost
 
 
@@ -265,7 +265,7 @@ class Incoming:
         return count
 
     def say(self, word: Word) -> None:
-        """Report to the other task why this one leaves."""
+        """Report to the other task why this task leaves."""
         with contextlib.suppress(OSError):  # the other task has left, too
             self._socket.settimeout(1.0)
             self._socket.send(word.value)

@@ -1,4 +1,4 @@
-"""``dtf.ParameterServer``: the ``ps`` tasks hold variables and optimizer, the other tasks compute gradients."""
+"""``dtf.ParameterServer``: the ``ps`` tasks hold the variables and the optimizer; the other tasks compute gradients."""
 
 from __future__ import annotations
 

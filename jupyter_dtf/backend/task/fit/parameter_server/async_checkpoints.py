@@ -1,8 +1,8 @@
 """The positions at which asynchronous tasks start and resume, and their checkpoints, which only the chief writes.
 
-A worker's process gets its starting position from the servers, which derive it from the message that the chief sends at
-the start of the group, and from the worker's last gradient received by the first server. So the procedure is the same
-for a training that begins, one that resumes from a checkpoint, and a worker process that replaces a lost one.
+A worker's process gets its starting position from the servers, which derive it from the message that the chief sends
+when the group starts, and from the worker's last gradient received by the first server. So the procedure is the same
+for a new run, for a run that resumes from a checkpoint, and for a worker process that replaces a lost one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .server_client import Client
 
 @dataclasses.dataclass
 class Beginning:
-    """The start of this process. ``begin`` and ``stored`` are set on the chief if there is a checkpoint."""
+    """This process's starting state. ``begin`` and ``stored`` are set on the chief if there is a checkpoint."""
 
     started: Started
     begin: Begin | None = None
@@ -43,19 +43,19 @@ class Beginning:
         return self.place.steps > 0 or self.started.version > 0
 
     def job(self, job: FitJob) -> FitJob:
-        """Return the job with which this process continues from its starting position."""
+        """Return a job that continues from this process's starting position."""
         place, began = self.place.epoch, self.started.first_epoch
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
     def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
-        """Return the examples to skip, or None."""
+        """Return the examples to skip, or None if there are none."""
         place, first = self.place, self.started.first_epoch
         if not place.within and (job.steps_per_epoch is None or place.epoch == first):
             return None
         return skip_until(place.epoch, place.within, first, job, steps_per_execution)
 
     def tell(self, ctx: Any) -> None:
-        """Show a note if this worker was lost and has returned."""
+        """Show a note if this worker was lost and has reconnected."""
         if self.started.is_back:
             where = f"epoch {self.place.epoch + 1}"
             if self.place.within:
@@ -64,10 +64,13 @@ class Beginning:
 
 
 def beginning(job: FitJob, ctx: Any, client: Client, *, steps_per_execution: int, follows_the_run: bool) -> Beginning:
-    """Return the start of this process. The chief first sends the starting positions; each task then requests its own.
+    """Return this process's starting state.
 
-    ``follows_the_run``: whether the position is that of the run, in whole epochs; otherwise it is this worker's own, in
-    whole executions. Raises InvalidInput or NotFound, on the chief, if a required checkpoint is missing or invalid.
+    The chief first sends all starting positions; each task then requests its own.
+
+    ``follows_the_run``: whether this worker starts at the run's position, in whole epochs, rather than at its own
+    position, in whole executions of the train function. Raises InvalidInput or NotFound, on the chief, if a required
+    checkpoint is missing or invalid.
     """
     begin, stored = None, None
     if ctx.is_chief:
@@ -94,7 +97,7 @@ def _start(job: FitJob, begin: Begin | None, workers: int) -> Start:
 
 
 def _place_of_the_run(started: Started, steps: int) -> Place:
-    """Return the beginning of the run's current epoch, whose finished steps are then skipped."""
+    """Return the beginning of the run's current epoch. The epoch's finished steps are skipped later."""
     epochs = started.version // steps if steps else 0
     return Place(started.first_epoch + epochs, 0, epochs * steps)
 

@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 
 class Meeting:
-    """Forms sums of one array from each of ``size`` workers. Not thread-safe."""
+    """Computes sums of one array from each of ``size`` workers. Not thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._arrived: dict[int, npt.NDArray[Any]] = {}
         self.held = 0
-        """The number of sums formed."""
+        """The number of sums computed so far."""
         self.sum: npt.NDArray[Any] = np.zeros(0)
-        """The last sum. No worker can be at the next one before all have requested this one."""
+        """The last sum. No worker can reach the next sum before all workers have requested this one."""
 
     def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
         """Add a worker's array. Its sum is complete when ``held`` exceeds the returned number."""

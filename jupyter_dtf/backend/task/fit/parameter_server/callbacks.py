@@ -1,4 +1,4 @@
-"""A task's first and last callbacks, metrics and weights, adapted to parameter servers."""
+"""The first and last callbacks, metrics and weights of a task, adapted to parameter servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .skipping import FollowTheRun
 
 
 class ServedWeights(Weights):
-    """The weights of synchronous tasks. Changes by callbacks on the chief are sent to the servers first.
+    """The weights of synchronous tasks. Values that callbacks assign on the chief are sent to the servers first.
 
     ``slots``: the optimizer's variables, which only the servers use. ``push``: sends the chief's weights and slots.
     ``replace``: sends the values of variables.
@@ -44,13 +44,13 @@ class ServedWeights(Weights):
         super().from_chief()
 
     def some_from_chief(self, positions: list[int]) -> None:
-        # Do not send all of the chief's state: between batches, only the servers have the optimizer's.
+        # Do not send all of the chief's state: between batches, only the servers have the optimizer's state.
         self._replace([self.variables[position] for position in positions])
         super().some_from_chief(positions)
 
 
 class OwnBetween(BetweenBatches):
-    """Handles changes of weights by callbacks between batches in an asynchronous task.
+    """Handles changes that callbacks make to weights between batches in an asynchronous task.
 
     Values of trained weights are sent to the servers; those of other weights stay on the chief.
     """
@@ -79,7 +79,7 @@ class OwnBetween(BetweenBatches):
         self.warn()
 
     def warn(self) -> None:
-        """Show a warning, once, if callbacks have set a weight that is not trained: no other task gets its value.
+        """Show a warning, once, if callbacks have set a weight that is not trained: no other task receives its value.
 
         Callbacks that restore all weights cause no warning.
         """
@@ -98,7 +98,7 @@ class OwnBetween(BetweenBatches):
 
 
 class OwnMetrics(Metrics):
-    """The metrics of an asynchronous task alone. The task fetches the servers' variables before it validates."""
+    """The metrics of a single asynchronous task. The task fetches the servers' variables before it validates."""
 
     def __call__(self, logs: Any) -> Any:
         if not self.alone and not self.validating:
@@ -124,8 +124,8 @@ class OwnFirst(First):
 class OwnLast(Last):
     """The last callback of an asynchronous task.
 
-    Reports how stale the task's gradients are or how many were dropped, stops when the servers request it, and sends
-    them the changes of other callbacks.
+    Reports how stale the task's gradients are or how many were dropped, stops training when the servers request it, and
+    sends the servers the changes that other callbacks have made.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class OwnLast(Last):
     ) -> None:
         """Create the callback.
 
-        ``push``: sends the servers the changes of callbacks; None without callbacks. ``begins``: the position at which
-        this task starts.
+        ``push``: sends the servers the changes that callbacks have made; None if there are no callbacks. ``begins``:
+        the position at which this task starts.
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
         self.place = begins
@@ -159,7 +159,7 @@ class OwnLast(Last):
         self._push = push
         self._following = following
         self.has_last_word = False
-        """Whether callbacks changed the weights at the very end of training: these are then the run's result."""
+        """Whether callbacks changed the weights at the very end of training; if so, these weights are the result."""
 
     def on_train_begin(self, logs: Any = None) -> None:
         super().on_train_begin(logs)
@@ -200,7 +200,7 @@ class OwnLast(Last):
         self.has_last_word = self._tell()
 
     def _look_at_the_end(self, epoch: int) -> None:
-        """Do nothing: this task's progress does not show the data's length, because others take some of the steps."""
+        """Do nothing: other tasks take some of the steps, so this task's progress does not show the data's length."""
 
     def on_train_end(self, logs: Any = None) -> None:
         super().on_train_end(logs)

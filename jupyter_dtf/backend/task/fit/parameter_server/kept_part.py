@@ -1,4 +1,4 @@
-"""A ``ps`` task's part of a checkpoint: copied at the chief's request, and written during the training."""
+"""A ``ps`` task's part of a checkpoint: copied at the chief's request, and written while training continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The distribution of variables, by rows, over the ``ps`` tasks. Pure: every task computes the same from the shapes."""
+"""The distribution of variables, by rows, over the ``ps`` tasks.
+
+Pure: every task computes the same layout from the shapes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows ``first`` to ``first + rows`` of a variable, or all of it. ``shape`` is that of the piece."""
+    """Rows ``first`` to ``first + rows`` of a variable, or the whole variable. ``shape`` is the shape of the piece."""
 
     variable: int
     """The index in ``model.trainable_variables``."""
@@ -32,8 +35,9 @@ def spread(
 ) -> list[Piece]:
     """Return the placement of the variables, ordered by server, then by variable.
 
-    A variable of more than ``limit`` bytes with ``can_split`` and at least one row per server is split evenly by rows
-    over all servers. The others are placed whole, largest first, on the server that holds the fewest bytes.
+    A variable of more than ``limit`` bytes for which ``can_split`` is true, and which has at least one row per server,
+    is split evenly by rows over all servers. The other variables are placed whole, largest first, on the server that
+    then holds the fewest bytes.
     """
     sizes = [math.prod(shape) * item for shape, item in zip(shapes, item_bytes, strict=True)]
     held = [0] * servers

@@ -10,7 +10,7 @@ from ..gradient_sync import optimizers_of
 
 
 def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | None, *, scale_lr: bool) -> None:
-    """Raise InvalidInput, with the necessary change, for an unsupported model. ``servers``: None if not known yet."""
+    """Raise InvalidInput, stating the necessary change, for an unsupported model. ``servers``: None if unknown."""
     optimizers = optimizers_of(model)
     if len(optimizers) != 1:
         raise InvalidInput(
@@ -54,7 +54,7 @@ def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
 
 
 def refuse_sums(is_plain_mean: bool) -> None:
-    """Raise InvalidInput for losses that depend on all gradients of a step, if some are dropped."""
+    """Raise InvalidInput for losses that depend on all gradients of a step, because some gradients are dropped."""
     if not is_plain_mean:
         raise InvalidInput(
             "`model`: with backup_workers, a loss must be a mean over examples, without masks, because the size of the "

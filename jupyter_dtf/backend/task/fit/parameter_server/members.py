@@ -1,4 +1,4 @@
-"""A ``ps`` task's records of the workers of a run, and the position at which each starts."""
+"""A ``ps`` task's records of the workers of a run, and of the position at which each worker starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Member:
     has_gone: bool = False
     """Whether its process has disconnected after that."""
     place: Place | None = None
-    """Its position after its last gradient; None before its first one, while it is at its starting position."""
+    """Its position after its last gradient; None before the first gradient, while it is at its starting position."""
     visit: Visit | None = None
     """The current connection; None while it is not connected."""
     visits: int = 0
@@ -38,19 +38,19 @@ class Member:
 
 @dataclass
 class Members:
-    """All workers, by rank."""
+    """All workers, keyed by rank."""
 
     by_rank: dict[int, Member]
     start: Start | None = field(default=None)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """Each worker's position; empty if they are synchronous."""
+        """Each worker's position, in rank order; empty if the workers are synchronous."""
         return tuple(self.place(rank) for rank in sorted(self.by_rank)) if self.start is not None else ()
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The number of each worker's last gradient."""
+        """The number of each worker's last gradient, in rank order."""
         return tuple(self.by_rank[rank].number for rank in sorted(self.by_rank))
 
     def place(self, rank: int) -> Place:
@@ -62,7 +62,7 @@ class Members:
         return self.start.places[rank] if rank < len(self.start.places) else self.start.place
 
     def started(self, rank: int, version: int) -> Started:
-        """Return the message for a worker's process that starts."""
+        """Return the answer to a worker's process that requests its starting position."""
         start, member = self.start, self.by_rank[rank]
         assert start is not None
         return Started(

@@ -35,16 +35,16 @@ class Start(Word, frozen=True):
     seed: int
     """The seed of the order of the examples."""
     first_epoch: int
-    """The first epoch of the training; if it resumes from a checkpoint, the first epoch of the original training."""
+    """The first epoch of training; if training resumes from a checkpoint, the first epoch of the original run."""
     place: Place
-    """The position of each worker for which ``places``, by rank, has none."""
+    """The position of each worker that has no position in ``places``, which is ordered by rank."""
     places: tuple[Place, ...] = ()
 
 
 class GetStart(Word, frozen=True):
-    """Requests the position at which this process starts, whether it is the first or replaces a lost one.
+    """Requests the position at which this process starts, whether it is the worker's first or replaces a lost one.
 
-    The process takes part from ``version`` on.
+    The process takes part in updates from ``version`` on.
     """
 
     version: int
@@ -67,7 +67,7 @@ class Release(Word, frozen=True):
 
 
 class Build(Word, frozen=True):
-    """The initial values of a server's state, from the chief (payload: see ``slots.Plan``).
+    """The initial values of a server's state, sent by the chief (payload: see ``slots.Plan``).
 
     ``batch``: the structure of the batches that the model is built for.
     """
@@ -78,14 +78,15 @@ class Build(Word, frozen=True):
 class Push(Word, frozen=True):
     """A gradient.
 
-    Payload: the dense pieces concatenated, then for each sparse one its row numbers, its keys if any (both int64), and
-    its rows.
+    Payload: the concatenated dense pieces, then, for each sparse piece, its row numbers, its keys if any (both int64),
+    and its rows.
     """
 
     number: int
-    """The number of this gradient, counted from 1 per worker, so that a repeated one is noticed."""
+    """The number of this gradient, counted from 1 for each worker, so that the server recognizes a repeated gradient.
+    """
     version: int
-    """The version of the variables that it was computed from."""
+    """The version of the variables that the gradient was computed from."""
     examples: int
     absent: tuple[int, ...] = ()
     """Positions of this server's pieces that the loss does not depend on."""
@@ -100,7 +101,7 @@ class Push(Word, frozen=True):
 
 
 class Fetch(Word, frozen=True):
-    """Requests the variables, in version ``least`` or a later one."""
+    """Requests the variables in version ``least`` or later."""
 
     least: int
 
@@ -122,8 +123,8 @@ class Leave(Word, frozen=True):
 class GetState(Word, frozen=True):
     """Requests variables and optimizer slots; ``final``: after all workers have left.
 
-    ``numbers``: the number of each worker's last gradient to include, by rank. ``version``: the earliest version to
-    return. ``stays``: keep a copy for ``WritePart`` instead of sending the state.
+    ``numbers``: the number of each worker's last gradient to include, in rank order. ``version``: the earliest version
+    to return. ``stays``: keep a copy for ``WritePart`` instead of sending the state.
     """
 
     final: bool
@@ -137,7 +138,7 @@ class SetState(Word, frozen=True):
 
 
 class Replace(Word, frozen=True):
-    """Replaces pieces, by position, with the values that a step has assigned to them (payload)."""
+    """Replaces the values of pieces with those that a step has assigned (payload). ``pieces``: their positions."""
 
     pieces: tuple[int, ...]
 
@@ -152,8 +153,8 @@ class CopyFile(Word, frozen=True):
 class WritePart(Word, frozen=True):
     """Requests that the server write its kept copy as a TensorFlow checkpoint with this prefix.
 
-    ``keys`` and ``slices``: for each array of the state, as ``SaveV2`` takes them. Arrays with an empty key are not
-    written.
+    ``keys`` and ``slices``: the key and the slice of each array of the state, in the form that ``SaveV2`` expects.
+    Arrays with an empty key are not written.
     """
 
     prefix: str
@@ -171,12 +172,12 @@ class Values(Word, frozen=True):
     iterations: int
     learning_rate: float
     staleness: int = 0
-    """The number of updates between the gradient's version and the one it was applied to."""
+    """The number of updates between the version that the gradient was computed from and the one it was applied to."""
     late: bool = False
     """Whether the gradient was dropped because it arrived too late."""
     stop: bool = False
     examples: int = 0
-    """The number of examples of all gradients in the update that ended the step."""
+    """The total number of examples of all gradients in the update that ended the step."""
 
 
 class Sum(Word, frozen=True):
@@ -198,13 +199,13 @@ class Started(Word, frozen=True):
 
 
 class Kept(Word, frozen=True):
-    """The kept array (payload) and its size in bytes."""
+    """The kept moving statistics (payload) and their size in bytes."""
 
     nbytes: int
 
 
 class Held(Word, frozen=True):
-    """The number of each worker's last gradient, by rank."""
+    """The number of each worker's last gradient, in rank order."""
 
     numbers: tuple[int, ...]
 
@@ -224,7 +225,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(Word, frozen=True):
-    """Variables and slots (payload), and counts so far.
+    """Variables and slots (payload), and the counts of gradients so far.
 
     ``moving``: the number of summed moving statistics at the beginning of the payload. ``moving_workers``: the number
     of workers in these sums.
@@ -236,7 +237,7 @@ class State(Word, frozen=True):
     version: int = 0
     iterations: int = 0
     places: tuple[Place, ...] = ()
-    """The workers' positions by rank, if workers are asynchronous."""
+    """The workers' positions in rank order, if workers are asynchronous."""
 
 
 class Done(Word, frozen=True):

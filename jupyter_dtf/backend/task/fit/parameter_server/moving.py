@@ -1,7 +1,7 @@
 """Values that a task estimates from its own examples, such as the moving statistics of normalization layers.
 
 These are the floating-point weights that are not trained. Integers and booleans cannot be averaged, so the chief keeps
-its own.
+its own values of these.
 """
 
 from __future__ import annotations

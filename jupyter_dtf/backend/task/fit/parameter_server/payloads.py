@@ -1,4 +1,4 @@
-"""Functions that read the payloads of workers in a ``ps`` task."""
+"""Functions with which a ``ps`` task reads the payloads of workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .wire import Bytes, Reader
 
 
 def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
-    """Return the gradient of a push, as views of the payload."""
+    """Return the gradient in a push, as views of the payload."""
     reader = Reader(payload)
     elsewhere = {*word.absent, *(piece for piece, *_ in word.sparse)}
     size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)

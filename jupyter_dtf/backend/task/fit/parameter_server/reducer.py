@@ -12,7 +12,7 @@ from .server_client import Client
 
 
 class ServedReducer(Reducer):
-    """A reducer for synchronous tasks, whose sums are formed by the first ``ps`` task."""
+    """A reducer for synchronous tasks. The first ``ps`` task computes its sums."""
 
     is_timed = True
 

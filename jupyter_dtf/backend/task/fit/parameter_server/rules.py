@@ -1,8 +1,8 @@
 """Rules for when a gradient is applied and when its worker continues: asynchronously, within a bound, or step by step.
 
 Pure: workers are identified by rank, and rules do not handle the gradients themselves. A ``ps`` task passes events to
-its rule, which returns the updates to apply: a list, in which each update is the set of workers whose gradients form
-it. ``may_go_on`` returns whether a worker's answer is due.
+its rule, which returns the list of updates to apply. Each update is the set of workers whose gradients it contains.
+``may_go_on`` returns whether the server must answer a worker now.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Updates = list[frozenset[int]]
 class Rule(ABC):
     """Decides when gradients are applied.
 
-    ``version`` counts the updates of the variables. A gradient has the version of the variables that it was computed
+    ``version`` counts the updates to the variables. A gradient has the version of the variables that it was computed
     from.
     """
 
@@ -25,7 +25,8 @@ class Rule(ABC):
         self.version = 0
         self.training = set(workers)
         self.away: set[int] = set()
-        """Workers that were lost during their training and may come back. No other worker waits for them."""
+        """Workers that were lost before they had finished training and may reconnect. No other worker waits for them.
+        """
         self.dropped = dict.fromkeys(sorted(self.training), 0)
 
     @abstractmethod
@@ -34,7 +35,7 @@ class Rule(ABC):
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
-        """Return whether a worker that has pushed a gradient gets the variables now."""
+        """Return whether a worker that has pushed a gradient receives the variables now."""
 
     def leave(self, worker: int) -> Updates:
         """Handle the end of a worker's training."""
@@ -79,7 +80,7 @@ class Asynchronous(Rule):
         return self._steps[worker] - self._slowest(self._steps[worker]) <= self._max_staleness
 
     def come_back(self, worker: int, version: int) -> None:
-        """Count the worker as being as far as the slowest of the others, which thus do not wait for it to catch up."""
+        """Set the worker's progress to that of the slowest other worker, so that no worker waits for it to catch up."""
         self._steps[worker] = self._slowest(self._steps[worker])
         super().come_back(worker, version)
 
@@ -88,9 +89,9 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """Makes one update per step, from the first gradients to arrive: ``backup_workers`` fewer than there are workers.
+    """Makes one update per step, from the first gradients to arrive: one per worker, minus ``backup_workers``.
 
-    This is the rule of the first ``ps`` task, which decides for all servers which workers' gradients are used.
+    The first ``ps`` task uses this rule, and decides for all servers which workers' gradients form an update.
     """
 
     def __init__(self, workers: Iterable[int], backup_workers: int) -> None:
@@ -129,15 +130,15 @@ class Synchronous(Rule):
 class Following(Rule):
     """The rule of the other ``ps`` tasks in synchronous training, which follow the decisions of the first.
 
-    If a worker was lost while sending, the first may have received a gradient that did not arrive here. The update here
-    omits it.
+    If a worker was lost while sending a gradient, the first ``ps`` task may have received it although this one has not.
+    This task's update then omits it.
     """
 
     def __init__(self, workers: Iterable[int]) -> None:
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        self._takes_part_from: dict[int, float] = {}  # the first version of workers that were lost or came back
+        self._takes_part_from: dict[int, float] = {}  # of lost or reconnected workers: the first version
 
     def push(self, worker: int, version: int) -> Updates:
         if version < self.version:

@@ -1,4 +1,4 @@
-"""The chief's interface to the servers, which write their own parts of a checkpoint."""
+"""The chief's interface to the servers for writing their own parts of a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .server_addresses import Places
 from .wire import Channel
 
 Parts = Sequence[Sequence[tuple[Any, str]]]
-"""As returned by ``slots.Plan.parts``."""
+"""For each server, the variable and slice of each array of its state, as returned by ``slots.Plan.parts``."""
 
 
 class ServedParts:
@@ -24,7 +24,8 @@ class ServedParts:
 
     Checkpoints use separate channels, so that a thread can wait for the servers while training continues.
 
-    ``keys``: the keys of the variables to write, by id. ``take(final)`` makes every server keep a copy.
+    ``keys``: the checkpoint keys of the variables to write, keyed by the variable's id. ``take(final)`` makes every
+    server keep a copy of its state.
     """
 
     def __init__(self, places: Places, parts: Parts, keys: Mapping[int, str], take: Callable[[bool], None]) -> None:
@@ -60,7 +61,7 @@ class ServedParts:
             channel.close()
 
     def _on_each(self, words: Sequence[AnyWord]) -> None:
-        """Send each server its message, and wait for all answers.
+        """Send each server its message, and wait until all servers have answered.
 
         Raises RuntimeError if a server is lost, and Unavailable if it cannot carry out the request.
         """

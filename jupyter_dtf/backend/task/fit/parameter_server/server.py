@@ -1,8 +1,10 @@
-"""A ``ps`` task, which holds its share of the variables, applies gradients by a rule, and answers workers' requests.
+"""A ``ps`` task, which holds its share of the variables, applies gradients, and answers workers' requests.
 
-There is one thread per worker, which handles its requests one at a time; all shared state is changed under one
-condition variable. If a worker is lost before its training has ended, synchronous training fails; an asynchronous
-worker may come back.
+A rule (``rules``) determines when a gradient is applied.
+
+One thread per worker handles the worker's requests one at a time. All shared state is changed under one condition
+variable. If a worker is lost before it has finished training, synchronous training fails; an asynchronous worker may
+reconnect.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ Answer = tuple[AnyWord, list[npt.NDArray[Any]]]
 
 
 class _Over(Exception):
-    """Raised in a thread after another one has failed, to end it without an error of its own."""
+    """Raised in a thread after another thread has failed, to end this thread without reporting a second error."""
 
 
 class Server:
@@ -83,7 +85,7 @@ class Server:
         self._members = {rank: Member(task) for rank, task in enumerate(self._places.workers)}
         self._all = Members(self._members)
         self._may_come_back = not isinstance(job.strategy, ParameterServer) or not job.strategy.goes_in_step
-        self._most: tuple[int, ...] | None = None  # during Hold: up to which number to apply each worker's gradients
+        self._most: tuple[int, ...] | None = None  # during Hold: the number of each worker's last gradient to apply
         self._kept: npt.NDArray[np.float64] = np.zeros(0)
         self._rule = _rule(job.strategy, self._index, len(self._members))
         self._followers: list[Channel] = []
@@ -102,8 +104,8 @@ class Server:
     def run(self) -> None:
         """Serve the run until all workers have left.
 
-        Raises any error of this task's threads, and RuntimeError, naming the worker, if one is lost during its
-        training.
+        Raises any error of this task's threads, and RuntimeError if a worker is lost before it has finished training
+        (the message names the worker).
         """
         configure_keras(self._job.keras_config)
         self._model = job_model(self._job, ServedChecks(), Asked.of(self._job))
@@ -150,7 +152,7 @@ class Server:
                 self._in_thread(self._receive_task, connected)
 
     def _hear_of_a_stop(self) -> None:
-        """Wake up waiting threads when the run is stopped, because no lost worker comes back after that."""
+        """Wake up waiting threads when the run is stopped, because no lost worker reconnects after that."""
         self._ctx.stop_requested.wait()
         self._look_again()
 
@@ -159,9 +161,10 @@ class Server:
             self._changed.notify_all()
 
     def _have(self, done: Callable[[Member], bool]) -> bool:
-        """Return whether ``done`` is true of all workers, except those that will not come back.
+        """Return whether ``done`` is true of all workers, except those that will not reconnect.
 
-        If the run is being stopped, these are all absent workers; otherwise, only those for which there is no room.
+        If the run is being stopped, no absent worker will reconnect; otherwise, only the workers in ``ctx.without``
+        will not, because no resources are available for them.
         """
         stops, without = self._ctx.should_stop, self._ctx.without
         lost = {rank for rank in self._rule.away if stops or self._members[rank].task in without}
@@ -210,7 +213,7 @@ class Server:
                 return
 
     def _welcome(self, rank: int) -> Visit:
-        """Register a worker's process. It replaces an earlier one, even one whose loss went unnoticed."""
+        """Register a worker's process. It replaces the worker's earlier process, even one whose loss went unnoticed."""
         visit = Visit(rank)
         with self._changed:
             self._say_goodbye(self._members[rank].visit)
@@ -289,7 +292,7 @@ class Server:
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
-        """Keep a step's assignments until the next update, because others may not have fetched the last values yet."""
+        """Keep a step's assignments until the next update, because other workers may not have the last values yet."""
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:
             self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()

@@ -16,13 +16,13 @@ _RETRY_S = 0.01  # there is no notification when another process starts to liste
 
 
 class Places:
-    """The tasks of a run as seen by one of them. Ranks count the training tasks first, then the servers."""
+    """The tasks of a run from the point of view of one task. Ranks count the training tasks first, then the servers."""
 
     def __init__(self, ctx: Any) -> None:
         self._ctx = ctx
         jobs = [task.partition(":")[0] for task in ctx.tasks]
         self.workers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job in FIRST_JOBS]
-        """Short names of the training tasks, by rank."""
+        """Short names of the training tasks, in rank order."""
         self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
         if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
             raise InvalidInput(
@@ -36,7 +36,7 @@ class Places:
         self.secret = bytes.fromhex(ctx.secret)
 
     def listen(self) -> list[socket.socket]:
-        """Return this server's sockets: one for the tasks of this machine, and one if the run has other machines."""
+        """Return this server's sockets: one for the tasks of this machine, and one for those of any other machines."""
         listeners = [wire.listen(self._path(self.server))]
         if len(set(self._ctx.machines)) > 1:
             listeners.append(wire.listen_on_port(*split_endpoint(self._endpoints[self.server])))

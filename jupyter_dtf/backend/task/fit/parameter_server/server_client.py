@@ -41,7 +41,7 @@ from .server_addresses import Places
 from .wire import Bytes, Reader
 
 Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[Any]]
-"""Row numbers of a variable, their keys (``lookups``) if any, and the gradient's row for each."""
+"""Row numbers of a variable, their keys (``lookups``) if any, and the gradient of each row."""
 
 
 @dataclass
@@ -52,16 +52,16 @@ class Answered:
     iterations: int = 0
     learning_rate: float = 0.0
     staleness: float = 0.0
-    """Mean over the servers."""
+    """The mean over the servers of the gradient's staleness."""
     stop: bool = False
     examples: int = 0
-    """The number in this task's last update: its own examples, or, if synchronous, those of all gradients in it."""
+    """The number of examples in this task's last update: its own, or, if synchronous, those of all its gradients."""
 
 
 class Client:
-    """The connections to all servers, for one thread at a time.
+    """The connections to all servers. Only one thread may use them at a time.
 
-    Methods raise RuntimeError, naming the server, if one is lost.
+    Methods raise RuntimeError if a server is lost; the message names the server.
     """
 
     def __init__(self, ctx: Any, places: Places) -> None:
@@ -79,10 +79,10 @@ class Client:
         """The number of this worker's gradients that arrived too late."""
         self.answered = Answered()
         self._is_apart = False
-        self._versions = [0] * len(places.servers)  # of this task's copy of the variables, by server
+        self._versions = [0] * len(places.servers)  # of this task's copy of the variables, indexed by server
 
     def divide(self, pieces: list[Piece], dtype: Any, is_sync: bool) -> None:
-        """Set the pieces, ordered by server, and the type on the wire. Must be called before any method that uses them.
+        """Set the pieces, ordered by server, and the wire type. Must be called before any method that uses them.
 
         ``is_sync``: whether the variables of all servers must have the same version.
         """
@@ -93,7 +93,7 @@ class Client:
     # -- training -----------------------------------------------------------------------------------------------
 
     def fetch(self) -> npt.NDArray[Any]:
-        """Wait until the servers have the variables. Return a new array of all pieces, flattened and concatenated."""
+        """Wait until the servers have the variables, and return a new array of all flattened, concatenated pieces."""
         return self._values([self._ask(server, Fetch(0)) for server in range(len(self._channels))])
 
     def push(
@@ -141,7 +141,7 @@ class Client:
         return values
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the servers' values of variables, by position."""
+        """Replace the servers' values of variables. ``values`` is keyed by the position of the variable."""
 
         def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
             here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
@@ -164,7 +164,7 @@ class Client:
         self._on_each(lambda server: (start, []))
 
     def started(self) -> Started:
-        """Wait until the chief has sent the starting positions of asynchronous workers, and return this process's."""
+        """Wait until the chief has sent the starting positions of asynchronous workers; return this process's own."""
         self._is_apart = True
         known: list[Started] = []
         for server in range(len(self._channels)):
@@ -185,9 +185,9 @@ class Client:
         return kept
 
     def build(self, states: list[list[npt.NDArray[Any]]], batch: Any) -> None:
-        """Send each server its initial state (see ``slots.Plan``). Called by the chief.
+        """Send each server its initial state, in the layout of ``slots.Plan``. Called by the chief.
 
-        Raises InvalidInput if a server refuses it.
+        Raises InvalidInput if a server refuses the state.
         """
         self._on_each(lambda server: (Build(batch), states[server]))
 
@@ -203,7 +203,7 @@ class Client:
         ``final``: wait until all workers have left. Otherwise, if workers are asynchronous and there are several
         servers, updates are held during the call, so that all servers have applied the same gradients of each worker.
         Later gradients are computed from these variables. ``stays``: the servers keep copies of these arrays and send
-        none, whatever ``shapes`` are.
+        none, regardless of ``shapes``.
         """
         servers = range(len(self._channels))
         holds = self._is_apart and not final and len(servers) > 1
@@ -230,7 +230,7 @@ class Client:
         return states, words[0], moving
 
     def _hold(self) -> tuple[int, ...]:
-        """Hold updates on every server. Return the number of each worker's last gradient received by any server."""
+        """Hold updates on every server, and return the number of each worker's last gradient received by any server."""
         held = []
         for server in range(len(self._channels)):
             word, _ = self._ask(server, Hold())
@@ -253,7 +253,7 @@ class Client:
 
     def _values(self, answers: Sequence[tuple[AnyWord, Bytes]]) -> npt.NDArray[Any]:
         answers = list(answers)
-        while self._is_sync:  # the servers answer one by one, and other tasks may have taken steps in between
+        while self._is_sync:  # the servers answer one after another, and other tasks may have taken steps in between
             versions = [word.version for word, _ in answers if isinstance(word, Values)]
             behind = [server for server, version in enumerate(versions) if version < max(versions)]
             if not behind:

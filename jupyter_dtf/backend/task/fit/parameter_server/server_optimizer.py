@@ -21,7 +21,7 @@ from .server_client import Client
 
 
 class Exchange:
-    """The counterpart of all-reduce's ``GradientSync``, which it replaces in the code common to both."""
+    """The counterpart of all-reduce's ``GradientSync``. The code common to both strategies uses one or the other."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class Exchange:
     ) -> None:
         """Create the exchange.
 
-        ``meet(tensor, name)`` sums a tensor over the training tasks, if they are synchronous. ``may_end``: whether
-        there may be a step in which no task has examples, which ends the epoch. ``drops``: whether gradients that
-        arrive too late are dropped.
+        ``meet(tensor, name)`` sums a tensor over the training tasks; None if they are asynchronous. ``may_end``:
+        whether an epoch may end with a step in which no task has examples. ``drops``: whether gradients that arrive too
+        late are dropped.
         """
         self.may_end = may_end
         self._pieces = pieces
@@ -51,10 +51,10 @@ class Exchange:
         self._stop = False
         self._all_examples = 0
         self._steps_at_once = int(model.steps_per_execution)
-        self._sent = 0  # since ``place`` was set
+        self._sent = 0  # the number of gradients sent since ``place`` was set
         self._place: Place | None = None
         self.steps = 0
-        """The number of gradients sent in this epoch, without those of steps in which no task had examples."""
+        """The number of gradients sent in this epoch, not counting steps in which no task had examples."""
         self.examples: tf.Tensor | None = None
         self.applied = False
         self.lookups: Lookups | None = None
@@ -104,12 +104,12 @@ class Exchange:
         if not isinstance(gradient, tf.IndexedSlices):
             return gradient
         keys = None
-        if self.lookups is not None and self._meet is not None:  # otherwise a gradient is of a task's own batch
+        if self.lookups is not None and self._meet is not None:  # otherwise, a gradient covers one task's batch
             keys = self.lookups.keys(gradient.indices)
         return Rows(gradient.values, tf.cast(gradient.indices, tf.int64), (), keys)
 
     def ask_to_stop(self) -> None:
-        """Request a stop of all tasks, which the servers forward with the next steps."""
+        """Request that all tasks stop. The servers forward the request with the next steps."""
         self._stop = True
 
     @property
@@ -124,18 +124,18 @@ class Exchange:
         return self._client.answered.examples == 0
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart counting steps, from ``done``."""
+        """Restart the count of steps at ``done``."""
         self.steps = done
 
     @property
     def place(self) -> Place | None:
         """The position of this task after its next gradient has been applied.
 
-        Asynchronous tasks set it to their current position before each execution of Keras's train function.
+        Asynchronous tasks set this property to their current position before each execution of Keras's train function.
         """
         if self._place is None:
             return None
-        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts from its first one
+        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts from the first
         return Place(self._place.epoch, self._place.within + more, self._place.steps + more)
 
     @place.setter
@@ -149,8 +149,8 @@ class Exchange:
         self.collectives = []
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Return the sums over the tasks, within a step, of a few numbers that do not depend on the weights."""
-        if self._meet is None:  # then a gradient is of this task's own batch
+        """Return the sums over the tasks of a few numbers that do not depend on the weights. Called within a step."""
+        if self._meet is None:  # then a gradient covers only this task's own batch
             return values
         if self.lookups is not None and self.lookups.looks_again:
             return values
@@ -166,8 +166,8 @@ class Exchange:
     def settle(self, variables: list[Any], before: list[tf.Tensor | None], may_be_empty: bool) -> None:
         """Synchronize the values that a step has assigned to ``variables``.
 
-        Tasks without examples take the values assigned on the others. Trained variables are sent to the servers: from
-        the chief if tasks are synchronous, otherwise from each task. ``before``: see ``Outside``.
+        Tasks without examples adopt the values assigned on the other tasks. Trained variables are sent to the servers:
+        from the chief if tasks are synchronous, otherwise from each task. ``before``: see ``Outside``.
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
@@ -184,9 +184,9 @@ class Exchange:
         self._replace(trained)
 
     def replace(self, variables: list[Any]) -> None:
-        """Send the servers the values of those of ``variables`` that are trained, if this task may replace them.
+        """Send the servers the values of the trained variables among ``variables``, if this task may replace them.
 
-        Raises InvalidInput for trained variables with backup workers.
+        Raises InvalidInput if any of them is trained and there are backup workers.
         """
         trained = [variable for variable in variables if id(variable) in self._positions]
         if trained and self._drops:
@@ -212,7 +212,7 @@ class Exchange:
         sizes = [piece.size for piece in self._pieces]
         for piece, part in zip(self._pieces, tf.split(values, sizes), strict=True):
             parts.setdefault(piece.variable, []).append(tf.reshape(part, piece.shape))
-        for i, rows in parts.items():  # pieces are in the order of servers, and so are a variable's rows
+        for i, rows in parts.items():  # pieces are ordered by server, and so are a variable's rows
             variable = self._variables[i]
             variable.assign(tf.cast(tf.concat(rows, 0) if len(rows) > 1 else rows[0], variable.dtype))
 
@@ -221,7 +221,7 @@ class Exchange:
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, given by the positions of their variables, and apply the answer."""
+        """Push gradients, keyed by the positions of their variables, and assign the variables in the answer."""
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [

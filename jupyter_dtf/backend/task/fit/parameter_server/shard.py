@@ -1,4 +1,4 @@
-"""The variables of one ``ps`` task, with their optimizer."""
+"""The variables of one ``ps`` task, and their optimizer."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class SparsePiece:
     piece: int
     indices: npt.NDArray[np.int64]
     keys: npt.NDArray[np.int64] | None
-    """Ids of rows that several workers have in common (``lookups``); None if there are no such rows."""
+    """The ids of rows that several workers have in common (``lookups``); None if there are no such rows."""
     rows: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Gradient:
-    """A worker's mean gradient over its examples. Pieces are given by their position on this server."""
+    """A worker's mean gradient over its examples. Pieces are identified by their position on this server."""
 
     examples: int
     dense: npt.NDArray[Any]
@@ -44,9 +44,9 @@ class Gradient:
 
 
 def mean(gradients: Sequence[Gradient]) -> Gradient | None:
-    """Return the mean of workers' gradients, weighted by their examples, or None if there are no examples.
+    """Return the mean of workers' gradients, weighted by their numbers of examples, or None if there are no examples.
 
-    Raises ValueError if they are not of the same variables.
+    Raises ValueError if the gradients are not for the same variables.
     """
     given = [gradient for gradient in gradients if gradient.examples]
     if len(given) < 2:
@@ -68,7 +68,7 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
 
 
 def _merged(sparse: SparsePiece) -> SparsePiece:
-    """Sum the rows of the same key into one."""
+    """Merge rows with the same key into one row by adding them."""
     if sparse.keys is None:
         return sparse
     alone = sparse.keys < 0
@@ -82,8 +82,8 @@ def _merged(sparse: SparsePiece) -> SparsePiece:
 class Shard:
     """A server's variables and slots, and their updates. Not thread-safe.
 
-    ``variables`` are the model's trainable ones, of which only the pieces are kept. With one server, the model's own
-    ``optimizer`` makes the updates, otherwise one that is built for the pieces.
+    ``variables`` are the model's trainable variables; only this server's pieces of them are kept. If there is only one
+    server, the model's own ``optimizer`` makes the updates, otherwise an optimizer that is built for the pieces.
     """
 
     def __init__(self, variables: list[Any], optimizer: Any, pieces: list[Piece], dtype: Any, servers: int = 1) -> None:
@@ -96,7 +96,7 @@ class Shard:
         self._steps: dict[Any, Any] = {}
         self._look = tf.function(self._present)
         self.values: npt.NDArray[Any] = np.zeros(0, dtype)
-        """All pieces, flattened and concatenated; a new array after every change."""
+        """All pieces, flattened and concatenated. Every change creates a new array."""
         self.iterations = 0
         self.learning_rate = 0.0
 
@@ -131,13 +131,13 @@ class Shard:
         self._keep(self._look())
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the values of pieces, by position."""
+        """Replace the values of pieces. ``values`` is keyed by the position of the piece."""
         for i, value in values.items():
             self._held[i].assign(value.reshape(self.pieces[i].shape))
         self._keep(self._look())
 
     def _step(self, absent: tuple[int, ...], sparse: tuple[int, ...]) -> Any:
-        """Return the update as a graph, for gradients with these absent and sparse pieces."""
+        """Return the graph function that makes an update, for gradients with these absent and sparse pieces."""
         dense = [i for i in range(len(self.pieces)) if i not in absent and i not in sparse]
         sizes = [self.pieces[i].size for i in dense]
         specs = [
@@ -160,7 +160,7 @@ class Shard:
 
     def _update(self, gradients: dict[int, Any]) -> None:
         optimizer, variables = self.optimizer, [self._held[i] for i in gradients]
-        if not gradients:  # other servers have some, so do here, too, what an optimizer does in every step
+        if not gradients:  # other servers have gradients, so run an optimizer's common work for the step here, too
             optimizer._backend_apply_gradients([], [])
             optimizer._iterations.assign_add(1)
         elif has_own_apply_gradients(optimizer):

@@ -11,7 +11,7 @@ from .server_client import Client
 
 
 class FollowTheRun:
-    """A replacement of Keras's train function, in which a task takes part in the run's current step, not its own next.
+    """A replacement for Keras's train function: a task takes part in the run's current step, not in its own next step.
 
     Batches of missed steps are skipped, so that every task is at the same position in the data, and an epoch ends for
     all tasks when the run's ends. The dataset contains all epochs.
@@ -20,7 +20,7 @@ class FollowTheRun:
     def __init__(
         self, model: Any, client: Client, dataset: tf.data.Dataset, steps_per_epoch: int, done: int = 0
     ) -> None:
-        """Create the function. ``done``: the run's step at the beginning of the first epoch and of the dataset."""
+        """Create the function. ``done``: the run's step at which the first epoch and the dataset begin."""
         self._model = model
         self._run = timed(model.train_function)
         self._client = client
@@ -65,7 +65,7 @@ class FollowTheRun:
             self._position += 1
 
     def _look_at_the_last(self) -> None:
-        """Compute the metrics on the last batch if the others have taken all steps of the epoch without this task."""
+        """Compute the metrics on the last batch if other tasks have taken all steps of the epoch without this one."""
         self._pass_over_until(self._epoch_end - 1)
         self._position += 1
         self._model.make_test_function()

@@ -22,7 +22,7 @@ from .layout import Piece
 
 @dataclass(frozen=True)
 class Slot:
-    """Slot ``number`` of a variable; if ``variable`` is None, of the optimizer itself, such as its iteration count."""
+    """Slot ``number`` of a variable or, if ``variable`` is None, of the optimizer, such as its iteration count."""
 
     variable: int | None
     number: int
@@ -43,7 +43,7 @@ def fresh(optimizer: Any) -> Any:
 
 
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
-    """Build an optimizer, and return the slot of each of ``optimizer.variables``, by position in ``variables``."""
+    """Build an optimizer, and return the slot of each of ``optimizer.variables``, with positions in ``variables``."""
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
     maker = getattr(optimizer, "inner_optimizer", optimizer)  # loss scaling has no slots
@@ -71,9 +71,10 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
 def for_pieces(
     optimizer: Any, variables: list[Any], pieces: list[Piece], held: list[Any], servers: int
 ) -> tuple[Any, list[Any]]:
-    """Return an optimizer for a server's ``pieces`` of ``variables``, and its variables in the order of ``Plan``.
+    """Return an optimizer for a server's ``pieces`` of ``variables``, and its own variables in the order of ``Plan``.
 
-    ``held``: the variables that hold these pieces. A single server uses the model's own optimizer, as one process does.
+    ``held``: the variables that hold these pieces. A single server uses the model's own optimizer, as a single process
+    does.
     """
     if servers == 1:
         if not optimizer.built:
@@ -83,7 +84,7 @@ def for_pieces(
     own.exclude_from_weight_decay()
     by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # such as Muon's
     for variable, piece in zip(held, pieces, strict=True):
-        # Exclusion by name depends on the name of the whole variable, for which Keras uses that of its TensorFlow
+        # Exclusion by name depends on the whole variable's name, for which Keras uses the name of its TensorFlow
         # variable.
         whole = variables[piece.variable]
         asked = whole if by_keras else whole.value
@@ -98,10 +99,10 @@ def _order(slot: Slot) -> tuple[bool, int, int]:
 
 
 class Plan:
-    """The layout of the state of a whole model, its weights and optimizer, over the servers, as used by the chief.
+    """The layout over the servers of a whole model's state, its weights and optimizer. The chief uses it.
 
-    A server's state consists of the bytes of its pieces, then those of their slots by piece and number, then those of
-    the optimizer's own variables.
+    A server's state consists of the bytes of its pieces, then the bytes of their slots, ordered by piece and slot
+    number, then the bytes of the optimizer's own variables.
     """
 
     def __init__(self, pieces: list[Piece], servers: int, weights: list[Any], optimizer: Any) -> None:
@@ -121,7 +122,7 @@ class Plan:
     def put_together(self, states: list[list[npt.NDArray[Any]]]) -> None:
         """Assign weights and optimizer variables from the states of all servers."""
         whole = {id(v): np.array(v.numpy()) for v in [*self._weights, *self._optimizer.variables]}
-        for server, state in reversed(list(enumerate(states))):  # the first server's values are used if all have one
+        for server, state in reversed(list(enumerate(states))):  # keeps the first server's values
             for (variable, rows), array in zip(self._variables(server), state, strict=True):
                 whole[id(variable)][rows] = array.reshape(whole[id(variable)][rows].shape)
         for variable in [*self._weights, *self._optimizer.variables]:
@@ -132,10 +133,10 @@ class Plan:
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
 
     def parts(self) -> list[list[tuple[Any, str]]]:
-        """Return the variable and its slice (``slice_of``; empty: all of it) for each array of each server's state.
+        """Return the variable and its slice (``slice_of``; empty: the whole) for each array of each server's state.
 
-        For variables that several servers have, which are the optimizer's own, the variable is None for all servers
-        but the first.
+        The optimizer's own variables exist on several servers: for these, the variable is None for all servers but the
+        first.
         """
         named: set[int] = set()
         found = []
@@ -179,14 +180,14 @@ def is_elementwise(optimizer: Any) -> bool:
     return _is_one_of(optimizer, _ELEMENTWISE) and optimizer.clipnorm is None and optimizer.global_clipnorm is None
 
 
-# The methods that a class may override: none of them handles more than one variable.
+# A class may override these methods, because none of them handles more than one variable.
 _OF_ONE_VARIABLE = {"build", "update_step", "get_config", "from_config"}
 
 
 def refuse_undivided(optimizer: Any, variables: list[Any]) -> None:
-    """Raise InvalidInput unless each variable's update certainly depends only on its own gradient and slots.
+    """Raise InvalidInput unless it is certain that each variable's update depends only on its own gradient and slots.
 
-    Only then may several servers each hold some of the variables. ``optimizer`` is built for ``variables``.
+    Only then can several servers each hold some of the variables. ``optimizer`` must be built for ``variables``.
     """
     why = _why_undivided(optimizer, variables)
     if why:

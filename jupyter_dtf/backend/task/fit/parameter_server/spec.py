@@ -25,7 +25,7 @@ def pieces_of(variables: list[Any], optimizer: Any, servers: int, split_bytes: i
 
 
 def wire_dtype(variables: list[Any]) -> Any:
-    """Return the type of gradients and variables on the wire: float64 if any variable is, float32 otherwise."""
+    """Return the dtype in which gradients and variables are sent: float64 if any variable has it, otherwise float32."""
     return np.dtype("float64" if any(v.dtype == "float64" for v in variables) else "float32")
 
 
@@ -41,7 +41,7 @@ def to_plain(spec: Any) -> Any:
 
 
 def from_plain(plain: Any) -> Any:
-    """Convert the output of ``to_plain`` back."""
+    """Convert the output of ``to_plain`` back to a batch's structure."""
     return keras_io.batch_spec(_specs(plain))
 
 

@@ -42,7 +42,7 @@ _LENGTH = struct.Struct("<q")
 
 
 class Channel:
-    """One side of an authenticated connection, for one thread at a time."""
+    """One side of an authenticated connection. Only one thread may use it at a time."""
 
     def __init__(self, connection: Connection | Encrypted) -> None:
         self._connection = connection
@@ -50,7 +50,7 @@ class Channel:
         self._in: _Memory | None = None
 
     def share_memory(self, out: Path, into: Path) -> None:
-        """Send payloads through the file ``out`` and receive them through ``into`` from now on."""
+        """From now on, send payloads through the file ``out`` and receive them through ``into``."""
         self._out, self._in = _Memory(out), _Memory(into)
 
     def send(self, word: AnyWord, *arrays: npt.NDArray[Any]) -> None:
@@ -87,7 +87,7 @@ class Channel:
 
 
 class _Memory:
-    """A file in shared memory that grows."""
+    """A file in shared memory that grows as needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -106,7 +106,7 @@ class _Memory:
 
 
 def padded(nbytes: int) -> int:
-    """Return the offset of the array that follows one of ``nbytes`` bytes."""
+    """Return the offset of the array that follows an array of ``nbytes`` bytes: the next multiple of the alignment."""
     return -(-nbytes // _ALIGN) * _ALIGN
 
 
@@ -119,7 +119,7 @@ def _lay(arrays: Sequence[npt.NDArray[Any]], target: Bytes) -> None:
 
 
 class Reader:
-    """Takes arrays out of a payload in the order in which they were sent."""
+    """Reads arrays from a payload in the order in which they were sent."""
 
     def __init__(self, payload: Bytes) -> None:
         self._payload = payload
@@ -155,7 +155,7 @@ def listen_on_port(host: str, port: int) -> socket.socket:
 
 
 class Encrypted:
-    """A TLS connection, with those methods of ``multiprocessing.connection.Connection`` that are used."""
+    """A TLS connection with the methods of ``multiprocessing.connection.Connection`` that ``Channel`` uses."""
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
@@ -166,7 +166,10 @@ class Encrypted:
         self._socket.sendall(data)
 
     def recv_bytes(self, most: int | None = None) -> bytes:
-        """Return the next message. Raises EOFError at the end, OSError if it is longer than ``most``."""
+        """Return the next message.
+
+        Raises EOFError if the connection has ended, and OSError if the message is longer than ``most``.
+        """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
         if length < 0 or (most is not None and length > most):
             raise OSError("bad message length")

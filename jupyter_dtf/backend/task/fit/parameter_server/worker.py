@@ -1,8 +1,9 @@
 """A training task, which runs Keras's own ``model.fit``, sends gradients to the ``ps`` tasks and receives variables.
 
-There are two modes. *In step* (synchronous without backup workers), the tasks work as under all-reduce, and share its
-code for data, metrics and callbacks. *Apart* (all other settings), a task knows about the others only what the servers
-report; its data are its share or its own, its metrics are its own, and it never waits for another task.
+There are two modes. *In step* (synchronous without backup workers), the tasks work as they do under all-reduce, and use
+the same code for data, metrics and callbacks. *Apart* (all other settings), a task knows only what the servers report
+about the other tasks. It trains on its share of the data or on its own data, computes its own metrics, and never waits
+for another task.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras 3.15: how a dataset is prepared in fit is not public.
+# Keras 3.15: the preparation of a dataset in fit is not public.
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 
 from .....errors import Unavailable
@@ -56,18 +57,18 @@ from .spec import pieces_of, to_plain, wire_dtype
 def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Train as one of the run's training tasks. Return a FitResult on the chief, None on the other tasks.
 
-    A process returns None without training if it replaces one whose training had ended, or if it starts when all other
-    tasks have ended.
+    A process returns None without training if it replaces a process that had finished training, or if all other tasks
+    have ended when it starts.
 
-    Raises InvalidInput for a job that parameter servers cannot train, RuntimeError, naming the ``ps`` task, if one is
-    lost, and any error of the caller's code.
+    Raises InvalidInput for a job that parameter servers cannot train, RuntimeError if a ``ps`` task is lost (the
+    message names the task), and any error that the caller's code raises.
     """
     try:
         worker = Worker(job, ctx)
     except Unavailable:
         if not ctx.rejoins:
             raise
-        return None  # the servers have ended after the training; if they died instead, all tasks are restarted
+        return None  # the servers ended after training; if they had died instead, all tasks would be restarted
     if worker.has_left:
         worker.close()
         return None
@@ -186,7 +187,7 @@ class Worker:
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
             around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
-            skip = None if self._strategy.backup_workers else self._skip  # with them, it starts at the run's step
+            skip = None if self._strategy.backup_workers else self._skip  # backup workers: starts at the run's step
             self._fit = KerasFit(
                 job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
             )
@@ -223,7 +224,7 @@ class Worker:
         return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
 
     def _finalize(self, variables: list[Any]) -> None:
-        """Set the weights of all tasks and servers to their averages, if in step.
+        """Set the weights of all tasks and servers to their averages, if tasks are in step.
 
         Keras calls this at the end of training, before the last callbacks.
         """
@@ -286,10 +287,10 @@ class Worker:
         self._client.set_state(self._plan.taken_apart())
 
     def _take_state(self, final: bool = False) -> tuple[dict[int, Counts], Any, int]:
-        """Fetch the servers' weights and slots to the chief, except the learning rate, which the servers get from it.
+        """Fetch the servers' weights and slots to the chief, except the learning rate, which the chief itself sets.
 
-        Returns the counts of gradients by rank and, if ``final``, the sum of the moving statistics and the number of
-        tasks that it includes.
+        Returns each worker's counts of gradients, keyed by rank, and, if ``final``, the sum of the workers' moving
+        statistics and the number of tasks in this sum.
         """
         rate = self._model.optimizer._learning_rate
         own_rate = float(rate) if isinstance(rate, keras.Variable) else None
@@ -379,7 +380,7 @@ class Worker:
         self._take_state()
 
     def _written_by_servers(self) -> ServedParts | None:
-        """Return the servers as writers of their own parts, or None if TensorFlow cannot merge the parts.
+        """Return the interface to the servers that write their parts, or None if TensorFlow cannot merge the parts.
 
         The chief writes the learning rate.
         """
@@ -393,7 +394,10 @@ class Worker:
         return ServedParts(self._places, parts, keys, take) if can_write_parts(parts) else None
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the last fetched positions of tasks; empty with backup workers, when all are at the run's step."""
+        """Return the tasks' last fetched positions.
+
+        The tuple is empty with backup workers, because all tasks are then at the run's step.
+        """
         if self._strategy.sync:
             return ()
         return tuple((place.epoch, place.within, place.steps) for place in self._told.places)
@@ -416,8 +420,8 @@ class Worker:
             dataset = TFDatasetAdapter(self._data.dataset, self._data.class_weight).get_tf_dataset()
             following = FollowTheRun(model, self._client, dataset, self._data.length, begins.steps)
             model.train_function = following
-            # For a dataset of unknown length, Keras counts the steps of the first epoch, of which this task may miss
-            # some.
+            # For a dataset of unknown length, Keras counts the steps of the first epoch, but this task may miss
+            # some of these steps.
             known = self._data.dataset.apply(tf.data.experimental.assert_cardinality(self._data.length))
             self._data = dataclasses.replace(self._data, dataset=known)
         self._last = OwnLast(

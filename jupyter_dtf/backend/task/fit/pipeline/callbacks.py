@@ -1,4 +1,4 @@
-"""The first and the last callback of a pipelined fit: between them, the model has the state of the devices."""
+"""The first and the last callback of a pipelined ``fit``. Between them, the model has the devices' state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .engine import Engine
 
 
 class Down(First):
-    """The callback that runs before ``own``, the caller's callbacks, and fetches the current weights for them."""
+    """The callback that runs before the caller's callbacks (``own``), and fetches the current weights for them."""
 
     def __init__(self, state: State, engine: Engine, own: list[Any]) -> None:
         super().__init__(state, bool(own))
@@ -34,7 +34,7 @@ class Down(First):
 
 
 class Up(Last):
-    """The callback that runs after ``own``, the caller's callbacks, and loads their changes to the devices."""
+    """The callback that runs after the caller's callbacks (``own``), and loads their changes into the devices."""
 
     def __init__(
         self,
@@ -88,5 +88,5 @@ class Up(Last):
 
 
 def _look_at_steps(callbacks: list[Any]) -> bool:
-    """Return whether any of the caller's callbacks, including those of Keras, has a hook that runs in each step."""
+    """Return whether any callback of the caller, including Keras's own classes, has a hook that runs in each step."""
     return any(map(modules_of_batch_hooks, callbacks))

@@ -1,4 +1,4 @@
-"""The checks of a pipeline, for jobs with a placement, and for the designer before there is one."""
+"""The checks of a pipeline, for jobs with a placement, and for the designer before a placement exists."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _check_tasks(strategy: Pipeline, jobs: Any) -> None:
 def checked_layers(placement: Placement, model: Any) -> list[str]:
     """Return the ids of a built model's layers.
 
-    Raises InvalidInput unless every layer with weights has a place, and the layers to be split can be split. This is
-    called by the client, because the layers may have other names in a task.
+    Raises InvalidInput unless every layer with weights has a place, and the layers to be split can be split. The client
+    calls this function, because the layers may have other names in a task.
     """
     from ...describe.layer_graph import layers_by_id
     from .limits import refuse_splits
@@ -74,7 +74,7 @@ def checked_layers(placement: Placement, model: Any) -> list[str]:
 
 
 def refused_as_drawn(model: Any) -> list[Refusal]:
-    """Return the reasons why a pipeline cannot train a Keras model at all, in several copies, or with splits."""
+    """Return the reasons why a pipeline cannot train a Keras model at all, in several copies, or with split layers."""
     if not getattr(model, "compiled", False):
         message = f"A model that is trained must be compiled, got {model.name!r} before model.compile(...)"
         return [Refusal(field="model", message=message)]
@@ -114,7 +114,7 @@ def _split_refusals(model: Any) -> Iterator[InvalidInput]:
 
     splittable = {id(layer) for layer in model._flatten_layers() if layer_devices.can_be_split(layer) and layer.built}
     if not any(why("", layer) for layer in model._flatten_layers() if id(layer) in splittable):
-        return  # before computing ids, because this calls the model
+        return  # before computing the layers' ids, which requires calling the model
     for path, layer in layers_by_id(model).items():
         if id(layer) in splittable and (refusal := why(path, layer)) is not None:
             yield refusal

@@ -1,4 +1,4 @@
-"""The parts of a checkpoint that a pipeline's tasks write with TensorFlow operations, because they run no Python."""
+"""The parts of a checkpoint that a pipeline's tasks write. They use TensorFlow operations, as they run no Python."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class _Task(NamedTuple):
 class DeviceParts:
     """An implementation of ``Owners`` for the tasks whose devices hold variables.
 
-    It uses a session that two threads may share. ``stored``: the key and the slice of each variable to write, by the
-    variable's id. ``fetch()`` fetches the remaining state that the chief needs.
+    It uses a session that two threads may share. ``stored``: the key and the slice of each variable to write, keyed by
+    the variable's id. ``fetch()`` fetches the remaining state that the chief needs.
     """
 
     def __init__(

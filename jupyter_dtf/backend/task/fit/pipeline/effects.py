@@ -1,7 +1,7 @@
 """The execution and order of operations with effects, as in a ``tf.function``.
 
-In a session's graph, an operation runs only if a result needs it, and in any order. A ``tf.function`` runs all
-operations with effects in program order: assignments, assertions, prints, Python functions.
+In a session's graph, an operation runs only if a result needs it, and the order is not defined. A ``tf.function`` runs
+all operations with effects in program order: assignments, assertions, prints, Python functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITHOUT_EFFECT = frozenset({"VarHandleOp", "Placeholder"})
 
 
 class Effects:
-    """The effects of a step's operations, which are added part by part in the order of their creation.
+    """The effects of a step's operations. The operations are added part by part, in the order of their creation.
 
     ``all``: the operations that must run.
     """
@@ -33,7 +33,7 @@ class Effects:
         self._read: dict[int, list[tf.Operation]] = defaultdict(list)
 
     def add(self, operations: Sequence[tf.Operation], ordered: bool = True) -> None:
-        """Make each operation wait for previous ones that access a variable it writes, or write one it reads.
+        """Make each operation wait for previous operations that access a variable it writes, or write one it reads.
 
         ``ordered``: whether operations that access no variable, such as prints, wait for each other within this part.
         """
@@ -60,7 +60,7 @@ def written(operations: Sequence[tf.Operation]) -> list[tf.Operation]:
 
 
 def _resources(operation: tf.Operation) -> tuple[set[int], set[int]]:
-    """Return the handles of the variables that an operation reads, and of those that it may write."""
+    """Return the handles of the variables that an operation reads, and the handles of those that it may write."""
     if not any(tensor.dtype == tf.resource for tensor in operation.inputs):
         return set(), set()
     reads, writes = get_read_write_resource_inputs(operation)

@@ -1,4 +1,4 @@
-"""The training of a model placed on the devices of a cluster: its graph, and the session of the only client."""
+"""The training of a model placed on the devices of a cluster, with its graph and the session of the only client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras 3.15: Trainer converts logs with this; no public function does.
+# Keras 3.15: Trainer converts logs with this function; there is no public one.
 from keras.src.utils.python_utils import pythonify_logs
 
 from .....errors import InvalidInput
@@ -34,10 +34,10 @@ _METHODS = {True: "train_step", False: "test_step"}
 class Engine:
     """Trains a built model on the devices of ``places``. The model itself is not updated until ``fetch``.
 
-    ``microbatches`` is per replica. ``known_layers``: the placement's names of the model's layers, in the order of
-    their calls, if this process built them with other names. A step is built when a batch first needs it. A batch with
-    fewer examples than microbatches is split into as many microbatches as it has examples. Raises InvalidInput for a
-    model that a pipeline cannot train, and for unknown layers or devices.
+    ``microbatches``: the number of microbatches per replica. ``known_layers``: the placement's names of the model's
+    layers, in the order of their calls, if this process built the layers with other names. A step is built when a batch
+    first needs it. A batch with fewer examples than microbatches is split into as many microbatches as it has examples.
+    Raises InvalidInput for a model that a pipeline cannot train, and for unknown layers or devices.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Engine:
         self._is_ahead = False
         self._planned = {places.name(path): [d for copy in copies for d in copy.of(path)] for path in layers}
         self.logs: dict[str, Any] = {}
-        """Results of the metrics after the last step."""
+        """The results of the metrics after the last step."""
         self.counts: dict[str, float] = {}
         """The counts of the metrics that are means, after the last training step."""
         self.learning_rate = float(tf.convert_to_tensor(model.optimizer.learning_rate))
@@ -93,12 +93,12 @@ class Engine:
         self.examples = 0
         """The number of examples over all training steps so far."""
         self.order = ""
-        """A description of the order of passes in the first training step; empty if they need not alternate."""
+        """A description of the order of passes in the first training step; empty if the passes need not alternate."""
 
     def train(self, batch: Any, spec: Any, options: Any = None, run_metadata: Any = None) -> dict[str, Any]:
-        """Run one training step. ``spec``: the batches' TensorSpecs. Return the results of the metrics so far.
+        """Run one training step, and return the results of the metrics so far. ``spec``: the batches' TensorSpecs.
 
-        ``options`` and ``run_metadata`` are those of ``Session.run``.
+        ``options`` and ``run_metadata`` are arguments of ``Session.run``.
         """
         step, feeds = self._step(True, batch, spec)
         if self._scaling is not None:
@@ -113,18 +113,18 @@ class Engine:
         return self._told()
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Number steps from the beginning of ``epoch``, of which ``done`` steps have already been taken."""
+        """Number steps from the beginning of ``epoch``. ``done`` steps of this epoch have already been taken."""
         self._number = epoch * self._steps_per_epoch + done
 
     def placement(self, metadata: Any) -> RunPlacement:
-        """Return where the layers ran in a training step with a full trace, from its RunMetadata."""
+        """Return the devices on which the layers ran in a training step, from the step's fully traced RunMetadata."""
         return run_placement(metadata, self._planned, {layer: scope_name(layer) for layer in self._planned})
 
     def test(self, batch: Any, spec: Any) -> dict[str, Any]:
         """Run one validation step."""
         step, feeds = self._step(False, batch, spec)
         _, self.logs = self._session.run([step.run, step.logs.results], feeds)
-        self._is_ahead = True  # layers assign during validation, too
+        self._is_ahead = True  # layers assign variables during validation, too
         return self._told()
 
     def reset_metrics(self) -> None:
@@ -132,12 +132,12 @@ class Engine:
             self._session.run(self._reset)
 
     def load(self) -> None:
-        """Load the weights and optimizer state that have changed in the model to the devices."""
+        """Load the weights and optimizer state that have changed in the model into the devices' variables."""
         self._units.take_apart()
         self._steps.variables.load(self._session)
 
     def fetch(self) -> None:
-        """Fetch the weights and the optimizer's state from the devices to the model."""
+        """Fetch the weights and the optimizer's state from the devices into the model."""
         if self._is_ahead:
             self._steps.variables.fetch(self._session)
             self._units.put_together()
@@ -149,10 +149,10 @@ class Engine:
         self._steps.metrics.fetch(self._session)
 
     def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
-        """Return the tasks as writers of those of ``variables`` that they hold, or None.
+        """Return the interface to the tasks that write the ``variables`` they hold, or None.
 
-        The variables are given with their keys. The writers replace ``fetch_all``. Returns None if TensorFlow cannot
-        merge the variables that are split.
+        Each variable comes with its checkpoint key. With this interface, ``fetch_all`` is not needed. Returns None if
+        TensorFlow cannot merge the variables that are split.
         """
         stored = self._units.stored({id(variable): key for key, variable in variables})
         split = [part for parts in (v for _, v in self._units.split) for part in parts]

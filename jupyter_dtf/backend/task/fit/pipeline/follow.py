@@ -1,7 +1,7 @@
 """Devices for operations without a placement: each runs on the device of its largest input.
 
-An addition between two layers, a loss, or an optimizer's arithmetic thus runs where its data are, whatever code adds
-it to the graph.
+Thus, an addition between two layers, a loss, or an optimizer's arithmetic runs on the device that holds its data,
+regardless of the code that adds it to the graph.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def settle(operations: list[tf.Operation]) -> None:
 def within(device: str | None) -> Any:
     """Return a scope whose operations run on ``device``, or, if it is None, on the device of their largest input.
 
-    Operations without inputs are placed by ``settle`` in that case. Operations that use a variable always run on its
-    device, and Python functions in the client's process.
+    Operations without inputs are placed by ``settle`` in that case. Operations that use a variable always run on the
+    variable's device, and Python functions in the client's process.
     """
 
     def chosen(operation: tf.Operation) -> str:
@@ -66,7 +66,7 @@ def _outside(tensor: Any) -> Any:
 
 
 def _pull(tensor: tf.Tensor) -> tuple[bool, bool, int]:
-    """Return a sort key, highest for tensors with a device, then for those not of the batch, then for larger ones."""
+    """Return a sort key that is highest for tensors with a device, then tensors outside the batch, then larger ones."""
     known = tensor.shape.rank is not None
     size = 1
     for length in tensor.shape if known else ():

@@ -20,7 +20,7 @@ from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES
 
 FORWARD = "forward"
-"""The name scope: ``forward/2/encoder/dense_1`` has the operations of layer ``encoder/dense_1`` for microbatch 2."""
+"""The name scope. ``forward/2/encoder/dense_1`` contains layer ``encoder/dense_1``'s operations for microbatch 2."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Pass:
 
     @property
     def leaves(self) -> list[tf.Tensor]:
-        """All tensors that a loss may use: the outputs, and the logits that they were computed from."""
+        """All tensors that a loss may use: the outputs, and the logits from which the outputs were computed."""
         return [each for output in keras.tree.flatten(self.outputs) for each in (output, *logits_of(output))]
 
     @property
@@ -93,9 +93,9 @@ def placed(model: Any, places: Places, number: int, values: Values | None = None
 
 
 def logits_of(output: tf.Tensor) -> list[tf.Tensor]:
-    """Return the logits of an output of probabilities, or an empty list.
+    """Return the logits from which an output of probabilities was computed, or an empty list.
 
-    Keras's losses find them in the same way, to avoid logarithms of zero.
+    Keras's losses find the logits in the same way, to avoid logarithms of zero.
     """
     known = getattr(output, "_keras_logits", None)
     if known is not None:

@@ -1,4 +1,4 @@
-"""The devices of a model's layers, and their checks. Pure, except for the layers; also used by the client."""
+"""The devices of a model's layers, and checks of them. Pure, except for the layers. Also used by the client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MANY = 5
 
 @dataclass(frozen=True)
 class Places:
-    """The devices of a model's layers, by the ids of layers and of containers that are placed as a whole."""
+    """The devices of a model's layers, keyed by the ids of layers and of containers that are placed as a whole."""
 
     placement: Placement
     """The placement, with the full names of devices."""
@@ -24,7 +24,10 @@ class Places:
     """The placement's names of layers and containers that have a different id in this process."""
 
     def of(self, layer: str) -> list[str]:
-        """Return the devices of a layer or its parts. If there are none, it runs on the device of its largest input."""
+        """Return the devices of a layer or its parts.
+
+        Without a device, a layer runs on the device of its largest input.
+        """
         return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
@@ -34,8 +37,8 @@ class Places:
     def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:
         """Return these places for a model that was rebuilt in another process.
 
-        Both arguments contain the ids of all of its layers, in the order of their calls. They may differ, because the
-        process that creates layers without given names numbers them.
+        Both arguments contain the ids of all of the model's layers, in the order of their calls. The ids may differ,
+        because each process numbers the layers that it creates without given names.
         """
         names = {}
         for own, known in zip(here, there, strict=True):
@@ -48,9 +51,9 @@ class Places:
         """Return the places of ``count`` copies of the pipeline, each on ``len(tasks) / count`` consecutive tasks.
 
         Args:
-            tasks: The current tasks by rank, such as ``worker:1``.
+            tasks: The names of the current tasks, such as ``worker:1``, in rank order.
             count: The number of copies.
-            gang: The tasks by rank whose names the placement uses, if there are fewer tasks now.
+            gang: The names of the tasks that the placement refers to, in rank order, if there are fewer tasks now.
         """
         named = list(gang or tasks)
 
@@ -78,9 +81,9 @@ class Places:
 
 
 def full_device(device: str, field: str) -> str:
-    """Return the full name of a device, such as ``/job:worker/task:1/device:CPU:0``, for any spelling.
+    """Return the full name of a device, such as ``/job:worker/task:1/device:CPU:0``, given any valid spelling.
 
-    Raises InvalidInput without a job or task.
+    Raises InvalidInput if the name has no job or task.
     """
     found = parts(device)
     if "job" not in found or not found.get("task", "").isdigit():
@@ -111,7 +114,7 @@ def read(placement: Placement) -> Places:
 def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
     """Raise InvalidInput unless all devices are on tasks of the first copy, and ``copies`` divides the number of tasks.
 
-    ``tasks``: the names of the run's tasks by rank.
+    ``tasks``: the names of the run's tasks, in rank order.
     """
     if len(tasks) % copies:
         raise InvalidInput(
@@ -132,7 +135,7 @@ def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
 def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     """Raise InvalidInput unless every name is a layer or container, and every layer with weights has a place.
 
-    ``layers``: by id, as returned by ``describe.layers_by_id``.
+    ``layers``: the layers keyed by id, as returned by ``describe.layers_by_id``.
     """
     layers = {places.name(path): layer for path, layer in layers.items()}
     containers = {container for layer in layers for container in containers_of(layer)}
@@ -162,7 +165,7 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
 
 
 def can_be_split(layer: Any) -> bool:
-    """Return whether a layer is of a Keras class whose columns can be on several devices."""
+    """Return whether a layer is of a Keras class whose columns can be split among several devices."""
     return type(layer).__name__ in SPLITTABLE and type(layer).__module__.startswith("keras.")
 
 

@@ -15,7 +15,7 @@ from .layer_devices import Places
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, with the necessary change, for a model that a pipeline cannot train as one process does."""
+    """Raise InvalidInput, stating the necessary change, for a model that a pipeline cannot train like one process."""
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
@@ -48,7 +48,7 @@ def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
 
 
 def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
-    """Raise InvalidInput for a split layer that cannot be trained like the whole one. ``layers``: by id."""
+    """Raise InvalidInput for a split layer that cannot be trained like the whole layer. ``layers`` is keyed by id."""
     for path, layer in layers.items():
         if (parts := len(where.of(path))) > 1:
             refuse_split_model(model, path)

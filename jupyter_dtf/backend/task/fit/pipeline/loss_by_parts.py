@@ -1,7 +1,7 @@
-"""The loss of a batch as the sum of its microbatches' parts, and the conditions for this.
+"""The loss of a batch as the sum of its microbatches' parts, and the conditions under which it is this sum.
 
-It is such a sum if every loss is one of Keras's own that uses each example separately, and is a mean or a sum over
-examples. Then, a microbatch's outputs suffice for the derivatives. A loss that uses several examples at once, or the
+The conditions are that every loss is one of Keras's own, uses each example separately, and is a mean or a sum over
+examples. Then, a microbatch's outputs suffice for the derivatives. A loss that combines several examples, or uses the
 total of masked steps or weights, needs the outputs of all microbatches first.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-# Keras 3.15: there is no public way to find out whether a tensor carries a mask.
+# Keras 3.15: no public function returns whether a tensor has a mask.
 from keras.src import backend
 
 from ..losses import ignores, losses_of, masks, not_recorded, of_global_batch
@@ -37,7 +37,7 @@ _OF_EACH_EXAMPLE = frozenset(
         "sparse_categorical_crossentropy",
     }
 )
-"""Losses of Keras that use each example separately. Hinge losses do not: they check whether all labels are 0 or 1."""
+"""Keras losses that use each example separately. Hinge losses do not: they check whether all labels are 0 or 1."""
 _KERAS = "keras.src.losses.losses"
 _REDUCTIONS = ("sum_over_batch_size", "mean", "sum")
 
@@ -60,9 +60,9 @@ def needs_whole_batch(model: Any, passes: list[Pass]) -> str:
 
 
 def takes_turns(model: Any) -> bool:
-    """Return whether forward and backward passes will alternate, as far as the configuration shows.
+    """Return whether forward and backward passes will alternate, judging only from the model's configuration.
 
-    A model with layers that mask is assumed to have masks on its outputs.
+    If any layer creates masks, the outputs are assumed to have masks.
     """
     if not getattr(model, "compiled", False) or own_step(model, "train_step"):
         return False
@@ -73,7 +73,7 @@ def takes_turns(model: Any) -> bool:
 
 
 def _why(loss: Any) -> str:
-    """Return the reason why a loss, an object of Keras or a function, cannot be split, or an empty string."""
+    """Return the reason why a loss (a Keras object or a function) cannot be split, or an empty string."""
     is_loss = isinstance(loss, keras.losses.Loss)
     name = loss.name if is_loss else getattr(loss, "__name__", type(loss).__name__)
     function = getattr(loss, "fn", None) if is_loss else loss
@@ -90,9 +90,9 @@ def _why(loss: Any) -> str:
 
 
 def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf.Tensor) -> tf.Tensor | None:
-    """Return a microbatch's part of the loss of a batch, without the losses that layers add, or None if there is none.
+    """Return a microbatch's part of the loss of a batch, or None if there is no loss except those that layers add.
 
-    ``y`` and ``sample_weight`` are those of the whole batch, which has this number of ``examples``.
+    ``y`` and ``sample_weight`` belong to the whole batch. ``examples``: the number of examples in the batch.
     """
     if model._compile_loss is None:
         return None
@@ -112,13 +112,13 @@ def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf
 
 
 class _Shares:
-    """The share of a microbatch in its batch, as ``of_global_batch`` uses it."""
+    """The interface through which ``of_global_batch`` computes a microbatch's share of its batch."""
 
     def __init__(self, one: Pass, examples: tf.Tensor) -> None:
         self.examples = one.part.high - one.part.low
         self._all = tf.cast(examples, tf.float32)
 
     def sum(self, values: tf.Tensor) -> tf.Tensor:
-        """Return the batch's number of examples, the only value that these losses sum."""
+        """Return the batch's number of examples. These losses request no other sum."""
         del values
         return self._all[tf.newaxis]

@@ -1,9 +1,9 @@
 """The schedule "one forward, one backward" (1F1B), as control dependencies in the graph of a step.
 
-Every device gets an order of all its work: the forward passes of its stages, the derivatives that other stages wait
-for, and those of weights (``schema/one_f_one_b.py`` determines their turns). These orders are taken from one order of
-the work of all devices, which respects all dependencies in the graph, including those between microbatches, such as
-moving averages or sums of derivatives. So no two devices wait for each other.
+Every device does all its work in a fixed order. The work consists of the forward passes of its stages, the derivatives
+that other stages wait for, and the derivatives with respect to weights; ``schema/one_f_one_b.py`` determines their
+turns. The devices' orders are taken from one common order, which respects all dependencies in the graph, including
+those between microbatches, such as moving averages or sums of derivatives. So no two devices wait for each other.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class _Work:
     device: str
     operations: list[tf.Operation]
     needs: set[int] = field(default_factory=set)
-    """The indices of the pieces of work that must be done before it."""
+    """The indices of the pieces of work that must be done before this one."""
 
 
 def take_turns(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended | None:
     """Make every device process its part of all microbatches in the order of their turns.
 
-    Returns, for each device, an operation that runs when the device has finished. If some stages of the graph depend on
-    each other, it changes nothing and returns None.
+    Returns, keyed by device, a list with an operation that runs when the device has finished. If some stages of the
+    graph depend on each other, this function changes nothing and returns None.
     """
     works = _works(forward, backward)
     order = _order(works)
@@ -81,10 +81,10 @@ def _levels(phases: Sequence[Phase]) -> int:
 
 
 def _find_needs(works: Sequence[_Work]) -> None:
-    """Set ``needs`` of all work, from all paths through the graph."""
+    """Set ``needs`` of every piece of work, based on all paths through the graph."""
     number_of = {operation.name: number for number, work in enumerate(works) for operation in work.operations}
     through: dict[str, frozenset[int]] = {}
-    """For operations that belong to no piece of work, the pieces that lead to them."""
+    """The pieces of work that lead to an operation that belongs to no piece, keyed by the operation's name."""
 
     def led_by(operation: tf.Operation) -> frozenset[int]:
         number = number_of.get(operation.name)
@@ -116,7 +116,7 @@ def _before(operation: tf.Operation) -> Iterable[tf.Operation]:
 
 
 def _order(works: Sequence[_Work]) -> list[_Work] | None:
-    """Return the work in the order of turns, but each piece after those it needs; None if this is impossible."""
+    """Return the work in the order of turns, with each piece after those it needs, or None if this is impossible."""
     followers: dict[int, list[int]] = defaultdict(list)
     left = [len(work.needs) for work in works]
     for number, work in enumerate(works):

@@ -1,4 +1,4 @@
-"""The graph of a pipeline, in which code that is written for a ``tf.function`` behaves as in one."""
+"""The graph of a pipeline, in which code written for a ``tf.function`` behaves as it does in a ``tf.function``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PipelineGraph(tf.Graph):
 
     In any other graph of a session, ``==`` compares tensors by identity, ``tf.init_scope`` stays in the graph, and
     eager tensors are rejected. Here, eager tensors become constants, and ``hold(handle)`` returns the graph's handle
-    for that of an eager variable. Unlike in a ``tf.function``, operations with effects are neither ordered nor kept:
+    for an eager variable's handle. Unlike in a ``tf.function``, operations with effects are neither ordered nor kept:
     see ``effects``. ``client``: the device of this process, the only one that can call Python functions.
     """
 
@@ -31,11 +31,14 @@ class PipelineGraph(tf.Graph):
         self.client = client
         self.hold: Callable[[tf.Tensor], tf.Tensor] = _refused
         self.refusal: InvalidInput | None = None
-        """The last refusal of ``capture``, kept because TensorFlow and Keras wrap it in errors of their own."""
+        """The last error that ``capture`` raised, kept because TensorFlow and Keras wrap it in errors of their own."""
         self.outer_graph = tf.Graph()
         """An empty graph. Loops and conditions expect a function's graph to have the graph of its caller here."""
         self.captures: tuple[Any, ...] = ()
-        """Empty. TensorFlow requires it in a function's graph, but ``capture`` itself returns the replacements."""
+        """Empty.
+
+        TensorFlow requires this attribute in a function's graph, but ``capture`` itself returns replacements.
+        """
         # Both must be set before this becomes the default graph, because TensorFlow records them at that moment.
         self._building_function = True
         self._add_control_dependencies = True  # within conditions and loops
@@ -57,7 +60,7 @@ class PipelineGraph(tf.Graph):
 
 
 def pipeline_graph(graph: Any) -> PipelineGraph | None:
-    """Return the pipeline's graph: ``graph``, or one that encloses it if it is a function's; None if there is none."""
+    """Return ``graph`` if it is a pipeline's graph, or the pipeline's graph that encloses it, or None."""
     while graph is not None and not isinstance(graph, PipelineGraph):
         graph = getattr(graph, "outer_graph", None)
     return graph
@@ -65,7 +68,7 @@ def pipeline_graph(graph: Any) -> PipelineGraph | None:
 
 @contextmanager
 def as_function() -> Iterator[None]:
-    """Retrace the caller's ``tf.function`` objects at each call in a pipeline's graph, inside this context.
+    """Inside this context, retrace the caller's ``tf.function`` objects at each call in a pipeline's graph.
 
     The captures of a function belong to the microbatch that it was traced for, so each microbatch needs its own trace.
     """

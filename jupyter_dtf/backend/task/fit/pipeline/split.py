@@ -13,7 +13,7 @@ from ..replaced_attributes import hooked
 
 
 def split_call(layer: Any, devices: Sequence[str], parts: Any) -> AbstractContextManager[None]:
-    """Return a context in which a Dense or Embedding layer is computed on several devices.
+    """Return a context in which several devices compute a Dense or Embedding layer.
 
     The results are concatenated on the first device. ``parts(variable)`` returns the values of the parts of one of the
     layer's variables.

@@ -13,8 +13,8 @@ def gradients_of(
 ) -> list[Any]:
     """Return the derivatives of the sum of ``targets``: dense, IndexedSlices for rows of a table, or None.
 
-    ``given``: the incoming derivatives of the targets, all 1 by default; targets with None are left out. ``constant``:
-    tensors that derivatives do not pass through.
+    ``given``: the incoming derivatives of the targets, by default all 1. A target whose incoming derivative is None is
+    left out. ``constant``: tensors that derivatives do not pass through.
     """
     given = [tf.ones_like(target) for target in targets] if given is None else given
     pairs = [(target, slope) for target, slope in zip(targets, given, strict=True) if slope is not None]
@@ -29,12 +29,12 @@ def gradients_of(
 
 
 class Sum:
-    """The derivative by one variable, summed over the loss, the microbatches, and all tensors of the variable.
+    """The derivative with respect to one variable: a sum over the loss, the microbatches, and the variable's tensors.
 
-    The result equals that of one process. It is dense if any part is dense. If rows of a table were looked up, their
-    rows are concatenated, because an optimizer may square the derivative of each row separately. One process looks up
-    rows that do not depend on the batch, such as those of positions, only once: the microbatches' derivatives of these
-    rows are added up. ``depends`` returns whether indices depend on the batch.
+    The result equals that of one process. It is dense if any part is dense. Derivatives for rows of a table are
+    concatenated, because an optimizer may square the derivative of each row separately. One process looks up rows that
+    do not depend on the batch, such as position embeddings, only once, so the microbatches' derivatives for these rows
+    are added up. ``depends`` returns whether indices depend on the batch.
     """
 
     def __init__(self, depends: Callable[[tf.Tensor], bool]) -> None:
@@ -44,7 +44,7 @@ class Sum:
         self._same_rows: list[tf.IndexedSlices] = []
 
     def add(self, derivatives: Sequence[Any]) -> None:
-        """Add the derivatives of a microbatch, or of the loss: dense, rows or None for each tensor of the variable."""
+        """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, dense, rows or None."""
         same = []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):

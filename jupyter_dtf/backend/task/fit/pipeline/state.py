@@ -1,4 +1,4 @@
-"""Changes of a model's variables by its layers' calls, over the microbatches of a step.
+"""Changes that a model's layers make to its variables when they are called, over the microbatches of a step.
 
 One process calls the model once per step, so each layer makes its assignments once. Here, the model is called for each
 microbatch:
@@ -6,11 +6,11 @@ microbatch:
 * Assignments that do not depend on the batch (a kernel divided by its norm) are equal in all microbatches, and must
   happen once: every microbatch starts with the step's initial values, and the rest of the step uses the assigned
   values.
-* The results of assignments that depend on the batch (a moving average) are passed from each microbatch to the next.
-  Trainable weights cannot be passed like this: one process computes all derivatives at the same value.
-* The state of examples (of a stateful RNN) is split like the batch.
+* The results of assignments that depend on the batch (a moving average) are passed from one microbatch to the next.
+  Trainable weights cannot be passed like this: one process computes all derivatives for the same values.
+* State that belongs to examples (as in a stateful RNN) is split like the batch.
 
-As with a variable, derivatives do not pass through an assignment.
+As with ordinary variables, derivatives do not pass through an assignment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ from .pipeline_graph import PipelineGraph
 
 
 class Values:
-    """Variables with the tensors that represent them. ``split``: those that are kept only in parts, with the parts."""
+    """Variables and the tensors that represent them.
+
+    ``split``: variables that exist only as parts, with these parts.
+    """
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
         self.pairs = list(pairs)
@@ -45,19 +48,19 @@ class Values:
 
     @property
     def mapping(self) -> list[tuple[Any, tf.Tensor]]:
-        """The mapping for a ``StatelessScope``, including every variable of the model that is kept in parts."""
+        """The mapping for a ``StatelessScope``, including every variable of the model that exists only as parts."""
         return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self.split)]
 
     def changed(self, changes: dict[int, tf.Tensor]) -> Values:
-        """Return a copy with changed values, by the variables' ids."""
+        """Return a copy with changed values, keyed by the variables' ids."""
         return Values([(variable, changes.get(id(variable), value)) for variable, value in self.pairs], self.split)
 
 
 class Assignments(keras.StatelessScope):
     """A scope in which variables have the values of tensors, and assignments to them are recorded.
 
-    ``cut``: the microbatch's rows of variables that have one row per example, by the variables' ids. A variable without
-    a value is assigned directly.
+    ``cut``: for variables that have one row per example, the microbatch's rows, keyed by the variable's id. Assignments
+    to a variable without a value are made directly.
     """
 
     def __init__(self, values: Values, cut: dict[int, tf.Tensor] | None = None) -> None:
@@ -65,7 +68,7 @@ class Assignments(keras.StatelessScope):
         self.values = values
         self.state_mapping.update(cut or {})
         self.made: dict[int, list[tf.Tensor]] = {}
-        """The values assigned to each variable, by id, in order."""
+        """The values assigned to each variable, in order of assignment, keyed by the variable's id."""
 
     def add_update(self, update: tuple[Any, Any]) -> None:
         variable, value = update
@@ -83,14 +86,14 @@ class Assignments(keras.StatelessScope):
         self.state_mapping[id(variable)] = value
 
     def sources(self, variable: Any) -> list[tf.Tensor]:
-        """Return all tensors that represented a variable, whose derivative is the sum of the derivatives by each."""
+        """Return all tensors that have represented a variable. The variable's derivative is the sum of theirs."""
         return [self.values[variable], *self.made.get(id(variable), [])]
 
 
 class Microbatches:
     """The variables of a model over the microbatches of a step, which starts with ``values``.
 
-    ``count``: the number of microbatches in all copies. ``per_example``: the variables that have one row per example.
+    ``count``: the total number of microbatches in all copies. ``per_example``: the variables with one row per example.
     """
 
     def __init__(self, values: Values, count: int, per_example: Sequence[Any]) -> None:
@@ -131,7 +134,7 @@ class Microbatches:
                 self._fixed.setdefault(id(variable), value)
 
     def end(self) -> Values:
-        """Return the variables after all microbatches, with means of floating-point values that copies change."""
+        """Return the variables after all microbatches. Floating-point values that copies have changed are averaged."""
         changes = dict(self._fixed)
         for variable in self._per_example:
             if rows := self._rows[id(variable)]:

@@ -1,9 +1,9 @@
-"""The graph of one step: forward and backward passes of the microbatches, then one update.
+"""The graph of one step: the forward and backward passes of the microbatches, then one update.
 
 The reported loss is computed once, on the outputs of all microbatches together, so it equals that of one process, for
-any reduction, weights and masks. If it is the sum of the microbatches' parts (``loss_by_parts.py``), the backward pass
-of a microbatch starts as soon as its forward pass has ended, and stages alternate between one forward and one backward
-pass. Otherwise, all backward passes start after all forward passes: fill and drain.
+any reduction, weights and masks. If the loss is the sum of the microbatches' parts (``loss_by_parts.py``), the backward
+pass of a microbatch starts as soon as its forward pass has ended, and stages alternate between one forward and one
+backward pass. Otherwise, all backward passes start after all forward passes: fill and drain.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Logs:
     """The logs of a step."""
 
     results: Any
-    """The results of the metrics, by name."""
+    """The results of the metrics, keyed by name."""
     means: list[str]
     """The names of the metrics that are means."""
     counts: tf.Tensor
@@ -60,7 +60,7 @@ class Step:
     """The placeholders and fetches with which a session runs a step."""
 
     fed: list[str]
-    """The names of the placeholders for a batch's arrays, flat. As in a function, tensors cannot be keys of a dict."""
+    """The names of the placeholders for a batch's arrays, as a flat list: tensors cannot be keys of a dict."""
     logs: Logs
     run: tf.Operation
     learning_rate: tf.Tensor | None = None
@@ -71,10 +71,10 @@ class Step:
 class Steps:
     """Builds the steps of one model on the default graph.
 
-    ``copies``: the places of each copy of the pipeline. Variables are on the first copy; the other copies read them
-    there, and send it the sums of their gradients. ``client``: the device that batches are fed to. ``scaling``: the
-    scaling of the learning rate. ``in_turn``: whether stages alternate between one forward and one backward pass, if
-    the loss allows it.
+    ``copies``: the ``Places`` of each copy of the pipeline. Variables are on the devices of the first copy. The other
+    copies read them there, and send the sums of their gradients there. ``client``: the device that batches are fed to.
+    ``scaling``: the scaling of the learning rate. ``in_turn``: whether stages alternate between one forward and one
+    backward pass if the loss allows it.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Steps:
             self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
         """The index of a training step over all epochs; it is fed if the learning rate is scaled."""
         self.variables = GraphVariables()
-        """The variables of the model and its optimizers, and others that the model's code reads."""
+        """The variables of the model and its optimizers, and other variables that the model's code reads."""
         for variable, home in units.homes:
             self.variables.add(variable, home.device, home.scope)
         tf.compat.v1.get_default_graph().hold = lambda handle: self.variables.hold(handle, client)
         self.metrics = GraphVariables()
-        """The variables of metrics, on the device of the loss; those of layers' metrics are on the client."""
+        """The variables of metrics: those of layers' metrics are on the client, others on the device of the loss."""
         for layer in model._flatten_layers(include_self=False):
             for variable in (variable for metric in layer._metrics for variable in metric.variables):
                 self.metrics.add(variable, client, METRICS)
@@ -190,7 +190,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all))
 
     def own(self, spec: Any, training: bool) -> Step:
-        """Build a step with the model's own ``train_step`` or ``test_step``, on the whole batch at once."""
+        """Build a step that runs the model's own ``train_step`` or ``test_step`` on the whole, undivided batch."""
         model = self._model
         with operations_made() as made:
             fed, data = self._batch(spec)
@@ -239,7 +239,7 @@ class Steps:
     def _forward(
         self, batch: Any, values: Values, microbatches: int, training: bool
     ) -> tuple[list[list[Pass]], Values]:
-        """Return the microbatches' forward passes by copy, and the variables after all of them."""
+        """Return a list of the microbatches' forward passes for each copy, and the variables after all passes."""
         with tf.compat.v1.device(self._client), tf.name_scope(f"{DATA_SCOPE}/"):
             parts = _parts(batch[0], microbatches)
         used = min(len(self._copies), microbatches)
@@ -263,9 +263,9 @@ class Steps:
     ) -> list[list[tf.Operation]]:
         """Build the backward passes of a copy, and return each microbatch's operations.
 
-        ``slopes``: yields the derivatives of the loss by the leaves of this copy's and later microbatches; computing
-        them on demand is part of the backward pass. ``shares``: the weights of the losses that layers have added, by
-        microbatch.
+        ``slopes`` yields the derivatives of the loss with respect to the leaves of this copy's microbatches, then of
+        later ones; computing them on demand is part of the backward pass. ``shares``: the weight, for each microbatch,
+        of the losses that layers have added.
         """
         made = []
         for one in passes:
@@ -283,7 +283,7 @@ class Steps:
         return made
 
     def _slopes(self, batch: Any, passes: Sequence[Pass]) -> Iterator[Any]:
-        """Yield the derivatives of the loss by the leaves of each microbatch, from its part of the loss."""
+        """Yield the derivatives of each microbatch's part of the loss with respect to the microbatch's leaves."""
         x, y, sample_weight = batch
         for one in passes:
             with tf.name_scope(f"{LOSS}/{one.number}/"), self._in_place():
@@ -297,7 +297,7 @@ class Steps:
     def _loss(
         self, batch: Any, values: Values, passes: Sequence[Pass], training: bool
     ) -> tuple[Logs, tf.Tensor, Values]:
-        """Return the metrics' results, the batch's loss without the layers' own losses, and the new variables."""
+        """Return the logs, the batch's loss without the layers' own losses, and the new values of variables."""
         model, (x, y, sample_weight) = self._model, batch
         with tf.name_scope(f"{LOSS}/"), within(None):
             outputs = keras.tree.map_structure(lambda *parts: _joined(parts), *(one.outputs for one in passes))
@@ -310,7 +310,7 @@ class Steps:
                 counted_by_examples(model, examples),
             ):
                 if model._compile_loss is None and type(model).compute_loss is keras.Model.compute_loss:
-                    loss = tf.zeros([])  # the whole loss was added by layers
+                    loss = tf.zeros([])  # layers have added the whole loss
                 else:
                     loss = model._compute_loss(x=x, y=y, y_pred=outputs, sample_weight=sample_weight, training=training)
                 added = [tf.cast(one.part.share, extra.dtype) * extra for one in passes for extra in one.losses]

@@ -1,9 +1,10 @@
-"""The order of the work of a pipeline's devices: stages, and the schedule "fill and drain".
+"""The order in which a pipeline's devices do their work: stages, and the schedule "fill and drain".
 
-TensorFlow's executor starts any operation that is ready: without control dependencies, the first stage would process
-all its microbatches before the second gets one. A *stage* is the work of one device between two transfers: its
-operations with the same number of device changes on the path to them. In "fill and drain", each stage makes the forward
-passes of all microbatches in order, and then the backward passes; ``one_forward_one_backward.py`` has the other order.
+TensorFlow's executor starts any operation that is ready. Without control dependencies, the first stage would therefore
+process all its microbatches before the second stage gets one. A *stage* is the work of one device between two
+transfers: the device's operations that have the same number of device changes on the path to them. In "fill and drain",
+each stage makes the forward passes of all microbatches in order, and then the backward passes.
+``one_forward_one_backward.py`` implements the other schedule.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from itertools import pairwise
 import tensorflow as tf
 
 Stage = tuple[str, int]
-"""A device, and the number of device changes before it."""
+"""A stage: its device, and the number of device changes on the path to it."""
 Ended = dict[str, list[tf.Operation]]
-"""Operations that run when a device has finished some work, by device."""
+"""Operations that run when a device has finished some work, keyed by device."""
 _LARGE = re.compile("MatMul|Conv|Einsum|While")
 _STATELESS_SOURCES = ("Const", "ReadVariableOp")
 
 
 class Phase:
-    """The operations of one microbatch's forward or backward pass, by stage."""
+    """The operations of one microbatch's forward or backward pass, grouped by stage."""
 
     def __init__(self, operations: Sequence[tf.Operation]) -> None:
         self._stages: dict[Stage, list[tf.Operation]] = defaultdict(list)
@@ -57,8 +58,8 @@ class Phase:
     def one_at_a_time(self) -> None:
         """Make each stage run its large operations one after the other, in the order of their creation.
 
-        Operations that another stage waits for come first: in the backward pass, these are the derivatives by the
-        stage's inputs; those by its weights are computed while the next stage works.
+        Operations that another stage waits for come first: in the backward pass, these are the derivatives with respect
+        to the stage's inputs. The derivatives with respect to its weights are computed while the next stage works.
         """
         for stage, operations in self._stages.items():
             awaited = self.awaited(stage)
@@ -82,7 +83,7 @@ class Phase:
         begin_after(self._stages[stage], operations)
 
     def ended_on(self) -> Ended:
-        """Return, for each device, the operations that run when all its stages have ended."""
+        """Return the operations that run when all stages of a device have ended, keyed by device."""
         done: Ended = defaultdict(list)
         for stage in self.stages:
             done[stage[0]].append(self.ended(stage))
@@ -108,7 +109,7 @@ def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence
 
 
 def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operation]) -> None:
-    """Make those of ``operations`` that have inputs from other operations wait for ``others``."""
+    """Make each operation in ``operations`` that has inputs from outside them wait for ``others``."""
     names = {operation.name for operation in operations}
     for operation in operations:
         outside = [
@@ -121,9 +122,9 @@ def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operatio
 
 
 def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) -> list[tf.Operation]:
-    """Return those of ``operations`` that do not lead to any of ``by``.
+    """Return the operations in ``operations`` that do not lead to any operation in ``by``.
 
-    A derivative of a loop adds inputs to the loop, so the operations that compute these run before the loop.
+    The derivative of a loop adds inputs to the loop, so the operations that compute these inputs run before the loop.
     """
     takers = {operation.name for operation in by}
     left = []
@@ -138,7 +139,7 @@ def not_taken(operations: Sequence[tf.Operation], by: Iterable[tf.Operation]) ->
 def in_order(phases: Sequence[Phase]) -> None:
     """Make each stage process the microbatches one after the other.
 
-    ``phases``: those of all microbatches, either forward or backward.
+    ``phases``: the phases of all microbatches, either all forward or all backward.
     """
     for earlier, later in pairwise(phases):
         for stage in later.stages:
@@ -148,7 +149,7 @@ def in_order(phases: Sequence[Phase]) -> None:
 def fill_and_drain(forward: Sequence[Phase], backward: Sequence[Phase]) -> Ended:
     """Make each device start its backward passes after the forward passes of all microbatches.
 
-    Returns, for each device, the operations that run when it has finished.
+    Returns the operations that run when a device has finished, keyed by device.
     """
     in_order(forward)
     in_order(backward)

@@ -16,11 +16,11 @@ _OF_LAYER = re.compile(r"(?:^|/)(?:forward/\d+|variables)/(?P<rest>.+)$")
 _OF_PHASE = re.compile(r"(?P<phase>forward|backward)/(?P<microbatch>\d+)/|(?P<update>update)/")
 
 _GAP, _SEEN = 0.01, 0.002
-"""Fractions of a step: the largest gap between operations of one slot, and the shortest slot that is shown."""
+"""Fractions of a step's duration: the largest gap between operations of one slot, and the shortest slot shown."""
 
 
 def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: Mapping[str, str]) -> RunPlacement:
-    """Return the planned and the actual devices of layers, and the timeline. ``scopes``: the name scope of each layer.
+    """Return the planned and actual devices of layers, and the timeline. ``scopes``: the name scope of each layer.
 
     A layer consists of its variables, its forward operations, and the backward operations derived from them.
     """
@@ -43,12 +43,12 @@ def run_placement(metadata: Any, planned: Mapping[str, Sequence[str]], scopes: M
 
 
 def _moves(node: Any) -> bool:
-    """Return whether a node does nothing, or belongs to a transfer that TensorFlow adds between graph partitions."""
+    """Return whether a node does no work, or belongs to a transfer that TensorFlow adds between graph partitions."""
     return node.op in _MOVES or (node.op == "Identity" and bool(_RECEIVED.search(node.name)))
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:
-    """Return the layer whose scope contains a node, or the node that it is derived from; None if there is none."""
+    """Return the layer whose scope contains a node, or the node from which it is derived; None if there is no layer."""
     match = _OF_LAYER.search(node)
     scope = match["rest"] if match else ""
     while scope and scope not in layers:
@@ -92,7 +92,7 @@ def _slots(metadata: Any) -> list[Slot]:
 
 
 def _together(spans: Sequence[tuple[float, float]], step: float) -> list[tuple[float, float]]:
-    """Merge adjacent spans, and return those that are long enough to be visible, but at least the longest one."""
+    """Merge adjacent spans, and return those that are long enough to be visible, or only the longest if none is."""
     merged: list[tuple[float, float]] = []
     for start, end in sorted(spans):
         if merged and start - merged[-1][1] <= step * _GAP:

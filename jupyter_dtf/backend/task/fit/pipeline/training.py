@@ -150,9 +150,9 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class _Recording:
-    """Runs training steps, and records where the layers ran in the first ones.
+    """Runs training steps, and records the devices on which the layers ran in the first ones.
 
-    There are two such steps by default, because the very first one also prepares the devices.
+    Two steps are recorded by default, because the very first step also prepares the devices.
     """
 
     def __init__(self, engine: Engine, ctx: Any, steps: int = 2) -> None:
@@ -175,7 +175,7 @@ class _Recording:
 
 
 class _Told:
-    """The values of the engine that a fit's callbacks use, in place of those of a ``GradientSync``."""
+    """The engine's values that the callbacks of ``fit`` use, in place of those of a ``GradientSync``."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -198,7 +198,7 @@ def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
-    """Return the optimizer's final change of the weights, wrapped so that they are first fetched to the model."""
+    """Return the optimizer's final change to the weights, wrapped so that it first fetches them into the model."""
     finalize = optimizer.finalize_variable_values
 
     def finalize_variable_values(variables: Any) -> None:

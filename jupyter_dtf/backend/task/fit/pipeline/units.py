@@ -1,7 +1,7 @@
-"""The units of training and their devices: variables of a model and its optimizer, or parts of split variables.
+"""The units of training and their devices. A unit is a variable of a model or its optimizer, or a part of one.
 
-A part is a variable in its own right, with its own slots, so that an optimizer updates it on its device. Variables are
-split along their last axis, the columns.
+A part of a split variable is itself a variable with its own slots, so that an optimizer updates it on its device.
+Variables are split along their last axis, the columns.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Home(NamedTuple):
 
 
 class Units:
-    """The variables of a model placed on devices. ``client``: the device of variables that belong to no layer."""
+    """The variables of a model placed on devices. ``client``: the device for variables that belong to no layer."""
 
     def __init__(self, model: Any, layers: Mapping[str, Any], places: Places, client: str) -> None:
         self._parts: dict[int, list[Any]] = {}
         self._whole: list[tuple[Any, list[Any]]] = []
-        """Variables with the parts that are kept instead of them."""
+        """The split variables, each with the parts that replace it on the devices."""
         self.homes: list[tuple[Any, Home]] = []
-        """Every variable that is kept, with its home."""
+        """Every variable that is kept on a device, with its home."""
         found: dict[int, list[Home]] = {}
         before = client
         for path, layer in layers.items():
@@ -44,12 +44,12 @@ class Units:
             before = devices[0]
             homes = [Home(device, scope_name(places.name(path))) for device in devices]
             for variable in (*layer.variables, *stateful.states(layer)):
-                found.setdefault(id(variable), homes)  # for a layer with several ids, the first one counts
+                found.setdefault(id(variable), homes)  # for a layer with several ids, the first id counts
         for variable in (*model.variables, *stateful.states(model)):
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
         self.optimizer = self._of_parts(model) if self._whole else model.optimizer
-        """The model's own optimizer, or, if there are parts, one for the parts with the same settings."""
+        """The model's own optimizer, or, if variables are split, an optimizer for the units with the same settings."""
         own = Home(client, "optimizer")
         self._keep_slots(model, found, own)
         for optimizer in optimizers_of(model)[1:]:
@@ -65,7 +65,7 @@ class Units:
 
     @property
     def split(self) -> list[tuple[Any, list[Any]]]:
-        """The model's variables that are split, with their parts."""
+        """The model's split variables, each with its parts."""
         return [(variable, parts) for variable, parts in self._whole if id(variable) in self._parts]
 
     def take_apart(self) -> None:
@@ -79,7 +79,7 @@ class Units:
                 parts[0].assign(value)
 
     def put_together(self, left_out: Container[int] = ()) -> None:
-        """Copy the values of the parts to the model and its optimizer, except those in ``left_out``, by id."""
+        """Copy the values of the parts to the model and its optimizer, except variables with ids in ``left_out``."""
         for variable, parts in self._whole:
             if id(parts[0]) in left_out:
                 continue
@@ -87,10 +87,10 @@ class Units:
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
 
     def stored(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
-        """Return the key and the slice (``slice_of``; empty for the whole) of each variable that is kept, by its id.
+        """Return the key and the slice (``slice_of``; empty: the whole) of each kept variable, by the variable's id.
 
-        For a part, the key is that of the whole variable. ``keys``: the keys of the whole variables, by id. Variables
-        without a key are left out.
+        A part has the key of the whole variable. ``keys``: the keys of whole variables, keyed by the variable's id.
+        Variables without a key are left out.
         """
         places: dict[int, tuple[Any, str]] = {}
         for variable, parts in self._whole:
@@ -124,7 +124,10 @@ class Units:
         self._whole.append((variable, parts))
 
     def _of_parts(self, model: Any) -> Any:
-        """Return an optimizer for the parts, which applies weight decay to those whose whole variable has it."""
+        """Return an optimizer for the parts.
+
+        It applies weight decay to a part if it would apply to the whole variable.
+        """
         made = fresh(model.optimizer)
         whole, own = (getattr(each, "inner_optimizer", each) for each in (model.optimizer, made))
         excluded = [v for v in model.trainable_variables if not whole._use_weight_decay(v.value)]

@@ -1,4 +1,4 @@
-"""A Keras model's variables on the devices of a cluster, as graph variables with transfers in both directions."""
+"""Graph variables that hold a Keras model's variables on the devices of a cluster, with transfers both ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCOPE = "variables"
 class GraphVariables:
     """A graph variable for each added Keras variable, and the transfer of its value in both directions.
 
-    Must be used with the graph as the default one.
+    Must be used while the graph is the default graph.
     """
 
     def __init__(self) -> None:
@@ -41,9 +41,9 @@ class GraphVariables:
             self._held[id(variable)] = _Held(variable, device, f"{scope}/{variable.name}")
 
     def hold(self, handle: Any, device: str) -> tf.Tensor:
-        """Return the graph's handle for an eager variable, given by its handle, that does not belong to the model.
+        """Return the graph's handle for an eager variable outside the model, given the variable's eager ``handle``.
 
-        Raises InvalidInput if ``handle`` is not that of a variable.
+        Raises InvalidInput if ``handle`` is not the handle of a variable.
         """
         if id(handle) not in self._held:
             data = get_handle_data(handle)
@@ -71,12 +71,12 @@ class GraphVariables:
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
         """Write the new values of Keras variables."""
         for variable, value in values:
-            if value.op.type != "ReadVariableOp":  # which means that it has not changed
+            if value.op.type != "ReadVariableOp":  # a ReadVariableOp means that it has not changed
                 self._held[id(variable)].assign(value)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Make Keras variables use the graph variables for reads, assignments and captures, inside this context."""
+        """Inside this context, make Keras variables use the graph variables for reads, assignments and captures."""
         own = [(held.keras, held.keras._value) for held in self._held.values()]
         for held in self._held.values():
             held.keras._value = held.variable
@@ -102,7 +102,7 @@ class GraphVariables:
         session.run([held.write for held in changed], {held.fed.name: held.known for held in changed})
 
     def fetch(self, session: Any, left_out: Container[int] = ()) -> None:
-        """Fetch the values of the graph variables into the Keras variables, except those in ``left_out``, by id."""
+        """Fetch the values of the graph variables into the Keras variables, except those with ids in ``left_out``."""
         fetched = [held for held in self._held.values() if id(held.keras) not in left_out]
         values = session.run([held.read for held in fetched])
         for held, value in zip(fetched, values, strict=True):
@@ -111,7 +111,7 @@ class GraphVariables:
 
 
 class _Foreign:
-    """An eager variable, given by its handle, that is not a Keras variable or belongs to another model."""
+    """An eager variable, identified by its handle, that is not a Keras variable or belongs to another model."""
 
     trainable = False
 
@@ -131,7 +131,7 @@ class _Foreign:
 
 
 class _Held:
-    """One variable on both sides. ``known``: the last value that was transferred."""
+    """A Keras variable with its graph variable. ``known``: the last value that was transferred."""
 
     def __init__(self, variable: Any, device: str, scope: str) -> None:
         self.keras = variable
@@ -147,7 +147,7 @@ class _Held:
             set_handle_data(self.handle, create_handle_data(self.fed.shape, self.fed.dtype))
             self.write = self.assign(self.fed)
             self.read = self.value()
-        # A plain variable, as in a tf.function, with the id and name by which an optimizer identifies it.
+        # As in a tf.function, this is a plain variable with the id and name by which an optimizer identifies it.
         self.variable = BaseResourceVariable(
             trainable=variable.trainable,
             shape=self.fed.shape,
