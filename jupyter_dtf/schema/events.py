@@ -80,7 +80,6 @@ class Point(msgspec.Struct, array_like=True):
 class Points(TaskEvent, tag="points"):
     """Consecutive points of one task. ``first`` is the sequence number, within the attempt, of the first of ``count``.
 
-
     ``data`` is the concatenated msgpack encoding of the Points. ``report`` encodes them, and only readers decode them,
     with ``decode_points``.
     """
