@@ -1,4 +1,4 @@
-"""Distributed TensorFlow and Keras from JupyterLab: clusters, training over processes, live plots.
+"""Distributed TensorFlow and Keras from JupyterLab: clusters, training across processes, live plots.
 
 Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If this package is
 imported before TensorFlow, it hides TensorFlow's startup messages about its build (``tensorflow_chatter``), but never

@@ -22,9 +22,10 @@ PACKAGE = "jupyter-dtf"
 
 @functools.cache
 def points(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by name. The result is cached.
+    """Return the entry points of a group, keyed by name. The result is cached.
 
-    If several have the same name, this package's own takes precedence, or else the first on Python's path.
+    If several have the same name, this package's own entry point takes precedence, or else the first one on Python's
+    path.
     """
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
@@ -47,5 +48,8 @@ def is_ours(point: EntryPoint) -> bool:
 
 
 def reinstall() -> str:
-    """Return advice for entry points that do not match the source: a checkout has those of its last installation."""
+    """Return advice for entry points that do not match the source.
+
+    A checkout keeps the entry points of its last installation.
+    """
     return f"Reinstall the package: pip install {PACKAGE}, or pip install -e . in a checkout (make does this)"

@@ -83,7 +83,7 @@ class Conflict(DtfError):
 
 
 class IllegalTransition(Conflict):
-    """A transition was requested that a state machine does not have."""
+    """The requested transition does not exist in the state machine."""
 
 
 class Unavailable(DtfError):
@@ -118,7 +118,7 @@ class RunError(DtfError):
         self.run_id = run_id
 
     def _render_traceback_(self) -> list[str]:
-        """Return the traceback for IPython: the message with the task's traceback, without the frames that waited."""
+        """Return the traceback for IPython: the message with the task's traceback, without this package's frames."""
         return [f"{type(self).__name__}: {self}"]
 
 

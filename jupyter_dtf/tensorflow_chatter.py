@@ -1,10 +1,10 @@
 """Keeps TensorFlow's informational messages on standard error out of notebooks, terminals and logs.
 
-TensorFlow's C++ code logs at the levels INFO and WARNING how it was built and what this machine lacks. The variable
-``TF_CPP_MIN_LOG_LEVEL`` sets how much of this is shown (0: all, 1: no INFO, 2: no WARNING either); importing
+TensorFlow's C++ code logs, at the levels INFO and WARNING, how it was built and which features this machine lacks. The
+variable ``TF_CPP_MIN_LOG_LEVEL`` sets how much of this is shown (0: all, 1: no INFO, 2: no WARNING either); importing
 jupyter_dtf sets it to 2 if it is not set. The setting is not yet effective while TensorFlow is being imported. During
-the import, output therefore goes through a filter in a separate process, which does not lose the output of an import
-that crashes. Errors are never filtered.
+the import, output therefore goes through a filter in a separate process, so that the output of an import that crashes
+is not lost. Errors are never filtered.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def filtered() -> Iterator[None]:
             stdin=subprocess.PIPE,
             stdout=kept,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that it is not interrupted
+            start_new_session=True,  # so that Ctrl-C does not interrupt the filter
             env={**os.environ, "LC_ALL": "C"},
         )
     except OSError:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AnswerRun(Run):
-    """A prediction or evaluation: ``result()`` returns what ``model.predict`` or ``model.evaluate`` would return."""
+    """A run whose ``result()`` returns the same value as ``model.predict`` or ``model.evaluate``."""
 
     def __init__(self, run_id: str, prepared: PreparedAnswer | None = None) -> None:
         super().__init__(run_id)
@@ -30,7 +30,7 @@ class AnswerRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
         if not self._answer:

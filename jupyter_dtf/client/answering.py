@@ -48,11 +48,12 @@ class Answering(ClusterHandle):
 
         For a Dask collection the result is a lazy Dask collection with the same partitions, computed by processes of
         the Dask workers that hold them: an array for arrays, a bag for bags, and a dataframe with the same index for
-        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments apply to neither.
+        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments do not apply in these
+        two cases.
 
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
-            x: Data in any form that ``fit`` takes, of shape ``[examples, ...]``. Labels in it are ignored.
+            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Labels in it are ignored.
             batch_size: Examples in each batch, which is computed by one task; 32 by default.
             verbose: Ignored; the run shows its own progress.
             steps: The number of batches to predict. By default one pass over the data.
@@ -67,8 +68,8 @@ class Answering(ClusterHandle):
             wait: Wait for the predictions. False returns the run immediately; its ``result()`` returns the predictions.
 
         Returns:
-            What ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the examples,
-            in the structure of the model's outputs.
+            The value that ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the
+            examples, in the structure of the model's outputs.
 
         Raises:
             InvalidInput: If an argument is invalid. Raised before anything starts.
@@ -119,8 +120,8 @@ class Answering(ClusterHandle):
 
         Args:
             model: A compiled Keras model, or a function that returns one.
-            x: Data in any form that ``fit`` takes, of shape ``[examples, ...]``. Each task reads the partitions of Dask
-                collections as in a training.
+            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Each task reads the partitions of
+                Dask collections as in training.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
             batch_size: Examples in each batch, which is computed by one task; 32 by default.
             verbose: Ignored; the run shows its own progress.
@@ -138,7 +139,7 @@ class Answering(ClusterHandle):
             wait: Wait for the result. False returns the run immediately; its ``result()`` returns the evaluation.
 
         Returns:
-            The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict by name.
+            The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict keyed by name.
 
         Raises:
             InvalidInput: If an argument is invalid. Raised before anything starts.

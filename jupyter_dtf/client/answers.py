@@ -24,7 +24,7 @@ from .sources.dask_collections import DaskCollections
 
 
 class PreparedAnswer:
-    """A prediction or evaluation that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
+    """A ``predict`` or ``evaluate`` run that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
 
     def __init__(self, source: Any, job: AnswerJob) -> None:
         self.kind = "evaluate" if job.evaluates else "predict"
@@ -42,7 +42,7 @@ class PreparedAnswer:
         return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:
-        """Update the state of the model that was passed, as a prediction in this process would have updated it."""
+        """Update the state of the model that was passed, as calling the model in this process would have done."""
         if self._model is None or not changed:
             return
         states = states_of(self._model)
@@ -73,8 +73,7 @@ def prepare(
     else:
         data = data_of(x, y, sample_weight, "x")
     if getattr(data, "continues", False):
-        # Only this process can read such data. A training receives it piece by piece, but predicting needs whole
-        # batches.
+        # Only this process can read such data. Training receives it piece by piece, but predicting needs whole batches.
         if steps is None and getattr(data, "batches", None) == -1:
             raise InvalidInput(
                 f"`steps` must be given for a dataset that is infinite, got None for {x!r:.200}",
@@ -131,7 +130,7 @@ def evaluation(found: Evaluated) -> Any:
 
 
 def predictions(parts: Sequence[Part]) -> Any:
-    """Return the result of ``predict``: the tasks' predictions, given by rank, in the order of the examples.
+    """Return the result of ``predict``: the predictions in ``parts`` (in rank order), in the order of the examples.
 
     The result consists of NumPy arrays in the structure of the model's outputs. As in Keras, an array is a
     ``tf.RaggedTensor`` if batches differ in a dimension other than the first. Raises InvalidInput if there was no

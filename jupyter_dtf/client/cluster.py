@@ -217,8 +217,8 @@ class Cluster(Searching, Answering):
         Args:
             main_fun: The program. It is called with ``args`` and the task's ``dtf.Context``.
             args: Anything that can be pickled; passed to every task unchanged.
-            feed: Data in any form that ``fit`` takes except a function: ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
-                ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
+            feed: Data in any form that ``fit`` accepts except a function: ``x``, ``(x, y)`` or ``(x, y,
+                sample_weight)``. ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
             batch_size: Examples per batch of ``feed``, over all tasks together.
             shuffle: Read ``feed`` in a new random order in each pass.
             name: The name of the run. By default that of the function, with a number if it is taken.
@@ -241,7 +241,7 @@ class Cluster(Searching, Answering):
             wait: Wait until the run has ended, showing its progress. False returns the run immediately.
 
         Returns:
-            The run. ``run.result()`` holds what the tasks returned, by rank and by name.
+            The run. ``run.result()`` returns the tasks' return values, indexed by rank or by name.
 
         Raises:
             InvalidInput: If an argument is invalid.
@@ -307,7 +307,7 @@ class Cluster(Searching, Answering):
             path: The script.
             arguments: Its command-line arguments.
             name: The name of the run. By default that of the file.
-            jobs: See ``run``, as for all further arguments.
+            jobs: See ``run``.
             threads_per_task: See ``run``.
             gpus_per_task: See ``run``.
             gpu_memory: See ``run``.
@@ -389,7 +389,7 @@ class Cluster(Searching, Answering):
 
         Args:
             model: A compiled Keras model, or a function without arguments that returns one.
-            x: Anything that ``keras.Model.fit`` takes (arrays of shape ``[examples, ...]`` in memory or in files, a
+            x: Anything that ``keras.Model.fit`` accepts (arrays of shape ``[examples, ...]`` in memory or in files, a
                 ``tf.data.Dataset``, a ``keras.utils.PyDataset``, a generator), Dask collections, a ``dtf.Feed``, or a
                 function ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
@@ -407,7 +407,7 @@ class Cluster(Searching, Answering):
             sample_weight: A weight for each example, of shape ``[examples]``.
             initial_epoch: The epoch to start with, counted from 0.
             steps_per_epoch: Steps in an epoch. By default one pass over the data.
-            validation_steps: Steps of each validation. By default one pass over the validation data.
+            validation_steps: Steps of each validation pass. By default the whole validation data.
             validation_batch_size: Examples per validation step. By default ``batch_size``.
             validation_freq: Validate after every so many epochs, or after the epochs in this list.
             scale_lr: Multiply the learning rate by the number of tasks that share a step.
@@ -430,7 +430,7 @@ class Cluster(Searching, Answering):
                 every epoch that is long enough not to be slowed down by it. ``False``: never.
             notify: See ``run``.
             modules: See ``run``.
-            wait: Wait until the training has ended, showing its progress. False returns the run immediately.
+            wait: Wait until training has ended, showing its progress. False returns the run immediately.
 
         Returns:
             The run.
@@ -533,8 +533,8 @@ class Cluster(Searching, Answering):
         """Start bare TensorFlow servers on the tasks, for graphs that you place by hand.
 
         The servers are a run like any other. It ends with the ``with`` block, with ``servers.close()``, or when it is
-        stopped. If all servers are on this machine, only your own processes can connect to them. Otherwise everyone on
-        this machine and on the servers' machines can.
+        stopped. If all servers are on this machine, only your own processes can connect to them. Otherwise every user
+        of this machine and of the servers' machines can connect.
 
         Args:
             jobs: See ``run``.

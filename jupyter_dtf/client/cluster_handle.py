@@ -293,7 +293,7 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if notebook_cluster.name() != self._name:  # this notebook's own cluster stays for the cells below
+        if notebook_cluster.name() != self._name:  # this notebook's own cluster remains for later cells
             self.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The Dask client of a cluster, for collections that are computed where the trainings run."""
+"""The Dask client of a cluster, for collections that are computed where training runs."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PassesFeed(Feed):
         self._begins: dict[int, int] = {}
         """The position at which each pass started."""
         self._ends: dict[int, int] = {}
-        """The position at which each pass ends, by the position at which it started."""
+        """The position at which each pass ends, keyed by the position at which it started."""
         self._start = 0
         """The position at which the current pass started."""
         self._most = None
@@ -117,7 +117,8 @@ class PassesFeed(Feed):
         length = self._passes.length
         self._turn += 1
         self._start = self._window.count
-        # A pass that was not read to its end, because the training went back before it, is read from its beginning.
+        # A pass that was not read to its end, because training went back to an earlier position, is read from its
+        # beginning.
         self._begins = {n: start for n, start in self._begins.items() if start in self._ends}
         self._begins[number] = self._start
         self._ends.pop(self._start, None)  # left by an empty pass before it

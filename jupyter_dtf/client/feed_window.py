@@ -1,4 +1,4 @@
-"""Decides which batches of a stream are kept, and whether there is room for more. Pure.
+"""Decides which batches of a stream are kept, and whether another one may be read. Pure.
 
 A batch is kept until it has been sent to every task, and for a while longer, because restarted tasks continue a little
 before the position where they were lost. The first batches are always kept.

@@ -71,7 +71,7 @@ class Feed:
         self._ended: set[int] = set()
         """Ranks of tasks that have ended and need nothing more unless they are restarted."""
         self._turn = self._read_turn = 0
-        """The numbers of the iterator to read and of the one being read. Values of any other are dropped."""
+        """The numbers of the iterator to read and of the one being read. Values of any other iterator are dropped."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -164,7 +164,7 @@ class Feed:
         return self._most is None or self._window.count < self._most
 
     def _next(self) -> Batch | None:
-        """Return the next batch; None if there is none. Raises what the iterator raises."""
+        """Return the next batch; None if there is none. Raises any error of the iterator."""
         return next(self._batches, None)
 
     def _take(self, batch: Batch | None, failure: BaseException | None) -> None:
@@ -392,7 +392,7 @@ class Feed:
             cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
 
     def _place(self, cursor: Cursor, hello: Hello) -> str:
-        """Move a task's cursor to where the task wants to continue. Return an error message if that is not possible."""
+        """Move a task's cursor to the batch at which the task continues. Return an error message if this is impossible."""
         place = hello.passed + hello.within
         if self._base is None:
             if hello.within:
@@ -438,7 +438,7 @@ class Feed:
 
 
 def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
-    """Start the streams that a run reads, then the run with ``submit``. Raises Conflict, and what ``submit`` raises."""
+    """Start the streams that a run reads, then the run. Raises Conflict, and any error of ``submit``."""
     if not feeds:
         return submit()
     started: list[Feed] = []

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class PreparedFit:
-    """A training that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
+    """A training run that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class PreparedFit:
 
     @property
     def code(self) -> list[Source]:
-        """The source code that the training is submitted with, where available."""
+        """The source code with which the run is submitted, where available."""
         given = (
             self._source,
             *(getattr(data, "function", None) for data in (self._job.data, self._job.validation_data)),
@@ -136,12 +136,12 @@ class PreparedFit:
 
     @property
     def program_without_data(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """The program without its data: what another process needs to recreate the model."""
+        """The program without its data, from which another process can recreate the model."""
         none = Arrays(np.zeros(0))
         return task_fit.run, (dataclasses.replace(self._job, data=none, validation_data=None),), {}
 
     def from_checkpoint(self, path: str) -> PreparedFit:
-        """Return the same training, continuing from a checkpoint."""
+        """Return a copy that continues from a checkpoint."""
         job = dataclasses.replace(self._job, resume=path)
         if isinstance(job.data, StreamSource):
             job.data = job.data.anew()
@@ -172,12 +172,12 @@ class PreparedFit:
         return self._model
 
     def finish_at(self, found: ModelAt, history: Mapping[str, list[float]], epoch: list[int]) -> None:
-        """Finish from a checkpoint of the end of the training, because the result is gone.
+        """Finish from a checkpoint written at the end of training, because the result is no longer available.
 
-        What the callbacks recorded is lost; if there are callbacks, a warning lists them.
+        The values that the callbacks recorded are lost; if there are callbacks, a warning lists them.
         """
         model = self.take(found)
-        model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of a training
+        model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of training
         _give_history(model, dict(history), epoch)
         if self._callbacks:
             names = ", ".join(type(callback).__name__ for callback in self._callbacks)

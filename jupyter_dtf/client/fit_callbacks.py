@@ -1,4 +1,4 @@
-"""Checks the callbacks of a training and packs them for sending."""
+"""Checks the callbacks of a training run and packs them for sending."""
 
 from __future__ import annotations
 

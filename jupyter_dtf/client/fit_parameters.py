@@ -1,4 +1,4 @@
-"""The settings of a training that its record and the dashboard show."""
+"""The settings of a training run that its record and the dashboard show."""
 
 from __future__ import annotations
 

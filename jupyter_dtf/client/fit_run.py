@@ -73,7 +73,7 @@ class FitRun(Run):
 
         Raises:
             RunFailed: With the traceback of the task that failed first.
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
             NotFound: If the result is no longer kept, for example because the cluster was closed, and there is no
                 checkpoint of the end of the training to replace it.
             ModelDiffers: If the trained model's outputs in this process differ from those in the task that trained it.
@@ -140,7 +140,7 @@ class FitRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
         """
         try:
             super().raise_for_state()
@@ -169,7 +169,7 @@ class FitRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
             NotFound: If the trained weights are no longer available for the model that was passed, as in ``finish``.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
@@ -186,7 +186,7 @@ class FitRun(Run):
 
         Args:
             step: The step of the checkpoint. None: the newest.
-            cluster: The cluster, or its name, to continue on. None: the one the run was on.
+            cluster: The cluster, or its name, to continue on. None: the run's own cluster.
             wait: See ``Cluster.fit``.
 
         Returns:

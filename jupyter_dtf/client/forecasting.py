@@ -59,7 +59,7 @@ def plan(
     calibration: Calibration | None = None,
     **settings: Any,
 ) -> ScalePlan:
-    """Find the fewest machines, and the strategy, with which a training reaches a target.
+    """Find the fewest machines, and the strategy, with which training reaches a target.
 
     The target is exactly one of ``examples_per_second``, ``hours`` and ``device_hours``.
 

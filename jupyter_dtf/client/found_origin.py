@@ -80,9 +80,9 @@ def source_of(name: str, text: str) -> Source:
 
 
 def shown_arguments(arguments: Any) -> dict[str, Any]:
-    """Return the arguments of a program that are worth showing: named numbers and short texts, without secrets.
+    """Return the arguments of a program that are worth showing: named numbers and short strings, without secrets.
 
-    Secrets are recognized by their names, and within texts by their format (``secrets_left_out``).
+    Secrets are recognized by their names, and within strings by their format (``secrets_left_out``).
     """
     if isinstance(arguments, Namespace):
         arguments = vars(arguments)

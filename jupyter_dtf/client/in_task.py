@@ -64,7 +64,7 @@ def report_histogram(name: str, values: Any, step: float | None = None, bins: in
     Values that are not finite are counted separately.
 
     Args:
-        name: What the values are.
+        name: A name for the values.
         values: An array or tensor of any shape.
         step: The step that the values belong to. None: that of the last ``report``.
         bins: The number of bins.
@@ -80,7 +80,7 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
     """Report a picture.
 
     Args:
-        name: What the picture shows.
+        name: A name for the picture.
         image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
             floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
         step: The step that the picture belongs to. None: that of the last ``report``.
@@ -94,12 +94,12 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
 
 
 def report_text(name: str, text: str, step: float | None = None) -> None:
-    """Report a text, such as a sample of the model's output. See ``ctx.report_text``.
+    """Report a string, such as a sample of the model's output. See ``ctx.report_text``.
 
     Args:
-        name: What the text shows.
-        text: The text, at most 64 KiB.
-        step: The step that the text belongs to. None: that of the last ``report``.
+        name: A name for the string.
+        text: The string, at most 64 KiB.
+        step: The step that the string belongs to. None: that of the last ``report``.
 
     Raises:
         InvalidInput: If ``text`` is not a string, or is too long.
@@ -112,7 +112,7 @@ def report_table(name: str, table: Any, step: float | None = None) -> None:
     """Report a table. See ``ctx.report_table``.
 
     Args:
-        name: What the table shows.
+        name: A name for the table.
         table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
             each row.
         step: The step that the table belongs to. None: that of the last ``report``.
@@ -155,7 +155,7 @@ def broadcast(value: Any, root_rank: int = 0, process_set: ProcessSet | None = N
         process_set: The tasks that take part. None: all.
 
     Returns:
-        The tensor of the root. For a list of variables, None; the root's values are assigned to them.
+        The tensor of the root; None for a list of variables, to which the root's values are assigned.
 
     Raises:
         RuntimeError: Outside a task.

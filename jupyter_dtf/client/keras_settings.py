@@ -11,7 +11,7 @@ from ..backend.task import determinism
 
 
 def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
-    """Return ``epochs``, and the steps of an epoch or a validation, within the limits that are set for all of Keras."""
+    """Return ``epochs``, and the steps of an epoch or of validation, within the limits set for all of Keras."""
     most = _limit("max_epochs")
     if most and most < epochs:
         warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
@@ -33,7 +33,7 @@ def _limit(name: str) -> int | None:
 
 
 def keras_settings() -> dict[str, Any]:
-    """Return what ``configure_keras`` sets in the tasks; empty if Keras has not been imported."""
+    """Return the settings that ``configure_keras`` makes in the tasks; empty if Keras has not been imported."""
     keras = sys.modules.get("keras")
     if keras is None:
         return {}

@@ -44,9 +44,9 @@ def launch(
 ) -> pd.DataFrame:
     """Call a function once for each set of arguments, in parallel on a cluster.
 
-    Each call is a trial: a run of its own. As many run at a time as the cluster has room for. A trial that raises an
-    error does not affect the others, but ten consecutive failures with the same error end the launch with a warning.
-    An interrupt stops the running trials.
+    Each call is a trial: a run of its own. As many trials run at a time as the cluster has free slots for. A trial that
+    raises an error does not affect the others, but ten consecutive failures with the same error end the launch with a
+    warning. An interrupt stops the running trials.
 
     Args:
         cluster: The cluster to run on.
@@ -54,7 +54,7 @@ def launch(
         args_dict: A list of values for each argument. There is one trial for each position in the lists, so their
             lengths must be equal.
         grid: Run a trial for each combination of the values instead; the lists may differ in length.
-        devices_per_trial: How many of the cluster's task slots each trial takes. With a fraction such as 0.5, trials
+        devices_per_trial: How many of the cluster's task slots each trial uses. With a fraction such as 0.5, trials
             share a slot. By default one slot for each task.
         tasks_per_trial: The number of tasks of each trial.
         name: The name of the trials. By default that of the function.
@@ -69,8 +69,8 @@ def launch(
 
     Raises:
         InvalidInput: If the lists differ in length, or an argument has the name of one of the other columns.
-        Unavailable: If the cluster has no room for even one trial.
-        ClusterLost: If the cluster went away.
+        Unavailable: If the cluster is too small for even one trial.
+        ClusterLost: If the cluster was lost.
 
     Example:
         >>> def train(rate, units):

@@ -77,7 +77,7 @@ def place(
         pinned: Layers that must be placed on a given device.
         splits: Layers whose columns are split over several devices, and these devices.
         link: The bandwidth and latency between devices.
-        calibration: What ``dtf.calibrate`` measured on the real devices.
+        calibration: The measurements that ``dtf.calibrate`` made on the real devices.
         current: A placement of your own, which is kept unless a faster one is found. ``pinned`` applies to it too.
 
     Returns:
@@ -140,9 +140,9 @@ def predict(
     ``predict(model, placement, devices)`` predicts a step of ``dtf.Pipeline`` with this placement: time (seconds),
     memory and traffic (bytes) per device. Without a calibration, times are only meaningful relative to each other.
 
-    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far a training scales:
-    examples per second with a range, the parts of a step, memory per device, efficiency, and the number of tasks beyond
-    which more tasks are not worthwhile.
+    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far training scales: examples
+    per second with a range, the parts of a step, memory per device, efficiency, and the number of tasks beyond which
+    more tasks are not worthwhile.
 
     Args:
         model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
@@ -150,13 +150,13 @@ def predict(
         placement: A ``dtf.Placement``, or a device for each layer. Anything else is used as ``machines``.
         devices: See ``place``. Only with a placement.
         machines: A cluster, a design or devices. Default without ``device``: one core of 10 GFLOP/s.
-        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (as
-            ``dtf.Pipeline`` takes it), ``link`` and ``calibration``. For a forecast: ``strategy`` as in
-            ``cluster.fit`` or ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or
-            ``per_device``, and the fields of ``ForecastSettings``: ``device="A100"``, ``precision="tf32"``,
-            ``utilisation``, ``network="25gbit"`` (or ``"measured"``, of a cluster), ``transport="rdma"``,
-            ``local="nvlink3"``, ``devices_per_machine``, ``algorithm``, ``servers``, ``stages``,
-            ``input_examples_per_s``, ``straggling``, ``threshold``.
+        **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (see
+            ``dtf.Pipeline``), ``link`` and ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or
+            ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or ``per_device``, and the
+            fields of ``ForecastSettings``: ``device="A100"``, ``precision="tf32"``, ``utilisation``,
+            ``network="25gbit"`` (or ``"measured"``, of a cluster), ``transport="rdma"``, ``local="nvlink3"``,
+            ``devices_per_machine``, ``algorithm``, ``servers``, ``stages``, ``input_examples_per_s``, ``straggling``,
+            ``threshold``.
 
     Returns:
         A ``Prediction``, whose ``problems`` list layers without a device and devices without enough memory; or a
@@ -283,7 +283,7 @@ def start_profile(
 
 
 def calibration_of(run: Run, batch_size: int, microbatches: int) -> Calibration:
-    """Wait for a run that ``start_profile`` started and return what it measured. Raises the same as ``Run.result``."""
+    """Wait for a run of ``start_profile`` and return its measurements. Raises the same errors as ``Run.result``."""
     return calibration.calibration(run.result(), max(1, round(batch_size / microbatches)))
 
 

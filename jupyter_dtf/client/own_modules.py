@@ -22,7 +22,7 @@ MOST_FILES = 2_000
 _HOW = "`modules` must be a list of .py files, package directories or imported modules"
 
 _uploaded: dict[str, dict[str, Module]] = {}
-"""The uploaded modules, by cluster and module name."""
+"""The uploaded modules, keyed by cluster, then by module name."""
 
 
 def upload(cluster: str, given: Iterable[Any]) -> list[str]:

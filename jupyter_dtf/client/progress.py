@@ -92,7 +92,7 @@ def epoch_line(event: EpochEnded, info: RunInfo) -> str:
 def progress_line(info: RunInfo, width: int, left_s: float | None = None) -> str:
     """Return the state of a run as a line of at most ``width`` characters.
 
-    The line has a bar, the epoch, the time left and the latest metrics. What does not fit is left out: first all
+    The line has a bar, the epoch, the time left and the latest metrics. Parts that do not fit are left out: first all
     metrics but one, then the bar, then the other parts from the end.
     """
     progress = info.progress

@@ -44,7 +44,7 @@ class Run(NamedRun):
     """A run, live or past.
 
     Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
-    when the object is gone, and as long as its cluster is running.
+    when the object is gone, as long as its cluster is running.
 
     Attributes:
         id: The id of the run.
@@ -54,11 +54,11 @@ class Run(NamedRun):
         self.id = run_id
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
-        """Done when this process has sent the run's program and data; None if it does not send them."""
+        """A future, done when this process has sent the run's program and data; None if it does not send them."""
         self.kept: Future[None] | None = None
-        """Done when this process has also saved them for resuming the run later; None if it does not save them."""
+        """A future, done when they are also saved for resuming the run; None if this process does not save them."""
         self.told: threading.Thread | None = None
-        """Ends when this process has delivered all notifications of the run; None if it has none to deliver."""
+        """The thread that delivers the run's notifications and then ends; None if this process has none to deliver."""
 
     @property
     def is_being_sent(self) -> bool:
@@ -194,7 +194,7 @@ class Run(NamedRun):
         return table
 
     def forecast(self, **settings: Any) -> Forecast:
-        """Forecast how the training would scale, based on its own measured steps.
+        """Forecast how the run's training would scale, based on its measured steps.
 
         Args:
             **settings: Keyword arguments of ``dtf.predict``; the strategy and the sizes are the run's own.
@@ -203,7 +203,7 @@ class Run(NamedRun):
             The forecast.
 
         Raises:
-            Conflict: If the run has taken too few steps, or is not a ``fit`` by all-reduce, parameter servers or
+            Conflict: If the run has taken too few steps, or is not a ``fit`` run with all-reduce, parameter servers or
                 in-graph replication.
             InvalidInput: If a setting is invalid.
 
@@ -300,7 +300,7 @@ class Run(NamedRun):
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
 
     def pause(self) -> None:
-        """Pause a training: after its current step it writes a checkpoint, ends its tasks and releases their devices.
+        """Pause a training run: after its current step it writes a checkpoint, ends its tasks and frees their devices.
 
         Returns as soon as the cluster has accepted the request. Continue it with ``continue_``.
 
@@ -310,7 +310,7 @@ class Run(NamedRun):
         self._session.call(lambda fleet: fleet.pause_run(self.id))
 
     def continue_(self) -> None:
-        """Continue a paused run from its checkpoint as soon as there is room for it.
+        """Continue a paused run from its checkpoint as soon as the cluster has capacity for it.
 
         Raises:
             Conflict: If the run is not paused.
@@ -326,8 +326,8 @@ class Run(NamedRun):
     def profile(self, steps: int = PROFILE_STEPS, *, wait: bool = True, timeout_s: float | None = 60.0) -> Trace | None:
         """Trace the next steps of the run while it is running, on all tasks.
 
-        The tasks of a training all trace the same steps. A program marks its steps with ``ctx.traced(step)``. The new
-        trace replaces the previous one.
+        The tasks of a training run all trace the same steps. A program marks its steps with ``ctx.traced(step)``. The
+        new trace replaces the previous one.
 
         Args:
             steps: The number of steps, from 1 to 100.
@@ -335,7 +335,7 @@ class Run(NamedRun):
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            What ``timeline`` returns; None if ``wait`` is False.
+            The trace, as from ``timeline``; None if ``wait`` is False.
 
         Raises:
             InvalidInput: If ``steps`` is not an integer from 1 to 100.
@@ -352,13 +352,13 @@ class Run(NamedRun):
         return self.timeline()
 
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
-        """Continue a training from one of its checkpoints, as a new run with the same model, data and options.
+        """Continue a training run from one of its checkpoints, as a new run with the same model, data and options.
 
         Any process can do so: a run saves what it was submitted with, including up to 256 MiB of data.
 
         Args:
             step: The step of the checkpoint. None: the newest.
-            cluster: The cluster, or its name, to continue on. None: the one the run was on.
+            cluster: The cluster, or its name, to continue on. None: the run's own cluster.
             wait: See ``Cluster.fit``.
 
         Returns:
@@ -372,17 +372,17 @@ class Run(NamedRun):
         raise self._not_held()
 
     def export(self, path: str | os.PathLike[str], step: int | None = None) -> Path:
-        """Save the model of one of a training's checkpoints. See ``FitRun.export``."""
+        """Save the model of one of a training run's checkpoints. See ``FitRun.export``."""
         raise self._not_a_training("a model to export")
 
     @property
     def model(self) -> Any:
-        """The trained model of a training. See ``FitRun.model``."""
+        """The trained model of a training run. See ``FitRun.model``."""
         raise AttributeError(str(self._not_a_training("`model`")), name="model", obj=self)
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """The numbers of gradient updates of a training. See ``FitRun.updates``."""
+        """The numbers of gradient updates of a training run. See ``FitRun.updates``."""
         raise AttributeError(str(self._not_a_training("`updates`")), name="updates", obj=self)
 
     def _not_a_training(self, what: str) -> Conflict:
@@ -396,7 +396,7 @@ class Run(NamedRun):
         return Conflict(f"To continue a training, use the object that `dtf.run({self.id!r})` returns, got {self!r}")
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait until the run has ended and return what its tasks returned.
+        """Wait until the run has ended and return the return values of its tasks.
 
         Args:
             timeout_s: The longest time to wait, in seconds. None: no limit.
@@ -407,8 +407,9 @@ class Run(NamedRun):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
-            ClusterLost: If the cluster went away.
-            NotFound: If a result is gone: a cluster keeps only the newest results, up to 4 GiB, until it is closed.
+            ClusterLost: If the cluster was lost.
+            NotFound: If a result is no longer available: a cluster keeps only the newest results, up to 4 GiB, until it
+                is closed.
             Unavailable: If a result cannot be unpickled in this process.
             TimeoutError: If the run has not ended after ``timeout_s`` seconds.
         """
@@ -422,7 +423,7 @@ class Run(NamedRun):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
         """
         info = self.info
         if info.state is RunState.FAILED:

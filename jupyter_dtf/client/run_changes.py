@@ -1,4 +1,4 @@
-"""A queue of the changes of a run, for a thread that may take them slowly."""
+"""A queue of the changes to a run, for a thread that may process them slowly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results of a run: what its tasks returned, and the history of a training."""
+"""The results of a run: the return values of its tasks, and the history of a training run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Results(list[Any]):
-    """What the tasks of a run returned: a list by rank that can also be indexed by name, ``results["worker:1"]``."""
+    """The return values of a run's tasks: a list in rank order, also indexed by name: ``results["worker:1"]``."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(values.values())
@@ -17,7 +17,7 @@ class Results(list[Any]):
         return super().__getitem__(self._names.index(key) if isinstance(key, str) else key)
 
     def items(self) -> list[tuple[str, Any]]:
-        """Return the results as ``(task, value)`` pairs, by rank."""
+        """Return the results as ``(task, value)`` pairs, in rank order."""
         return list(zip(self._names, self, strict=True))
 
 
@@ -44,7 +44,7 @@ class History(Mapping[str, list[float]]):
 
     @property
     def model(self) -> Any:
-        """The trained model; waits until the run has ended. None if the run is not a training."""
+        """The trained model; waits until the run has ended. None if the run is not a training run."""
         return self._model() if self._model else None
 
     def __getitem__(self, metric: str) -> list[float]:

@@ -32,7 +32,7 @@ def _first_line(text: str, most: int) -> str:
 
 
 def task_names(info: RunInfo) -> list[str]:
-    """Return the names of all tasks of a run by rank, ``worker:0`` first, even before they have been placed."""
+    """Return the names of all tasks of a run in rank order, even before the tasks have been placed."""
     return [f"{job}:{index}" for job, index in ordered_tasks(info.jobs)]
 
 

@@ -37,7 +37,7 @@ def is_secret(name: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with ``***`` in place of passwords in URLs, ``Bearer`` tokens, and values after a secret name."""
+    """Return a string with ``***`` in place of passwords in URLs, ``Bearer`` tokens, and values after a secret name."""
     text = _ACCOUNT.sub(lambda found: f"{found[0].partition(':')[0]}:{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     parts, end = [], 0

@@ -76,7 +76,7 @@ class Session:
         return asyncio.run_coroutine_threadsafe(begin(), self._loop)
 
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
-        """Run ``work(fleet)`` on the loop and wait for what it returns. Raises TimeoutError after ``timeout_s``.
+        """Run ``work(fleet)`` on the loop and wait for its result. Raises TimeoutError after ``timeout_s``.
 
         The limit is at least ``LEAST_S``, so that an available result is returned even with a limit of 0.
         """
@@ -122,7 +122,7 @@ class Session:
         return self._submit(run)
 
     def do(self, work: Callable[[Fleet], T]) -> T:
-        """Run the plain function ``work(fleet)`` on the loop and wait for what it returns."""
+        """Run the plain function ``work(fleet)`` on the loop and wait for its result."""
 
         async def run(fleet: Fleet) -> T:
             return work(fleet)

@@ -116,7 +116,7 @@ def begun(
 
 
 async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payload.Packed, rest: Any) -> None:
-    """Save what a run was submitted with, once the run has been sent."""
+    """Save the request and the program of a run, once the run has been sent."""
     assert sent is not None
     info = await asyncio.wrap_future(sent)
     await off_loop(lambda: submission_files.keep(Path(info.run_dir), request, program, rest))

@@ -94,7 +94,7 @@ class Follower:
         """``runs()`` returns each run with its directory. It is called repeatedly, because runs may be added."""
         self._runs = runs
         self._open: dict[str, LogDirectory | None] = {}
-        """The log directories by run id; None for a run that has ended and is completely written."""
+        """The log directories, keyed by run id; None for a run that has ended and is completely written."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="dtf-tensorboard", daemon=True)
         self._took_s = self._write()
@@ -145,7 +145,7 @@ def open_with_runs(runs: Callable[[], Iterable[Written]], directory: str | os.Pa
 
 
 def folder_of(info: RunInfo) -> str:
-    """Return the name of a run's directory among those of others: the name, which TensorBoard shows, and the id."""
+    """Return the name of a run's directory: the run's name, which TensorBoard shows, and its id."""
     name = re.sub(r"[^\w.-]+", "_", info.name)
     return f"{name[:60]}-{info.id}"
 

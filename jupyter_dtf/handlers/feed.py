@@ -72,7 +72,7 @@ class _Subscription:
         self._versions: dict[str, int] = {}  # of each metric's plot, including those no longer shown
 
     def messages(self, hub: Hub) -> Iterator[bytes]:
-        """Yield the run's changes, encoded. Runs in a thread; each is created when the previous one was accepted."""
+        """Yield the run's changes, encoded, each after the previous one was accepted. Runs in a thread."""
         from ..backend.records.shared_plots import series_message
 
         run = self.asked.run

@@ -1,4 +1,4 @@
-"""Routes for the histograms, images, texts and tables that a run's tasks have reported."""
+"""Routes for the histograms, images, strings and tables that a run's tasks have reported."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PIECE = 1 << 20
 
 
 class OutputHandler(Handler):
-    """Returns pages by time, of all tasks or one; with ``stream``, pages of one task's stream by line numbers."""
+    """Returns pages by time, for all tasks or one; with ``stream``, pages of one task's stream by line numbers."""
 
     @operation(
         "Get a page of the output of a run's tasks: by default, the last one; with stream, lines by number",

@@ -97,7 +97,7 @@ class DtfMagics(Magics):
             raise
         except DtfError as error:
             raise UsageError(str(error)) from None
-        return self._fit_cell(cluster, options, cell)  # errors in the cell keep its own traceback
+        return self._fit_cell(cluster, options, cell)  # errors in the cell keep their own traceback
 
     # -- %dtf ---------------------------------------------------------------------------------------------------
 

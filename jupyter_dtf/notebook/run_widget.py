@@ -100,7 +100,7 @@ class RunWidget(LiveWidget):
                 "metadata": {},
             }
             children.append(ipywidgets.Output(outputs=(shown,)))
-        least = "300px" if dashboard else "0"  # narrower, a dashboard would be cut off; a box without room scrolls
+        least = "300px" if dashboard else "0"  # a narrower dashboard would be cut off; a smaller box scrolls
         super().__init__(children, {"layout": ipywidgets.Layout(min_width=least, flex="1 1 auto"), **options})
         self.add_class(_LIVE)
         self.set_trait("run_id", run.id)

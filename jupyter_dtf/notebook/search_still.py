@@ -26,7 +26,7 @@ def search_still(
 ) -> str:
     """Return an SVG document of a search.
 
-    It shows ``line``, the values of the first objective by trial, and a table of the first ``trials``.
+    It shows ``line``, the value of the first objective for each trial, and a table of the first ``trials``.
     """
     complete = [
         trial for trial in trials if trial.state == "complete" and math.isfinite(trial.value if trial.value else 0.0)
@@ -53,7 +53,7 @@ def search_still(
 
 
 def _plot(complete: Sequence[Trial], metric: str, best: Collection[int]) -> Iterator[str]:
-    """Draw the value of each complete trial by its number, with the best in green."""
+    """Draw the value of each complete trial against its number, with the best in green."""
     values = [trial.value or 0.0 for trial in complete]
     numbers = [trial.number for trial in complete]
     y_low, y_high = _apart(min(values), max(values))

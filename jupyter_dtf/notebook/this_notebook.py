@@ -42,7 +42,7 @@ def cluster(
 
     Args:
         name: Use this existing cluster from now on.
-        jobs: See ``dtf.Cluster``, as for all further arguments. They only apply if a cluster is started.
+        jobs: See ``dtf.Cluster``. This and all further arguments only apply if a cluster is started.
         backend: See ``dtf.Cluster``.
         design: See ``dtf.Cluster``.
         keep: See ``dtf.Cluster``.

@@ -102,8 +102,8 @@ class ClusterInfo(PeerStruct):
     silent_s: float = 0.0
     """Seconds since the cluster last responded, if that is longer than usual; 0 while it responds."""
     incompatible: str = ""
-    """Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do.
-    Empty: it can."""
+    """Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do. Empty
+    if it can."""
 
 
 def read_cluster(raw: Any) -> ClusterInfo:
@@ -159,7 +159,7 @@ class Preview(Struct):
 
     cluster_spec: dict[str, list[str]]
     tf_config: dict[str, str]
-    """TF_CONFIG as JSON text for each of the first hundred tasks, ``worker:0`` first."""
+    """TF_CONFIG as a JSON string for each of the first hundred tasks, ``worker:0`` first."""
     problems: list[Problem] = []
     hosts: list[HostDesign] = []
     """The hosts that the cluster would have, as far as they are known beforehand."""
@@ -217,7 +217,7 @@ class OutputPage(PeerStruct):
     earlier: bool = False
     """Whether there is output before this page."""
     later: bool = False
-    """Whether there is output after this page by now."""
+    """Whether there is now output after this page."""
     total: int = 0
     """The number of lines of the stream so far, if the page was requested by line numbers."""
 

@@ -159,7 +159,7 @@ def convert_request(raw: Any, type_: type[T], reader: str) -> T:
         return msgspec.convert(raw, type_)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, InvalidInput):
-            return convert(raw, type_)  # raises it with its field
+            return convert(raw, type_)  # raises the error with its field
         found = _PATH.match(str(error))
         assert found is not None
         what = f"{found['message']}, for `{field}`" if (field := _explain(error, raw).field) else found["message"]
@@ -178,7 +178,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_unknown(raw: Any, value: Any) -> Any:
-    """Convert ``value`` to plain data, plus the keys of ``raw``, from which it was read, that its structs do not know.
+    """Convert ``value`` to plain data, and add the keys of ``raw``, its undecoded form, that its structs do not define.
 
     This allows data written by a newer version to be changed without losing keys that this version does not know.
     """

@@ -134,7 +134,7 @@ class ClusterSpec:
 
         Args:
             value: A flag string (``"worker|h:2222;h:2223,ps|h:2221"``), a dict of lists or of ``{index: endpoint}``,
-                TF_CONFIG as JSON text or a dict, a ``tf.train.ClusterSpec``, or a ``ClusterSpec``.
+                TF_CONFIG as a JSON string or a dict, a ``tf.train.ClusterSpec``, or a ``ClusterSpec``.
 
         Returns:
             The cluster spec.
@@ -221,7 +221,7 @@ class ClusterSpec:
             index: The index of the task within the job.
 
         Returns:
-            JSON text.
+            A JSON string.
         """
         self.endpoint(job, index)
         return json.dumps({"cluster": self.as_dict(), "task": {"type": job, "index": index}})

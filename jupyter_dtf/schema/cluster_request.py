@@ -49,7 +49,7 @@ class ClusterRequest(Struct):
     hosts: list[HostDesign] = []
     """The hosts in the design, which must exist; empty: the hosts that the kind provides."""
     tasks: list[TaskPlace] = []
-    """Tasks with an assigned host; all others run where there is room."""
+    """Tasks with an assigned host; all other tasks are assigned to hosts automatically."""
     keep: bool = False
     """Whether to keep the cluster running until it is stopped, with or without clients."""
     grace_s: float = GRACE_S

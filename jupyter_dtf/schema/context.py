@@ -1,4 +1,4 @@
-"""``Context``, the interface of the ``ctx`` of a program. ``backend/task/context.py`` implements it."""
+"""``Context``: the interface of the ``ctx`` argument of a program. ``backend/task/context.py`` implements it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .cluster import ClusterSpec
 
 
 class Context(Protocol):
-    """The ``ctx`` of a program: the position of its task in the run, and methods for reporting.
+    """The ``ctx`` argument of a program: the position of its task in the run, and methods for reporting.
 
     ``cluster.run`` calls ``main_fun(args, ctx)``, ``cluster.search`` calls ``train_fn(params, ctx)``, and
     ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks are assigned to the chief first, then to the workers,
-    then to ``ps``, ``evaluator`` and any other job, each by index.
+    then to ``ps``, ``evaluator`` and any other job, and within each job in order of index.
 
     Example:
         >>> def main_fun(args, ctx: dtf.Context):
@@ -43,7 +43,7 @@ class Context(Protocol):
 
     @property
     def tasks(self) -> list[str]:
-        """The names of all tasks of the run, by rank."""
+        """The names of all tasks of the run, in rank order."""
 
     @property
     def cluster_spec(self) -> ClusterSpec:
@@ -179,14 +179,14 @@ class Context(Protocol):
         """
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Report a text, such as a sample of the model's output.
+        """Report a string, such as a sample of the model's output.
 
-        Beyond 100 texts or 4 MiB under one name, texts are sent less and less often.
+        Beyond 100 strings or 4 MiB under one name, strings are sent less and less often.
 
         Args:
-            name: A name for the text.
-            text: The text, at most 64 KiB.
-            step: The step that the text belongs to. None: that of the last ``report``.
+            name: A name for the string.
+            text: The string, at most 64 KiB.
+            step: The step that the string belongs to. None: that of the last ``report``.
 
         Raises:
             InvalidInput: If ``text`` is not a string, or is too long.

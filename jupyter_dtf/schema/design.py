@@ -24,7 +24,7 @@ VERSION = 1
 """The version of the format that is written."""
 SUFFIX = ".dtf"
 MAX_TEXT_BYTES = 32 << 20
-"""The largest size of a design's text, in bytes: enough for several hundred thousand layers."""
+"""The maximum size of a design as text, in bytes: enough for several hundred thousand layers."""
 
 
 class ClusterDesign(Struct):
@@ -82,10 +82,10 @@ class Design(Struct):
 
     @classmethod
     def parse(cls, text: str) -> Design:
-        """Parse a design from text. Designs in an older format are converted.
+        """Parse a design from a string. Designs in an older format are converted.
 
-        An empty text, such as JupyterLab's "New File" creates, is an empty design. Contradictions are not rejected
-        here; ``backend.planning.check_design`` finds them.
+        An empty string, such as the contents of a file created with JupyterLab's "New File", is an empty design.
+        Contradictions are not rejected here; ``backend.planning.check_design`` finds them.
 
         Args:
             text: The content of a ``.dtf`` file.
@@ -161,7 +161,7 @@ class Design(Struct):
         Raises:
             Unavailable: If the file cannot be written.
         """
-        target = check_path(path, "path").resolve()  # a link remains a link
+        target = check_path(path, "path").resolve()  # a symbolic link is kept
         text = self.text()
         aside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
@@ -202,7 +202,7 @@ def _in_this_version(plain: Any) -> Any:
 
 
 def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
-    """Convert version 0, a request to start a cluster as in templates. Its lifetime is not part of a design."""
+    """Convert version 0, a request to start a cluster as in templates. The cluster's lifetime is dropped."""
     not_drawn = set(ClusterRequest.__struct_fields__) - set(ClusterDesign.__struct_fields__)
     cluster = {key: value for key, value in plain.items() if key not in {"version", *not_drawn}}
     return {"version": 1, "cluster": cluster}
@@ -248,7 +248,7 @@ class DesignReport(Struct):
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
-    """TF_CONFIG as JSON text for each of the first hundred tasks, ``worker:0`` first."""
+    """TF_CONFIG as a JSON string for each of the first hundred tasks, ``worker:0`` first."""
     devices: dict[str, str] = {}
     """The device on which each task computes, such as ``/job:worker/task:1/device:GPU:0``."""
     problems: list[DesignProblem] = []
@@ -264,7 +264,7 @@ class DescribeRequest(Struct):
 
 
 class ProfileRequest(Struct):
-    """A design whose model is in a file, and the cluster to measure it on."""
+    """A design whose model is in a file, and the cluster on which to measure the model."""
 
     design: Design
     cluster: str
@@ -283,12 +283,12 @@ class StepTimes(PeerStruct):
 
     count: int
     left_out: int
-    """The number of steps left out at the beginning, because they build, trace and check the model."""
+    """The number of initial steps that are left out, because the model is built, traced and checked in them."""
     median_s: float
     low_s: float
-    """A quarter of the steps took less."""
+    """The first quartile: a quarter of the steps took less."""
     high_s: float
-    """A quarter of the steps took more."""
+    """The third quartile: a quarter of the steps took more."""
     batch_size: int = 0
     """The batch size of the run; 0 if unknown."""
 

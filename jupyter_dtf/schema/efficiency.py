@@ -33,10 +33,10 @@ class EfficiencyReport(PeerStruct):
     examples_per_second: float = 0.0
     forecast_examples_per_second: float = 0.0
     efficiency: float | None = None
-    """The speed as a fraction of that of equally many tasks that never wait for each other; None if unknown."""
+    """The speed, as a fraction of the speed of as many tasks that never wait for each other; None if unknown."""
     gaps: list[PartGap] = []
     slowest: str = ""
-    """The task for which the others wait, if it is always the same."""
+    """The task for which the other tasks wait, if it is always the same one."""
     findings: list[str] = []
     """Sentences about lost time, the most costly first."""
 

@@ -28,9 +28,9 @@ _BIN_BYTES, _CELL_BYTES = 36, 30
 
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
-"""The marks of two notes: on a task for which the others wait in every step, and on the end of that condition."""
+"""The marks of two notes: that the other tasks wait for a task in every step, and that they no longer do."""
 PRUNED = "pruned"
-"""The mark of the note on a trial that was ended because it was unpromising."""
+"""The mark of the note about a trial that was ended because it was unpromising."""
 
 
 class Event(PeerStruct, tag_field="type"):
@@ -103,7 +103,7 @@ class Logged(TaskEvent, tag="log"):
     first: int
     lines: list[str]
     kept: bool = True
-    """Whether the host writes the output to the run's files, for which it needs access to them."""
+    """Whether the host writes the output to the run's files, which it can only do if it has access to them."""
 
 
 class Note(TaskEvent, tag="note"):
@@ -191,7 +191,7 @@ class Profiled(TaskEvent, tag="profile"):
 
 
 class TrialValued(TaskEvent, tag="trial"):
-    """The values that the program of a trial returned, by objective; NaN for values that are not numbers."""
+    """The values that the program of a trial returned, keyed by objective; NaN for values that are not numbers."""
 
     values: dict[str, float]
 
@@ -224,9 +224,10 @@ class Histogram(TaskEvent, tag="histogram"):
 
 
 class Picture(TaskEvent, tag="image"):
-    """A picture of a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``. ``width`` and ``height`` are in pixels.
+    """A picture reported at a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``.
 
-    A picture with an empty ``png`` takes the place of an event that was dropped, and is ignored.
+    ``width`` and ``height`` are in pixels.
+    A picture with an empty ``png`` replaces an event that was dropped, and is ignored.
     """
 
     task: str
@@ -239,7 +240,7 @@ class Picture(TaskEvent, tag="image"):
 
 
 class ReportedText(TaskEvent, tag="text"):
-    """A text of a step, with at most ``media.MOST_TEXT_BYTES`` as UTF-8."""
+    """A string reported at a step, of at most ``media.MOST_TEXT_BYTES`` as UTF-8."""
 
     task: str
     name: str
@@ -248,7 +249,7 @@ class ReportedText(TaskEvent, tag="text"):
 
 
 class ReportedTable(TaskEvent, tag="table"):
-    """A table of a step. Every row has a cell for each of ``columns``; numbers are finite."""
+    """A table reported at a step. Every row has a cell for each of ``columns``; numbers are finite."""
 
     task: str
     name: str
@@ -297,10 +298,10 @@ class UnknownEvent(PeerStruct):
 
 
 POINTS, LOG = b"\xa4type\xa6points", b"\xa4type\xa3log"
-"""The first bytes of encoded ``Points`` and ``Logged`` events, after the byte of the map: these events are passed on
-without being decoded."""
+"""The first bytes of encoded ``Points`` and ``Logged`` events, after the initial byte of the msgpack map: these events
+are passed on without being decoded."""
 MEDIA = (b"\xa4type\xa9histogram", b"\xa4type\xa5image", b"\xa4type\xa4text", b"\xa4type\xa5table")
-"""The first bytes of each kind of encoded ``MediaEvent``, likewise."""
+"""The first bytes of each kind of encoded ``MediaEvent``, also after the initial byte of the map."""
 
 
 def media_bytes(event: MediaEvent) -> int:
@@ -353,7 +354,7 @@ def encode_event(event: AnyEvent) -> bytes:
 def decode_event(data: bytes) -> AnyEvent | UnknownEvent:
     """Decode an event that was encoded by ``encode_event`` of this or another version.
 
-    Raises msgspec.MsgspecError for anything that is not an event of any version, which would have a type.
+    Raises msgspec.MsgspecError for data without a type, which every event of every version has.
     """
     try:
         event: AnyEvent = _decoder.decode(data)

@@ -1,4 +1,4 @@
-"""The protocol between a task's inlet and the processes that feed it. Messages consist of header, queue name and body.
+"""The protocol between a task's inlet and the processes that feed it. A message has a header, queue name and body.
 
 An outlet sends requests, and the inlet answers each of them once, in order. The body of an item is a payload
 (``schema/payload.py``).
@@ -25,14 +25,15 @@ END = 2
 FAIL = 3
 """The queue has ended with an error; the body is the exception."""
 TAKE = 4
-"""The body is ``COUNT``. The answer is ``RESULTS``, once there are that many results or will be no further ones."""
+"""The body is ``COUNT``. The answer is ``RESULTS``, once there are that many results, or there will be no further
+results."""
 BYE = 5
 """The last message of an outlet that has sent everything."""
 
 TAKEN = 10
 UNWANTED = 11
 RESULTS = 12
-"""The body is a list of results, with fewer than requested if the task will give no more."""
+"""The body is a list of results, with fewer than requested if the task will produce no more."""
 
 COUNT = struct.Struct("<Q")
 SUFFIX = ".feed"

@@ -1,4 +1,4 @@
-"""Requests for, and results of, forecasts of how a training would scale. ``backend/planning`` computes them."""
+"""Requests for, and results of, forecasts of how training would scale. ``backend/planning`` computes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ class ForecastSettings(Struct):
     batch_size: int = 0
     """The number of examples in a step of all tasks, the same for every number of tasks (strong scaling)."""
     per_device: int = 0
-    """The number of examples in a step of each task (weak scaling). If both are 0: as in the design, per task."""
+    """The number of examples in a step of each task (weak scaling). If both are 0: the number of examples per task in
+    the design."""
     algorithm: str = "auto"
     """For all-reduce: ``ring``, ``hierarchical`` (a reduction within each machine, then a ring between machines),
     ``tree``, or ``auto``, which is the choice that ``dtf.AllReduce`` would make."""
@@ -63,26 +64,26 @@ class ForecastSettings(Struct):
     backup_workers: int = 0
     """For ``ps`` with ``sync``: the number of late gradients for which each step does not wait."""
     microbatches: int = 0
-    """For a pipeline: the number of microbatches. 0: that of the design."""
+    """For a pipeline: the number of microbatches. 0: the number in the design."""
     stages: int = 0
-    """For a pipeline: the number of devices of one copy of the model. 0: that of the design, or 2."""
+    """For a pipeline: the number of devices of one copy of the model. 0: the number in the design, or 2."""
     replicas: int = 0
     """For a pipeline: the number of copies of the model. 0: as many as the tasks allow; 1: all tasks are stages of one
     copy."""
     device: str = ""
-    """A device of ``GET /hardware``, such as ``A100``. Empty: the speed that the calibration measured, or else the one
-    that the designer assumes."""
+    """The name of a device in ``GET /hardware``, such as ``A100``. Empty: the speed that the calibration measured, or
+    else the speed that the designer assumes."""
     precision: str = "fp32"
     utilisation: float = 0.0
     """The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table."""
     network: str = ""
-    """The network between machines, one of ``GET /hardware``, such as ``25gbit``. Empty: ``link``, that of the
-    calibration, or 10 Gbit/s."""
+    """The network between machines, by its name in ``GET /hardware``, such as ``25gbit``. Empty: ``link``, the link of
+    the calibration, or 10 Gbit/s."""
     transport: str = "tcp"
     """The transport over that network: ``tcp`` or ``rdma``."""
     local: str = ""
-    """The network between the devices of one machine, one of ``GET /hardware``. Empty: ``pcie3``, or ``memory`` for
-    CPUs."""
+    """The network between the devices of one machine, by its name in ``GET /hardware``. Empty: ``pcie3``, or ``memory``
+    for CPUs."""
     link: Link | None = None
     """A link measured between machines, as by ``jupyter dtf doctor --network``. Takes precedence over ``network``."""
     devices_per_machine: int = 0
@@ -204,7 +205,7 @@ class ForecastPoint(PeerStruct):
     efficiency: float = 0.0
     """``examples_per_second`` divided by ``linear``."""
     marginal: float = 0.0
-    """The throughput that each task since the previous point has added, as a fraction of that of a single task."""
+    """The throughput added by each task since the previous point, as a fraction of the throughput of a single task."""
     updates_per_second: float = 0.0
     """Updates of the variables per second."""
     staleness: float = 0.0
@@ -225,7 +226,7 @@ class ForecastPoint(PeerStruct):
 
 
 class Forecast(PeerStruct):
-    """Examples per second by the number of tasks, with the parts of a step and their uncertainty.
+    """Examples per second for each number of tasks, with the parts of a step and their uncertainty.
 
     ``show()`` prints the whole forecast, and ``frame()`` returns a DataFrame with a row for each number of tasks.
     """

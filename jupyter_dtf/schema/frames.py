@@ -15,7 +15,8 @@ EVENT = 1
 BEAT = 2
 """The body is one ``Beat``, which is dropped if the pipe is full."""
 ATTEMPT = 3
-"""The body is a ``WORD``: the number of the attempt in which the task continues. Later frames belong to it."""
+"""The body is a ``WORD``: the number of the attempt in which the task continues. Later frames belong to that
+attempt."""
 ABLE = 4
 """The body is a ``WORD``: whether the task can continue in the next attempt of its run, 1 or 0."""
 WORD = struct.Struct("<I")
@@ -35,6 +36,6 @@ class Beat(msgspec.Struct, array_like=True):
     step: float = -1.0
     """The last step that the program has reported."""
     at_s: float = 0.0
-    """The time of that report, by a monotonic clock."""
+    """The time at which ``step`` was reported, by a monotonic clock."""
     waited_s: float = 0.0
-    """The total time for which the task had waited for other tasks until then, in seconds."""
+    """The total time for which the task had waited for other tasks until ``at_s``, in seconds."""

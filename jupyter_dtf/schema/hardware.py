@@ -11,7 +11,7 @@ class DeviceFigures(PeerStruct):
     name: str
     title: str = ""
     flops_per_s: dict[str, float] = {}
-    """The peak performance without sparsity, by precision: ``fp32``, ``tf32``, ``bf16``, ``fp16``."""
+    """The peak performance without sparsity, keyed by precision: ``fp32``, ``tf32``, ``bf16``, ``fp16``."""
     memory_bytes: int = 0
     memory_bytes_per_s: float = 0.0
     utilisation: float = 0.0
@@ -27,9 +27,10 @@ class NetworkFigures(PeerStruct):
     bytes_per_s: float = 0.0
     """The nominal bandwidth."""
     efficiency: dict[str, float] = {}
-    """The fraction of that which collectives reach, by transport: ``tcp``, ``rdma``, or ``local`` within a machine."""
+    """The fraction of the bandwidth that collectives reach, keyed by transport: ``tcp``, ``rdma``, or ``local`` within
+    a machine."""
     latency_s: dict[str, float] = {}
-    """The latency of a small message, by transport."""
+    """The latency of a small message, keyed by transport."""
     is_local: bool = False
     """Whether the network connects devices of one machine."""
     source: str = ""

@@ -28,7 +28,7 @@ class HostDesign(Struct):
 
 
 class TaskPlace(Struct):
-    """The placement of a task on a device of a host. Tasks without a placement run where there is room."""
+    """The placement of a task on a device of a host. Tasks without a placement are assigned to hosts automatically."""
 
     job: str
     index: int

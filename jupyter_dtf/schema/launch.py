@@ -54,11 +54,13 @@ class TaskSpec(PeerStruct):
     gpu_shortage: str = ""
     """A sentence about GPUs that had too little free memory for the task just before it was started."""
     gang: list[str] = []
-    """The names of all tasks with which the run was submitted, by rank. ``cluster_spec`` has those of this attempt."""
+    """The names of all tasks with which the run was submitted, in rank order. ``cluster_spec`` has the tasks of this
+    attempt."""
     may_go_over: bool = False
     """Whether the task's process may continue in another attempt of the run after other tasks are lost."""
     may_be_spare: bool = False
-    """Whether the task may run in a spare process, whose TensorFlow runtime was started with this many threads."""
+    """Whether the task may run in a spare process, whose TensorFlow runtime was started with the same number of
+    threads."""
     trace_steps: list[int] = []
     """The steps to trace, as ``[first, last]``; empty: none."""
     checkpoint: Checkpoint | bool | None = None
@@ -72,9 +74,9 @@ class TaskSpec(PeerStruct):
     joins: bool = False
     """Whether tasks of the previous attempt continue in this attempt."""
     lines: dict[str, int] = {}
-    """The number of lines printed by earlier attempts, by stream, as far as known."""
+    """The number of lines printed by earlier attempts, keyed by stream, as far as known."""
     secret: str = ""
-    """A secret of the run's tasks: 32 random bytes as hexadecimal digits."""
+    """A secret that the run's tasks share: 32 random bytes as hexadecimal digits."""
     links: list[str] = []
     """The address at which each rank accepts connections from the other tasks, as ``host:port``."""
     between_machines: str = "tcp"
@@ -168,7 +170,8 @@ class ProfileOrder(PeerStruct):
     """The number of the profile in the run, counted from 1."""
     steps: int
     first: int = 0
-    """The first step, which no task has reached yet. If it is 0 or already over, each task begins as soon as it can."""
+    """The first step, which no task has reached yet. If it is 0 or has already passed, each task begins as soon as it
+    can."""
 
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
@@ -182,7 +185,7 @@ def read_profile(task_dir: Path) -> ProfileOrder:
 
 
 def leave_without(task_dir: Path, tasks: list[str]) -> None:
-    """Write the names of lost tasks for which there is no room into the directory of a running task. Raises OSError."""
+    """Write the names of lost tasks that fit on no host into the directory of a running task. Raises OSError."""
     private_files.write_file(task_dir / _WITHOUT, msgspec.json.encode(tasks))
 
 
@@ -199,9 +202,9 @@ class Pace(PeerStruct):
     step: float
     """The last step that the task's program has reported."""
     at_s: float
-    """The time of that report, by the task's own clock."""
+    """The time at which ``step`` was reported, by the task's own clock."""
     waited_s: float
-    """The total time for which the task had waited for other tasks until then, in seconds."""
+    """The total time for which the task had waited for other tasks until ``at_s``, in seconds."""
 
 
 def leave_outcome(task_dir: Path, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Limits and listings of the media that tasks report besides numbers: histograms, pictures, texts and tables."""
+"""Limits and listings of the media that tasks report besides numbers: histograms, pictures, strings and tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_SIDE = 2048
 MOST_PICTURE_BYTES = 256 << 10
 """The largest number of bytes of a picture as PNG."""
 MOST_TEXT_BYTES = 64 << 10
-"""The largest number of bytes of a text as UTF-8."""
+"""The largest number of bytes of a string as UTF-8."""
 MOST_ROWS, MOST_COLUMNS = 1000, 100
 """The largest numbers of rows and columns of a table."""
 MOST_TABLE_BYTES = 256 << 10
@@ -18,7 +18,7 @@ MOST_TABLE_BYTES = 256 << 10
 MOST_NAMES = 200
 """The largest number of names of a task, over all kinds. A changing number belongs in the step, not in the name."""
 ALL_HISTOGRAMS, ALL_PICTURES = 1000, 100
-"""The number of histograms, and of items of other kinds, of which all are sent. Of the same number of following items,
+"""The number of histograms, and of items of other kinds, up to which every item is sent. Of as many following items,
 every second one is sent, then every fourth, and so on.
 """
 ALL_BYTES = 4 << 20
@@ -26,7 +26,7 @@ ALL_BYTES = 4 << 20
 
 
 class MediaSeries(PeerStruct):
-    """The histograms, pictures, texts or tables that a task has reported under one name, as far as they were kept."""
+    """The histograms, pictures, strings or tables that a task has reported under one name, as far as they were kept."""
 
     kind: str  # histogram, image, text, table
     name: str

@@ -32,21 +32,24 @@ STEP_PARTS = {
 }
 """Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
 which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
-other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All except the waiting
-for other tasks add up to the step. Parts that a strategy does not measure are omitted, and count as computing.
+other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
+waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted, and count as
+computing.
 """
 
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
-"""The prefixes of a task's metrics about another task on another machine, whose name follows, and their units: the
-bytes sent to that task in a step, and the time that this takes. A slow link delays the sender.
+"""The prefixes of a task's metrics about another task on another machine, with their units. The name of the other task
+follows the prefix. The metrics are the bytes sent to that task in a step, and the time that this takes. A slow link
+delays the sender.
 """
 
 
 class HostFigure(NamedTuple):
-    """How one metric of a machine is shown over time. ``#`` in its texts stands for an index from 0."""
+    """How one metric of a machine is shown over time. ``#`` in its strings stands for an index from 0."""
 
     plot: str
-    """The plot of each host in which the metric is drawn, such as ``CPU``, shared with others of the same unit."""
+    """The plot of each host in which the metric is drawn, such as ``CPU``, which it shares with other metrics of the
+    same unit."""
     line: str
     """The name of the metric's line in the plot."""
     unit: str
@@ -96,14 +99,15 @@ HOST_FIGURES = {
 }
 """The metrics recorded for each host's machine (``backend/machine/figures.py``), in the order of their plots."""
 SPEED = ("learning_rate", "examples_per_second", "step_seconds")
-"""Metrics of the speed of a training rather than its quality. They are shown after the model's own."""
+"""Metrics of the speed of training rather than the quality of the model. They are shown after the model's own
+metrics."""
 
 VALIDATION = "val_"
 """The prefix of ``val_loss``, Keras's own name for the loss over the validation data."""
 EPOCH = "epoch_"
 """The prefix of ``epoch_loss``, the loss of a whole epoch as in Keras's ``History``; ``loss`` is that of one batch."""
 RUNNING = "running_"
-"""The prefix of ``running_auc``: over the epoch so far, for metrics that have no value for a single batch."""
+"""The prefix of ``running_auc``, the value over the epoch so far, for metrics that have no value for a single batch."""
 
 _FORMS = (EPOCH, RUNNING, VALIDATION)
 HEADLINE = 4
@@ -191,7 +195,7 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """Return ``loss`` for ``epoch_loss``: a problem of one is one of the other. ``val_loss`` is a different metric."""
+    """Return ``loss`` for ``epoch_loss``, because both have the same problems. ``val_loss`` is a different metric."""
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 

@@ -23,7 +23,8 @@ class Origin(PeerStruct):
     data: str = ""
     """The form of the training data: ``arrays``, ``tf.data.Dataset``, ``function``."""
     versions: dict[str, str] = {}
-    """The versions, by names as people write them: ``TensorFlow``, ``Keras``, ``jupyter_dtf``, ``Python``."""
+    """The versions of packages and of Python, keyed by their usual names: ``TensorFlow``, ``Keras``, ``jupyter_dtf``,
+    ``Python``."""
     directory: str = ""
     """The working directory."""
     commit: str = ""

@@ -75,7 +75,7 @@ def _layout(body: bytes, raws: list[memoryview]) -> Iterator[bytes | memoryview]
 
 
 def unpack(payload: bytes | bytearray | memoryview | mmap.mmap) -> Any:
-    """Return the value of a payload. Its arrays are views of ``payload``, and writable if that is."""
+    """Return the value of a payload. Its arrays are views of ``payload``, and are writable if ``payload`` is."""
     view = memoryview(payload)
     count, body_length = struct.unpack_from("<QQ", view)
     lengths = struct.unpack_from(f"<{count}Q", view, 16)

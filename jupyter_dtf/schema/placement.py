@@ -89,8 +89,8 @@ class Calibration(Struct):
     devices: list[Device]
     link: Link
     layer_seconds: dict[str, list[float]] = {}
-    """The seconds of each layer's forward pass, backward pass (of a microbatch) and update, on a device as fast as the
-    first one."""
+    """For each layer, the seconds of its forward pass and backward pass for a microbatch, and of its update, on a
+    device as fast as the first one."""
     overhead_s: float = 0.0
     """The time that each step takes in addition to layers and transfers, in seconds."""
 
@@ -130,7 +130,8 @@ class DeviceLoad(Struct):
     unused: str = ""
     """Why a complete placement assigns no layer to the device: the time that a step would take with it."""
     filled_bytes: int = 0
-    """The memory needed if all forward passes of a batch ran before the first backward pass; 0 if they do."""
+    """The memory needed if all forward passes of a batch ran before the first backward pass; 0 if that is already the
+    order."""
 
 
 class Cut(Struct):

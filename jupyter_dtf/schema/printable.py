@@ -9,18 +9,18 @@ from typing import Any
 from ..errors import InvalidInput
 
 MOST = 100_000
-"""The largest number of characters of a text that is shown."""
+"""The maximum number of characters of a string that are shown."""
 
 
 def printable(text: str, most: int = MOST) -> str:
-    """Return a text in a form that can be shown: lone surrogates are escaped, and a long text is truncated."""
+    """Return a string in a form that can be shown: lone surrogates are escaped, and a long string is truncated."""
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most} more characters)"
     return text if is_whole(text) else text.encode("utf-8", "backslashreplace").decode()
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a text contains no lone surrogates."""
+    """Return whether a string contains no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -54,7 +54,7 @@ def all_printable(value: Any) -> Any:
 
 
 def shown_path(path: str) -> str:
-    """Return a path, or a text that contains one, for display: its bytes as UTF-8, whichever encoding Python uses."""
+    """Return a path, or a string that contains one, for display: its bytes as UTF-8, whichever encoding Python uses."""
     try:
         return path if is_whole(path) else os.fsencode(path).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # not a path of the operating system

@@ -1,4 +1,4 @@
-"""The measurements by a task of a profiling run."""
+"""The measurements that a task makes in a profiling run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from .placement import Device
 
 
 class TaskProfile(Struct):
-    """Times measured by one task. All except ``transfers`` are medians, measured while all tasks did the same."""
+    """Times measured by one task. All except ``transfers`` are medians, measured while all tasks did the same work."""
 
     devices: list[Device]
     """The task's devices, beginning with the one on which the layers were measured."""
     layer_seconds: dict[str, list[float]] = {}
-    """The seconds of each layer's forward pass and backward pass of a microbatch, and of its update."""
+    """For each layer, the seconds of its forward pass and backward pass for a microbatch, and of its update."""
     step_s: float = 0.0
     """The time of a step in addition to its layers, in seconds."""
     transfers: list[list[float]] = []

@@ -22,9 +22,9 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             without them), on the hosts that are available at that time. 0: the run ends when a task is lost.
         stalled_after: Seconds without a step, output or CPU use after which a task that has completed steps before
             counts as frozen. None: 600. A task that was stopped (SIGSTOP) is detected within 5 seconds in any case.
-        min_workers: Only for trainings. If there is no room to restart lost workers, the training continues without
-            them if at least this many workers remain, and includes them again when there is room. A ``dtf.Pipeline``
-            continues with fewer copies, and so needs ``replicas``. None: wait for room.
+        min_workers: Only for training. If the hosts have no capacity to restart lost workers, training continues
+            without them if at least this many workers remain, and includes them again when there is capacity. A
+            ``dtf.Pipeline`` continues with fewer copies, and so needs ``replicas``. None: wait for capacity.
 
     Raises:
         InvalidInput: If a value is invalid.

@@ -32,7 +32,7 @@ class RunState(str, enum.Enum):
     RUNNING = "running"  # every task has started
     RESTARTING = "restarting"  # tasks were lost; the run is being restarted from where it was
     PAUSING = "pausing"  # a pause was requested; tasks are writing a checkpoint and ending
-    PAUSED = "paused"  # without tasks until it is continued
+    PAUSED = "paused"  # has no tasks until it is continued
     STOPPING = "stopping"  # a stop was requested; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -89,7 +89,7 @@ class TaskState(str, enum.Enum):
         return self in (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.STOPPED, TaskState.LOST)
 
     def step(self, to: TaskState, *, again: bool = False) -> TaskState:
-        """Return the state ``to``. With ``again``, a new attempt starts from any state. Raises IllegalTransition."""
+        """Return the state ``to``. With ``again``, a new attempt may start from any state. Raises IllegalTransition."""
         legal = _BEGINS if again else frozenset() if self.is_final else _TASK_STEPS
         if to not in legal:
             names = ", ".join(sorted(state.value for state in legal)) or "nothing, unless it is restarted"
@@ -101,7 +101,7 @@ _TASK_STEPS = frozenset(TaskState) - {TaskState.PENDING}
 """The states that may follow any non-final state, because the reports of a task and those of its host arrive on
 different paths."""
 _BEGINS = frozenset({TaskState.PENDING, TaskState.STARTING, TaskState.RUNNING, TaskState.FAILED})
-"""The states in which a new attempt may first be seen. Its state is failed if it could not be started."""
+"""The states in which a new attempt may first be seen. The state is failed if the attempt could not be started."""
 
 
 class TaskInfo(PeerStruct):
@@ -127,7 +127,7 @@ class TaskInfo(PeerStruct):
 
 
 class Progress(PeerStruct):
-    """The progress of a run: ``done`` of ``total`` units (0 if unknown)."""
+    """The progress of a run: ``done`` of ``total`` units; ``total`` is 0 if unknown."""
 
     done: int = 0
     total: int = 0
@@ -177,16 +177,16 @@ class RunDescriptor(PeerStruct):
     resumed_from: str = ""
     """The id of the run from whose checkpoint this run continues; empty if there is none, or it is unknown."""
     origin: Origin = msgspec.field(default_factory=Origin)
-    """The provenance of the run; empty for runs from before this was recorded."""
+    """The provenance of the run; empty if the run predates this field."""
     trial: TrialInfo | None = None
-    """The search and the trial that this run is; None if it is not a trial."""
+    """The trial that the run executes, with its search; None if the run is not a trial."""
     cluster_id: str = ""
-    """The identity of the run's cluster, because another cluster may later have the same name. Empty for runs from
-    before this was recorded."""
+    """The identity of the run's cluster. The cluster's name is not sufficient, because a later cluster may have the
+    same name. Empty if the run predates this field."""
 
 
 def cluster_id(token: str) -> str:
-    """Return the identity of a cluster in its runs: a digest of the token that names its directories."""
+    """Return the identity by which runs refer to a cluster: a digest of the token that names its directories."""
     return hashlib.sha256(token.encode()).hexdigest()[:16]
 
 
@@ -215,9 +215,9 @@ class RunInfo(RunDescriptor):
     """The metrics that became non-finite, each with a sentence such as ``loss became NaN at step 8 on worker:1``."""
     best: dict[str, Best] = {}
     """The best value so far of each metric in ``headline`` whose direction is known, over epochs, or over points if the
-    program has no epochs. This is complete only if points were applied, and in a run's record."""
+    program has no epochs. Complete only in a run's record, and in summaries to which points were applied."""
     slow: dict[str, str] = {}
-    """The tasks for which the others currently wait in every step, with a sentence about each."""
+    """The tasks for which the other tasks currently wait in every step, each with a sentence about it."""
     alarms: list[Alarm] = []
     """The newest notifications, at most ``MOST_KEPT``, oldest first."""
     checkpoint: CheckpointInfo | None = None
@@ -227,7 +227,7 @@ class RunInfo(RunDescriptor):
     sparkline: list[float] = []
     """At most 60 values of a trial's objective, or of the loss (or the first metric in ``headline``), oldest first."""
     sparkline_steps: list[float] = []
-    """The steps of the first and the last value of the sparkline; empty if there are none."""
+    """The steps of the first and the last value of the sparkline; empty if the sparkline is empty."""
     values: dict[str, float] = {}
     """The values that a trial's program returned for its objectives. If it returned none, ``latest`` is used."""
     pruned: bool = False
@@ -237,8 +237,8 @@ class RunInfo(RunDescriptor):
     next_seq: int = 0
     """The sequence number of the first event that has not been applied."""
     points_seq: int = 0
-    """The same for values derived from points: ``latest``, ``headline`` and the sparkline. 0 if points were not
-    decoded, as in the controller, which passes them on as bytes."""
+    """Like ``next_seq``, but for the values that are derived from points: ``latest``, ``headline`` and the sparkline. 0
+    if points were not decoded, as in the controller, which passes them on as bytes."""
 
     @classmethod
     def of(cls, run: RunDescriptor) -> RunInfo:
@@ -296,7 +296,8 @@ class RunRequest(RunOptions):
     resumed_from: str = ""
     """As in ``RunDescriptor``."""
     resume: str = ""
-    """The path of a checkpoint, or of a directory of checkpoints, from which to continue. Overrides the program's."""
+    """The path of a checkpoint, or of a directory of checkpoints, from which to continue. Takes precedence over the
+    program's own."""
     trial: TrialInfo | None = None
     """As in ``RunDescriptor``."""
     places: int = 0

@@ -25,7 +25,8 @@ class RunMarks(PeerStruct):
     archived: bool = False
     """Whether lists omit the run unless archived runs are requested."""
     deleted: float | None = None
-    """When the run was deleted, in seconds since the epoch. It is then in no list, but can be restored for a while."""
+    """When the run was deleted, in seconds since the epoch. A deleted run is in no list, but can be restored for a
+    while."""
 
 
 class RunPatch(Struct):

@@ -14,5 +14,5 @@ def numbered(name: str, taken: Iterable[str]) -> str:
 
 
 def again(name: str, taken: Iterable[str]) -> str:
-    """Return a name for a run that continues one of this name, such as ``mlp 3`` for ``mlp 2``."""
+    """Return a name for a run that continues a run of this name, such as ``mlp 3`` for ``mlp 2``."""
     return numbered(re.sub(r" [1-9][0-9]{0,8}$", "", name), taken)

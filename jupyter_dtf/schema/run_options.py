@@ -20,11 +20,15 @@ MIN_GPU_MEMORY_BYTES = 1 << 20
 
 
 STEP_GRACE_S = 30.0
-"""The time that a training may take to reach the end of a step after a stop. If it is killed, its progress is lost."""
+"""The time, in seconds, that training may take to reach the end of a step after a stop request. A training run that is
+killed loses its progress."""
 
 
 class RunOptions(Struct):
-    """The options of a run, validated on creation. A new option is a field here and an argument of these functions."""
+    """The options of a run, validated on creation.
+
+    A new option must be added as a field here and as an argument of ``run``, ``run_script`` and ``fit``.
+    """
 
     name: str = ""
     jobs: dict[str, int] = {}
@@ -37,7 +41,7 @@ class RunOptions(Struct):
     gpu_memory: int | float | None = None
     """The most memory that a task allocates on each of its GPUs: bytes (int) or a fraction (float). None: no limit."""
     stop_grace_s: float = 10.0
-    """The time, in seconds, that the program may take to end on its own after a stop."""
+    """The time, in seconds, that the program may take to end on its own after a stop request."""
     environment: dict[str, str] = {}
     trace_steps: list[int] = []
     """``[first, last]``, counted from 1: the steps in which to record what runs where. Empty: none."""
@@ -50,7 +54,8 @@ class RunOptions(Struct):
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
-        """Collect the options among a function's arguments (its ``locals()``). Missing ones and None mean the default.
+        """Collect the options among a function's arguments (its ``locals()``). Missing options and None mean the
+        default.
 
         Raises InvalidInput.
         """

@@ -1,4 +1,4 @@
-"""The search and the trial that a run is: everything a viewer needs to show the trials of a search together."""
+"""The trial that a run executes, and its search: everything a viewer needs to show the trials of a search together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MOST_MORE = 100_000
 
 
 class TrialInfo(PeerStruct):
-    """The search and the trial that a run is. The trial's parameters are the run's; values are reported at its end."""
+    """The trial that a run executes, and its search. The trial's parameters are those of the run.
+
+    The trial's values are reported at its end.
+    """
 
     search: str
     """The id of the search, which is the same for all its trials, including those of processes that continue it."""
@@ -57,8 +60,8 @@ class SearchRequest(Struct):
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:
     """Return the unchecked values that a trial's function returned for each objective.
 
-    The function returns a number if there is one objective, a list with a value for each, or a dict with some of them
-    by name.
+    The function returns a number if there is one objective, a list with a value for each, or a dict of values for some
+    of them, keyed by name.
     """
     if _is_number(returned):
         returned = (returned,)

@@ -1,7 +1,7 @@
 """Formats numbers, sizes in bytes and durations, as in the panel (``src/model/format.ts``). Pure functions.
 
-``tests/readings.json`` tests both with the same values. Python and JavaScript round halves differently, and switch to
-exponential notation at different sizes; this module follows JavaScript.
+Both are tested with the same values, in ``tests/readings.json``. Python and JavaScript round halves differently, and
+switch to exponential notation at different sizes; this module follows JavaScript.
 """
 
 from __future__ import annotations

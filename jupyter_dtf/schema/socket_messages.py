@@ -25,7 +25,7 @@ class Subscribe(Struct, tag_field="type", tag="subscribe"):
 
 
 class Show(Struct, tag_field="type", tag="show"):
-    """Send only the series of these metrics of a subscribed run from now on, each from the point where it stopped."""
+    """Send only the series of these metrics of a subscribed run from now on, each continued where it stopped."""
 
     run: str
     metrics: list[str]
@@ -44,8 +44,8 @@ ClientMessage = Union[Subscribe, Show, Unsubscribe]
 class HelloMessage(PeerStruct, tag_field="type", tag="hello"):
     """The first message: the protocols that the server supports (``schema.protocol``), and its version.
 
-    A page states its protocols when it opens the socket (``?protocol=1&oldest=1``). If they have none in common, the
-    server sends nothing else and closes the socket.
+    A page states its protocols when it opens the socket (``?protocol=1&oldest=1``). If the page and the server have
+    none in common, the server sends nothing else and closes the socket.
     """
 
     protocol: int
@@ -86,12 +86,13 @@ class SeriesFrame(PeerStruct):
 
     metric: str
     task: str
-    """The task, such as ``worker:1``; empty for the mean of the tasks by step, which exists if several tasks report."""
+    """The task, such as ``worker:1``; empty for the mean over the tasks at each step, which exists if several tasks
+    report."""
     start: int
     x: list[float | None]
     y: list[float | None]
     replaced: str = ""
-    """The task, if these points of an attempt were replaced by those of a later one; empty if they led to the model.
+    """The task, if the points of a later attempt replaced these points; empty if these points led to the model.
     ``task`` then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this draw a separate line.
     """
 

@@ -55,8 +55,8 @@ class AllReduce(_Strategy, frozen=True):
         clip_norm: Scale the reduced gradients down to this global norm. None: do not clip.
         sparse: The part of an embedding's gradient that is sent: ``"gather"``, the rows that were used, or ``"dense"``,
             the whole table.
-        fusion_bytes: The number of bytes of gradients that are sent at a time while others are still being computed.
-            None: 64 MiB in shared memory and 4 MiB between machines. 0: send all gradients at the end.
+        fusion_bytes: The number of bytes of gradients that are sent at a time while other gradients are still being
+            computed. None: 64 MiB in shared memory and 4 MiB between machines. 0: send all gradients at the end.
 
     Raises:
         InvalidInput: If a value is invalid.

@@ -3,7 +3,7 @@
 The browser (``src/model/designtext.ts``) writes exactly the same bytes, so that an edit there changes no other line:
 
 * two spaces for each level; each member of an object and each element of a list is on its own line;
-* an element of a list is on one line with everything in it, and so is a list of plain values;
+* an element of a list, with everything in it, is on one line, and so is a list of plain values;
 * members keep their order, numbers are written as ECMAScript writes them (``Number::toString``), strings with the
   escapes of ``JSON.stringify``, and the text ends with a newline.
 """
@@ -29,7 +29,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class InvalidText(InvalidInput):
-    """A text that cannot be parsed.
+    """A string that cannot be parsed.
 
     Attributes:
         line: The line of the error, counted from 1.
@@ -168,7 +168,7 @@ def field_of(steps: Sequence[str | int]) -> str:
 
 
 def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
-    """Return the line and column, from 1, of a value in a JSON text, or of the innermost existing value around it."""
+    """Return the line and column, from 1, of a value in JSON text, or of the innermost existing value around it."""
     at = _skip(text, 0)
     for step in steps:
         inside = _member(text, at, step)

@@ -65,7 +65,7 @@ SENT_BY_THE_BROWSER = (
 )
 
 NOT_AMONG_EVENTS = (events.Points, *get_args(events.MediaEvent))
-"""Events that are not sent to the browser as such: it requests series, histograms and pictures instead."""
+"""Events that are not sent to the browser, which requests series, histograms and pictures instead."""
 
 ENUMS: tuple[type[enum.Enum], ...] = (run.RunState, run.TaskState, api.ClusterState)
 
@@ -217,7 +217,8 @@ CONSTANTS: dict[str, tuple[Any, str]] = {
     "LESS_IS_BETTER_NAME": (metrics, "LESS"),
     "MORE_IS_BETTER_NAME": (metrics, "MORE"),
 }
-"""Constants that the browser needs in addition to the structs: the name there, the module, and the name here."""
+"""Constants that the browser needs in addition to the structs: for each name in TypeScript, the module and the name in
+Python."""
 
 UNIONS: dict[str, Any] = {
     "StoryEvent": events.StoryEvent,
@@ -238,7 +239,7 @@ _PLAIN: dict[Any, str] = {
 
 
 def generate() -> str:
-    """Return the text of ``src/api/schema.ts``."""
+    """Return the contents of ``src/api/schema.ts``."""
     parts = [HEADER, _protocol()]
     parts += [f"{_comment(kind.__doc__)}export type {kind.__name__} = {_values(kind)};\n" for kind in ENUMS]
     parts += [_interface(struct) for struct in STRUCTS]

@@ -56,9 +56,9 @@ class Searching:
     ) -> Search:
         """Search for the hyperparameters with which ``train_fn(params, ctx)`` performs best.
 
-        Each trial is a run; as many run at a time as the cluster has room for. A trial that raises an error fails
-        without affecting the others, but ten consecutive failures with the same error stop the search. Needs Optuna
-        (``pip install 'jupyter_dtf[search]'``).
+        Each trial is a run; as many trials run at a time as the cluster has free slots for. A trial that raises an
+        error fails without affecting the others, but ten consecutive failures with the same error stop the search.
+        Needs Optuna (``pip install 'jupyter_dtf[search]'``).
 
         Args:
             train_fn: Called with the parameters, a dict, and the task's ``dtf.Context``. It returns the objective: a
@@ -68,14 +68,14 @@ class Searching:
                 integers if both bounds are), a ``range``, or one of ``optuna.distributions``.
             trials: End after this many trials, including those that the study already had.
             objective: The metric to optimize, or a list of metrics.
-            direction: ``"minimize"`` or ``"maximize"``, or a list of one for each objective.
+            direction: ``"minimize"`` or ``"maximize"``, or a list with one of these for each objective.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"``, ``"gp"`` or an Optuna sampler; or
                 ``"pbt"`` or a ``dtf.PopulationBased``, where each trial is an interval of training that continues from
                 a checkpoint (``ctx.restore``).
             pruner: ``"median"``, ``"asha"``, ``"hyperband"``, ``"patient"``, ``"wilcoxon"`` or an Optuna pruner, which
                 ends unpromising trials early. It is queried after each report of the first task. None: no pruning.
             timeout: End after this many seconds.
-            devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial takes. With
+            devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial uses. With
                 a fraction such as 0.5, trials share a slot. By default one slot for each task.
             tasks_per_trial: The number of tasks of each trial.
             seed: The seed of the sampler. Its choices also depend on the order in which trials end.
@@ -87,15 +87,15 @@ class Searching:
             environment: Environment variables of the tasks.
             restart: What happens when a task dies or freezes. By default the trial starts again.
             modules: Paths of your own modules and packages, or imported modules, to send along.
-            wait: Wait until the search has ended, showing its progress. False returns it immediately.
+            wait: Wait until the search has ended, showing its progress. False returns the search immediately.
 
         Returns:
             The search.
 
         Raises:
             InvalidInput: If an argument is invalid.
-            Unavailable: If Optuna is missing, or the cluster has no room for even one trial.
-            ClusterLost: If the cluster went away.
+            Unavailable: If Optuna is missing, or the cluster is too small for even one trial.
+            ClusterLost: If the cluster was lost.
             RunFailed: If no trial succeeded.
 
         Example:

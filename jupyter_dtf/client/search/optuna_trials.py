@@ -1,4 +1,4 @@
-"""The trials of an Optuna study: requests the next one, passes on its reports, and records its outcome."""
+"""Requests the trials of an Optuna study one by one, passes on their reports, and records their outcomes."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 class AskedTrials:
     """Trials of ``study`` until ``most`` of them have ended on their own; None: no limit.
 
-    ``metrics`` are the objectives. ``keeps``: the study outlives this process, so trials that were running when the
-    search was stopped are enqueued again when it is continued. A trial that was stopped individually counts as ended,
-    because a user rejected it. The models of the best ``keep_models`` trials are kept. ``population`` chooses the next
-    trial.
+    ``metrics`` are the objectives. ``keeps``: whether the study outlives this process. If so, trials that were running
+    when the search was stopped are enqueued again when it is continued. A trial that was stopped individually counts as
+    ended, because a user rejected it. The models of the best ``keep_models`` trials are kept. ``population`` chooses
+    the next trial.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Each interval is a trial, so everything is in Optuna's storage: the trial's ``MEMBER``, its ``GENERATION``, and its
 ``PARENT``, the trial whose checkpoint it started from. Members do not wait for each other: the next interval of a
-member is chosen when there is room for it, based on what is known about the others at that time.
+member is chosen when the cluster has a free slot for it, based on the results of the others so far.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class Search:
         """Raise an error if the search has failed.
 
         Raises:
-            ClusterLost: If the cluster went away.
+            ClusterLost: If the cluster was lost.
             Unavailable: If no trial could run.
             RunFailed: If no trial succeeded, with the traceback of the last one.
         """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GRID = "grid"
 QMC = "qmc"
-"""Samples from a sequence. The study itself keeps the position in it."""
+"""The sampler that draws from a quasi-random sequence. The study stores the position in the sequence."""
 DIRECTIONS = ("minimize", "maximize")
 SAMPLERS: dict[str, Callable[[Any, int | None], Any]] = {
     "tpe": lambda samplers, seed: samplers.TPESampler(seed=seed, constant_liar=True),

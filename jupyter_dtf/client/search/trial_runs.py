@@ -36,9 +36,9 @@ FIRST = "worker:0"
 
 @dataclass(frozen=True)
 class Places:
-    """The part of a cluster that each trial takes: its tasks, and the slots of each.
+    """The part of a cluster that each trial uses: its tasks, and the number of slots of each task.
 
-    With ``shares`` above 1, a task takes a share of a slot, and ``each`` is 1.
+    With ``shares`` above 1, a task uses a share of a slot, and ``each`` is 1.
     """
 
     tasks: int = 1
@@ -68,7 +68,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Next:
-    """A trial to start: ``program`` is ``(function, arguments)`` as ``cluster.run`` takes it.
+    """A trial to start: ``program`` is ``(function, arguments)`` as in ``cluster.run``.
 
     ``goes_on_from``: the directory of another trial's checkpoints, from which it continues.
     """
@@ -81,9 +81,9 @@ class Next:
 
 @dataclass(frozen=True)
 class Ended:
-    """A trial whose run has ended. ``result`` is what its first task returned if it succeeded.
+    """A trial whose run has ended. ``result`` is the return value of its first task if the trial succeeded.
 
-    ``is_cut_short``: the trial was stopped together with all others, so it was not rejected itself.
+    ``is_cut_short``: the trial was stopped together with all others, so it was not rejected individually.
     """
 
     number: int
@@ -121,7 +121,7 @@ class Source(Protocol):
     def cut_short(self, number: int) -> None:
         """Record that a trial from ``next`` was abandoned because driving the trials failed.
 
-        Nothing else is reported for it.
+        Nothing else is reported for this trial.
         """
 
     def unwanted(self, number: int) -> None:
@@ -144,7 +144,8 @@ class TrialRuns:
     """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
 
     ``options`` are those of every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: for
-    each trial that has room, how many more trials are already sent to the cluster, where they wait for a free slot.
+    each trial that can run at the same time, the number of further trials that are sent to the cluster in advance,
+    where they wait for a free slot.
     """
 
     cluster: Any
@@ -210,7 +211,7 @@ class TrialRuns:
             unsubscribe()
 
     def _on_change(self, run_id: str) -> None:
-        """Note the change of a run. Called by the hub in any thread, for any run."""
+        """Record that a run has changed. Called by the hub in any thread, for any run."""
         with self._has_changed:
             self._changed.add(run_id)
             if run_id in self._running:
@@ -281,7 +282,7 @@ class TrialRuns:
         run = submit(self.cluster.name, request, program, Run)
         with self._has_changed:
             self._running[run.id] = trial.number, _Running(run)
-            self._changed.add(run.id)  # for changes before anyone subscribed
+            self._changed.add(run.id)  # for changes before the subscription
         self.source.started(trial.number, run)
 
     def _look(self, run_id: str) -> None:
@@ -359,7 +360,7 @@ class TrialRuns:
 
 
 def kind_of(error: str, traceback: str) -> tuple[str, ...]:
-    """Return what identifies an error: its type and the lines of code that led to it, but not the values in its text.
+    """Return a key for an error: its type and the lines of code that led to it, but not the values in its text.
 
     Without a traceback, this is ``error`` itself.
     """

@@ -36,7 +36,7 @@ class Trial:
         number: The number of the trial, from 0.
         state: ``waiting``, ``running``, ``complete``, ``pruned``, ``stopped`` or ``failed``.
         params: The parameters.
-        values: The values of the objectives by name; empty if there are none yet. For a pruned trial, those it
+        values: The values of the objectives, keyed by name; empty if there are none yet. For a pruned trial, those it
             reported last.
         seconds: How long the trial took. None if it has not ended.
         run_id: The id of the trial's run; empty before it has one.
@@ -105,7 +105,7 @@ class Trial:
 
 
 def all_trials(study: Study, metrics: Sequence[str]) -> list[Trial]:
-    """Return all trials of a study, by number."""
+    """Return all trials of a study, ordered by number."""
     return [Trial.of(trial, metrics) for trial in study.get_trials(deepcopy=False)]
 
 

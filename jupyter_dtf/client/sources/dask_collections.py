@@ -28,7 +28,7 @@ class DaskCollections(Partitions):
     """Partitions that have not been computed yet. They are sent as ``Partitions``, which is all that a task needs."""
 
     def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
-        """``parts``: what each partition is computed from. ``given``: the collections that they belong to."""
+        """``parts``: the sources of each partition. ``given``: the collections to which they belong."""
         super().__init__(collection)
         self._parts = parts
         self._given = given

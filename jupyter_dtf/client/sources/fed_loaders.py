@@ -23,7 +23,7 @@ def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
     """Return the source for a loader that is read in this process. ``why``: the reason, as a clause.
 
     The first two batches are read immediately, as in Keras. Raises InvalidInput for values that are not batches, and
-    what the loader raises.
+    any error of the loader.
     """
     values = [tuples(value) for value in itertools.islice(loader, PEEKED)]
     if not values:

@@ -52,7 +52,7 @@ def _memory_map(array: np.ndarray[Any, Any]) -> MemoryMap | None:
     high = offset + sum(reach for reach in reaches if reach > 0) + array.itemsize
     if low < 0 or high > pages.nbytes:
         return None  # a copy of a part that has kept the type
-    base.flush()  # for hosts that see the file over a network
+    base.flush()  # for hosts that access the file over a network
     if os.path.getsize(path) < first + high:
         return None
     return MemoryMap(

@@ -22,7 +22,7 @@ PEEKED = 2
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | None:
     """Return the source for a generator or another iterator, including those of ``tf.data``; None for anything else.
 
-    Raises InvalidInput, and what the iterator raises.
+    Raises InvalidInput, and any error of the iterator.
     """
     if not is_stream(x):
         return None
@@ -46,8 +46,8 @@ def name_of(stream: Any) -> str:
 def stream_of(iterator: Iterator[Any], field: str, what: str) -> StreamSource:
     """Return the source for an iterator that yields ``(x,)``, ``(x, y)``, ``(x, y, sample_weight)`` or ``x``.
 
-    The first two batches are read immediately, the others while a run trains on them. ``what`` is its name in messages.
-    Raises InvalidInput for values that are not batches, and what the iterator raises.
+    The first two batches are read immediately, the others while a run trains on them. ``what`` is the iterator's name
+    in messages. Raises InvalidInput for values that are not batches, and any error of the iterator.
     """
     reader, batches = None, []
     for number, value in enumerate(itertools.islice(iterator, PEEKED), 1):
