@@ -69,6 +69,8 @@ async def test_a_run_whose_cluster_is_killed_goes_on_on_another_one(
     try:
         run = await asyncio.to_thread(train, "first", str(tmp_path / "held"))
         tasks = [task.pid for task in run.info.tasks]
+        # The server hears of a checkpoint by itself, maybe later than this process.
+        await watch.until(lambda: (watch.runs.get(run.id, {}).get("checkpoint") or {}).get("step") == 14)
         os.kill((await services.fleet()).connection("first").pid, signal.SIGKILL)
         await watch.until(lambda: watch.runs.get(run.id, {}).get("state") == "lost")
         said = watch.runs[run.id]["message"]

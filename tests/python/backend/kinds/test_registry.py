@@ -101,7 +101,7 @@ def test_an_installation_from_before_says_what_to_do(monkeypatch: pytest.MonkeyP
         with pytest.raises(Unavailable, match="No kind of cluster is installed. Reinstall the package: pip install"):
             registry.find_kind("local")
         with pytest.raises(
-            Unavailable, match="has no 'place_design' in jupyter_dtf.subprocess_jobs. Reinstall the package"
+            Unavailable, match="has no entry point 'place_design' in jupyter_dtf.subprocess_jobs. Reinstall the package"
         ):
             entry_points.point(subprocess_job.GROUP, subprocess_job.PLACE)
     finally:

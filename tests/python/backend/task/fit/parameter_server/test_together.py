@@ -126,7 +126,7 @@ def dying_server(ctx: FakeContext) -> Any:
 def test_workers_name_the_server_that_has_gone() -> None:
     first, second, *_ = run_gang(4, dying_server, may_die=True, servers=2)
     assert "The connection to ps:1 was lost" in first
-    assert "The task ps:" in second
+    assert "The connection to ps:" in second
 
 
 def dying_worker(ctx: FakeContext) -> Any:
