@@ -1,4 +1,4 @@
-"""Whether this task is taking or writing a checkpoint. Heartbeats report this, so that checkpoints are not cut short."""
+"""Whether this task is taking or writing a checkpoint. Heartbeats report it, so that checkpoints are not cut short."""
 
 from __future__ import annotations
 
