@@ -1,4 +1,6 @@
-"""The location of autograph's generated files, which autograph removes only at exit, so not if a task is killed."""
+"""The location of the files that autograph generates. Autograph removes them only at exit, so a killed task leaves
+its files behind.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from typing import Any
 
 
 class _Tempfile:
-    """Replaces the module ``tempfile`` in autograph's loader, to give each process a directory of its own."""
+    """A replacement for ``tempfile`` in autograph's loader that gives each process a directory of its own."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = parent
@@ -28,7 +30,7 @@ class _Tempfile:
 
 
 def keep_in(parent: Path) -> None:
-    """Make this process and its forks write these files below ``parent``."""
+    """Make this process and its forks write autograph's files below ``parent``."""
     # TensorFlow 2.21: autograph writes its generated files here; the directory cannot be set otherwise.
     from tensorflow.python.autograph.pyct import loader
 
@@ -36,7 +38,7 @@ def keep_in(parent: Path) -> None:
 
 
 def forget(parent: Path, pid: int) -> None:
-    """Remove the files of a process that has ended."""
+    """Remove the autograph files of a process that has ended."""
     shutil.rmtree(_of(parent, pid), ignore_errors=True)
 
 

@@ -54,7 +54,7 @@ class Context:
         self._stop = threading.Event()
         self._work_done = threading.Event()
         self.checkpoint_wanted = threading.Event()
-        """Set when a machine of the run is going away: a training then writes a checkpoint after its current step."""
+        """Set when the run is about to lose a machine: ``fit`` then writes a checkpoint after its current step."""
         self._server: Any = None
         self._tree_checkpoints: TreeCheckpoints | None = None
         self.ports: Any = None
@@ -64,14 +64,16 @@ class Context:
         self.fed: Callable[[], Any] | None = None
         """Creates the dataset that ``feed()`` returns, if the run has a feed."""
         self.peer_lost = False
-        """Whether another task was lost while this one needed it, so that a failure here is only a consequence."""
+        """Whether another task was lost while this one needed it, so that a failure of this task is only a consequence."""
         self._media = media.Thinned()
         self.went_on = False
         """Whether the program has requested the checkpoint to continue from."""
         self.going_over = GoingOver(recorder, may=spec.may_go_over)
         """The handover of this process to the next attempt of its run."""
         self.without: frozenset[str] = frozenset()
-        """Lost tasks that currently cannot be restarted for lack of room, so that other tasks do not wait for them."""
+        """The names of lost tasks that cannot be restarted for now, because the cluster has no capacity for them. Other
+        tasks do not wait for them.
+        """
         self.on_without: Callable[[], None] = lambda: None
         """Called in another thread after ``without`` has changed."""
 
@@ -107,7 +109,7 @@ class Context:
 
     @property
     def task(self) -> str:
-        """The name of this task, ``worker:1``."""
+        """The name of this task, such as ``worker:1``."""
         return self._spec.task
 
     @property
@@ -135,17 +137,19 @@ class Context:
 
     @property
     def machines(self) -> list[str]:
-        """The machine of every rank."""
+        """The machine of each task, in rank order."""
         return list(self._spec.machines)
 
     @property
     def tasks(self) -> list[str]:
-        """The names of all tasks of the run, by rank."""
+        """The names of all tasks of the run, in rank order."""
         return [f"{job}:{index}" for job, tasks in self._spec.cluster_spec.items() for index in tasks]
 
     @property
     def gang(self) -> list[str]:
-        """The names of all tasks that the run was submitted with, by rank, including those it continues without."""
+        """The names of all tasks that the run was submitted with, in rank order. This includes lost tasks without which
+        the run continues.
+        """
         return list(self._spec.gang) or self.tasks
 
     @property
@@ -160,12 +164,14 @@ class Context:
 
     @property
     def secret(self) -> str:
-        """A secret of the run's tasks: 32 random bytes as hex digits."""
+        """A secret that the run's tasks share: 32 random bytes as hex digits."""
         return self._spec.secret
 
     @property
     def links(self) -> list[str]:
-        """The endpoint, ``host:port``, of each rank for connections from the other tasks. Opened only when needed."""
+        """The endpoint, ``host:port``, at which each task accepts connections from other tasks, in rank order. A task
+        opens its endpoint only when it is needed.
+        """
         return list(self._spec.links)
 
     @property
@@ -179,17 +185,17 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """The number of times that the run's tasks have been started: 1 at first, 2 after the first restart."""
+        """The number of times that the run's tasks have been started: 1 initially, 2 after the first restart."""
         return self._spec.attempt + 1
 
     @property
     def rejoins(self) -> bool:
-        """Whether this task replaces a lost one on its own, while the others continue."""
+        """Whether only this task was started, to replace a lost task while all other tasks continue."""
         return self._spec.rejoins
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the previous attempt have moved to this one, which continues from their current state."""
+        """Whether tasks of the previous attempt have moved to this attempt, which continues from their current state."""
         return self._spec.joins
 
     @property
@@ -205,7 +211,9 @@ class Context:
 
     @property
     def run_dir(self) -> Path:
-        """The run's directory, which is kept and private to this user. Its files are made private when a task ends."""
+        """The run's directory, which is kept after the run and is private to this user. When a task ends, all files in
+        the directory are made private.
+        """
         return _made(Path(self._spec.run_dir))
 
     @property
@@ -214,12 +222,12 @@ class Context:
 
     @property
     def shared_dir(self) -> Path:
-        """A directory in memory that the tasks on a machine share while the run lasts."""
+        """A directory in memory that the tasks on a machine share for the duration of the run."""
         return _made(Path(self._spec.shared_dir))
 
     @property
     def task_dir(self) -> Path:
-        """A directory of this task on its machine, which is removed when the task ends."""
+        """A directory for this task on its machine, which is removed when the task ends."""
         return _made(Path(self._spec.task_dir))
 
     @property
@@ -231,17 +239,17 @@ class Context:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run was asked to stop. A program that checks this can end in its own way."""
+        """Whether the run was requested to stop. A program that checks this property can end in its own way."""
         return self._stop.is_set()
 
     @property
     def stop_requested(self) -> threading.Event:
-        """The event behind ``should_stop``."""
+        """The event that is set when ``should_stop`` becomes true."""
         return self._stop
 
     @property
     def work_done(self) -> threading.Event:
-        """Set when no task of the run is working any more: all have ended, or wait in ``server.join()``."""
+        """Set when no task of the run is working any more: every task has ended or is waiting in ``server.join()``."""
         return self._work_done
 
     @property
@@ -283,7 +291,7 @@ class Context:
     # -- reporting ----------------------------------------------------------------------------------------------
 
     def report(self, step: float | None = None, **metrics: float) -> None:
-        """Report a value of one or more metrics. ``step`` defaults to one more than the last. Takes microseconds.
+        """Report the value of one or more metrics. ``step`` defaults to the last step plus one. Takes microseconds.
 
         Raises InvalidInput if a value is not a number.
         """
@@ -309,7 +317,7 @@ class Context:
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Report a text, such as a sample of the model's output. ``step`` defaults to that of the last ``report``.
+        """Report a string, such as a sample of the model's output. ``step`` defaults to that of the last ``report``.
 
         After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``text`` is not
         a string, or is longer than 64 KiB.
@@ -345,7 +353,7 @@ class Context:
         return self._recorder.reported
 
     def measured(self, figures: Mapping[str, float]) -> None:
-        """Add figures measured for this task to those of its machine. This does not affect the program's steps."""
+        """Add figures measured for this task to its machine's figures. This does not affect the program's steps."""
         self._recorder.measure(figures)
 
     def _tell_traced(self) -> None:
@@ -357,8 +365,8 @@ class Context:
     def traced(self, step: int) -> AbstractContextManager[None]:
         """Mark the block of ``with ctx.traced(step):`` as step ``step``, counted from 1.
 
-        The operations that ran and their devices are recorded if ``step`` is one of the run's ``trace_steps``, or while
-        a profile is requested.
+        The operations that run in the block and their devices are recorded if ``step`` is one of the run's
+        ``trace_steps``, or while a profile is requested.
         """
         return trace.marked(self.tracer, step)
 
@@ -367,8 +375,8 @@ class Context:
         print(printable(str(text), most=sys.maxsize), flush=True)
 
     def note(self, level: str, title: str, text: str = "", *, mark: str = "") -> None:
-        """Report something to the user: ``level`` is ``info``, ``warning`` or ``error``. The note is shown among the
-        run's events and, if it has a short ``mark``, on the plots.
+        """Report a note to the user. ``level`` is ``info``, ``warning`` or ``error``. The note is shown among the run's
+        events and, if a short ``mark`` is given, on the plots.
 
         Raises InvalidInput for another level, or if an argument is not a string.
         """
@@ -382,7 +390,7 @@ class Context:
         self._recorder.emit(note)
 
     def progress(self, done: int, total: int = 0, unit: str = "step", epoch: int = 0, epochs: int = 0) -> None:
-        """Report the progress of the run: ``done`` of ``total`` (0: unknown). Only the chief's report is used.
+        """Report the progress of the run: ``done`` units of ``total`` (0: unknown). Only the chief's report is used.
 
         Raises InvalidInput, in every task, if a count is not an integer >= 0, or ``unit`` is not a string.
         """
@@ -399,7 +407,8 @@ class Context:
             self._recorder.emit(Progressed(time=time.time(), progress=progress))
 
     def epoch_ended(self, epoch: int, step: int, logs: dict[str, float]) -> None:
-        """Report the end of an epoch, counted from 0, with logs averaged over tasks. Only the chief's report is used.
+        """Report the end of an epoch, counted from 0, with logs averaged over all tasks. Only the chief's report is
+        used.
 
         Raises InvalidInput, in every task, if a value is not a number.
         """
@@ -409,7 +418,7 @@ class Context:
             self._recorder.emit(event)
 
     def trial_valued(self, values: dict[str, float]) -> None:
-        """Report the result of a trial, by objective."""
+        """Report the result of a trial: its values, keyed by objective."""
         self._recorder.emit(TrialValued(time=time.time(), values=values))
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -425,11 +434,12 @@ class Context:
             self._checkpoints.write(count, tree)
 
     def restore(self, step: int | None = None) -> Restored | None:
-        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of the checkpoint of ``step``; None if
-        there is none.
+        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of its checkpoint of ``step``; None if
+        there is no such checkpoint.
 
         A run that continues another run reads that run's checkpoints until it has its own. Variables are returned as
-        arrays. Raises InvalidInput if the checkpoint is damaged, NotFound if the one to continue from does not exist.
+        arrays. Raises InvalidInput if the checkpoint is damaged, and NotFound if the checkpoint to continue from does
+        not exist.
         """
         self.went_on = True
         return self._checkpoints.read(step, self._spec.resume)
@@ -445,13 +455,13 @@ class Context:
         return self._tree_checkpoints
 
     def checkpoint_saved(self, info: CheckpointInfo, removed: list[int]) -> None:
-        """Report that a checkpoint is complete, and that those of the steps ``removed`` have been deleted."""
+        """Report that a checkpoint is complete, and that the checkpoints of the steps ``removed`` have been deleted."""
         event = CheckpointSaved(time=time.time(), checkpoint=info, task=self.task, removed=removed)
         self._recorder.emit(event)
 
 
 def _count(value: Any, name: str) -> int:
-    """Return an integer >= 0 that can be sent. Raises InvalidInput."""
+    """Return ``value`` as an integer from 0 to ``MAX_WHOLE``. Raises InvalidInput if it is not one."""
     try:
         count = operator.index(int(value) if isinstance(value, float) and value.is_integer() else value)
     except TypeError:
@@ -470,9 +480,9 @@ def _made(path: Path) -> Path:
 
 
 def serve(clients: Sequence[str], ctx: Context) -> None:
-    """Run a task that only serves other processes' sessions, until its run is stopped.
+    """Run a task that only serves the sessions of other processes, until its run is stopped.
 
-    ``clients``: addresses of machines, besides those of the run, from which sessions may connect.
+    ``clients``: the addresses of machines, in addition to the run's own, from which sessions may connect.
     """
     ctx.ports.machines.extend(clients)
     ctx.server.join()
@@ -494,7 +504,9 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise the error for a lost peer if the run has a newer attempt: the tasks awaited here may never arrive."""
+    """Raise the error for a lost peer if the run has a newer attempt, because the tasks that this task is waiting for
+    may never arrive.
+    """
     going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:
         raise peer_lost("Other tasks of the run were lost, and are being restarted or are rejoining it")
@@ -507,7 +519,7 @@ def stays_in_gang() -> None:
 
 
 def peer_lost(message: str) -> RuntimeError:
-    """Return the error to raise if another task was lost while this one needed it, and record that as the cause."""
+    """Return the error to raise if another task was lost while this one needed it, and record the loss as the cause."""
     if _current is not None:
         _current.peer_lost = True
     return RuntimeError(message)

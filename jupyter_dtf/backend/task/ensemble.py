@@ -33,7 +33,7 @@ class Ensemble(keras.Model):
         self.supports_jit = False  # XLA compiles for one device
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Return the combined outputs; ``training`` is as in ``keras.Model.call``."""
+        """Return the combined outputs. ``training`` has the same meaning as in ``keras.Model.call``."""
         outputs = []
         for member, device in zip(self.members, self.devices, strict=True):
             with tf.device(device):
@@ -47,9 +47,11 @@ def ensemble(
     """Create a Keras model that runs all of ``models`` in parallel, each on a device, and combines their outputs.
 
     Args:
-        models: Built Keras models, which are copied to the devices, or functions that create one there.
-        devices: The devices, used in turn. None uses every GPU known to this process, or every CPU if there is none.
-            In a notebook, ``servers.connect()`` adds and returns the devices of a cluster's tasks.
+        models: Built Keras models, which are copied to the devices, or functions, each of which creates a model on its
+            device.
+        devices: The devices, which are assigned to the models in turn. None: every GPU known to this process, or every
+            CPU if there is no GPU. In a notebook, ``servers.connect()`` adds and returns the devices of a cluster's
+            tasks.
         combine: ``"mean"``; ``"vote"``, the share of members for which an output is the largest; or a function of the
             stacked outputs, with the members along the first axis.
 
@@ -77,7 +79,7 @@ def ensemble(
 
 
 def _placed(model: Any, device: str) -> Any:
-    """Return the model with its variables on the device: a copy, or the result of the function."""
+    """Return a model with its variables on the device: a copy of ``model``, or the result of the function ``model``."""
     with tf.device(device):
         if not isinstance(model, keras.Model):
             made = model() if callable(model) else None

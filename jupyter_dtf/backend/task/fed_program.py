@@ -20,17 +20,19 @@ FIELD = "feed"
 
 @dataclass(frozen=True)
 class Fed:
-    """The data of a run's ``feed``."""
+    """The data that a run receives through ``feed``."""
 
     data: Arrays | BatchSource
     batch_size: int | None
-    """The size of a batch over all tasks. None for data that is already in batches, or for Keras's default, 32."""
+    """The number of examples in a batch over all tasks. None if the data is already in batches, or to use Keras's
+    default, 32.
+    """
     seed: int | None
-    """The seed for the order of each pass; None keeps the order."""
+    """The seed for shuffling each pass over the data; None: no shuffling."""
 
 
 def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
-    """Run a program with ``feed``. After it has ended, the other tasks continue to read without this one."""
+    """Run a program with ``feed``. When the program has ended, the other tasks continue to read without this task."""
     ctx.fed = partial(dataset_of, ctx, fed)
     try:
         return main_fun(args, ctx)

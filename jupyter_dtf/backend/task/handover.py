@@ -1,8 +1,8 @@
 """Handover: a task's process continues in the next attempt of its run when other tasks are lost.
 
-The program declares whether it supports this. When a collective fails because another task is gone, the program waits
-here for its host to send the spec of the next attempt. If the spec arrives before that failure, it interrupts whatever
-the task is waiting for.
+The program declares whether it supports a handover. When a collective fails because another task is gone, the program
+waits here for its host to send the spec of the next attempt. If the spec arrives before the collective has failed, it
+interrupts whatever the task is waiting for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .recorder import Recorder
 
 
 class GoingOver:
-    """The handover state of a task, for the program and the control thread. ``may``: whether the run may restart."""
+    """A task's handover state, used by the program and the control thread. ``may``: whether a handover is allowed."""
 
     def __init__(self, recorder: Recorder, *, may: bool) -> None:
         self.may = may
@@ -40,7 +40,7 @@ class GoingOver:
 
     @property
     def is_called(self) -> bool:
-        """Whether the spec of a new attempt, in which new tasks replace lost ones, has arrived and is unused."""
+        """Whether the spec of a new attempt, in which new tasks replace lost ones, has arrived but is still unused."""
         return self._next is not None
 
     def call(self, spec: TaskSpec) -> None:

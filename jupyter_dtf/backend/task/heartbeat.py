@@ -1,6 +1,7 @@
 """A task's heartbeat: a thread reports twice a second how far the program has progressed, and whether it is waiting.
 
-This works whatever the program does, unless it holds the GIL. A stopped process sends nothing.
+The thread reports regardless of what the program does, unless the program holds the GIL. A stopped process sends
+nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _waited = -_LATELY_S
 
 
 def waits_for_others() -> None:
-    """Record that this task is waiting for others in a collective. Must be called regularly during the wait."""
+    """Record that this task is waiting for other tasks in a collective. Must be called regularly during the wait."""
     global _waited
     _waited = time.monotonic()
 

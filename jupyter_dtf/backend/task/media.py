@@ -1,4 +1,4 @@
-"""Validation, encoding and thinning of the histograms, pictures, texts and tables that a program reports."""
+"""Validation, encoding and thinning of the histograms, pictures, strings and tables that a program reports."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from ...schema.sizes import bytes_
 from .recorder import MOST_OF_A_NAME, number
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-_HEAD = struct.Struct(">II")  # of IHDR: width and height
+_HEAD = struct.Struct(">II")  # the width and height in the IHDR chunk
 _COLOURS = {1: 0, 3: 2, 4: 6}
-"""PNG's color types, by the number of values per pixel."""
+"""PNG's color types, keyed by the number of values per pixel."""
 
 
 class _OfAName:
-    """The reports under one name.
+    """Counters for the reports under one name.
 
-    ``seen`` counts all of them, of which one in ``every`` is sent. ``count`` and ``bytes`` measure what was sent since
-    ``every`` last changed.
+    ``seen`` is the number of all reports, of which one in ``every`` is sent. ``count`` and ``bytes`` are the number and
+    size of the reports that were sent since ``every`` last changed.
     """
 
     def __init__(self) -> None:
@@ -55,8 +55,9 @@ class _OfAName:
 class Thinned:
     """Decides which reports under a name are sent. Thread-safe.
 
-    All are sent until there are ``ALL_HISTOGRAMS`` histograms, or ``ALL_PICTURES`` or ``ALL_BYTES`` of anything else.
-    Then every second one is sent until the same amount is reached again, then every fourth, and so on.
+    All reports are sent until there are ``ALL_HISTOGRAMS`` histograms, or ``ALL_PICTURES`` reports or ``ALL_BYTES``
+    bytes of anything else. Then every second report is sent until the same amount is reached again, then every fourth,
+    and so on.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,8 @@ class Thinned:
         self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
     def takes(self, kind: type[MediaEvent], name: Any) -> bool:
-        """Return whether to create and send the next report under a name; if so, ``sends`` must be called with it.
+        """Return whether to create and send the next report under a name. If so, the caller must then pass the report to
+        ``sends``.
 
         Raises InvalidInput if the name is not valid, or there are too many names.
         """
@@ -133,7 +135,7 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
 
 
 def _has_bins(low: float, high: float, bins: int) -> bool:
-    """Return whether floats can distinguish this many bins between the limits; if not, NumPy raises ValueError."""
+    """Return whether floats can represent this many bins between the limits. If not, NumPy raises ValueError."""
     if high - low <= np.finfo(np.float64).eps * bins * max(abs(low), abs(high)):
         return False
     edges = np.linspace(low, high, bins + 1)  # near zero, the product above underflows
@@ -280,7 +282,7 @@ def _texts(names: Iterable[Any]) -> list[str]:
 
 
 def _cell(value: Any) -> Cell:
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "numpy"):  # a tensor too
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "numpy"):  # also a tensor
         value = np.asarray(value)
         value = value.item() if value.ndim == 0 else value.tolist()
     if value is None or isinstance(value, bool):

@@ -1,7 +1,7 @@
 """``model.predict`` and ``model.evaluate`` distributed over the tasks of a run, in whole batches.
 
-Each batch is computed by one task, exactly as a single process would, so that layers that depend on the batch as a
-whole (statistics, padding) give the same results. The client's half is ``client/answers.py``.
+Each batch is computed by one task, exactly as a single process would compute it, so that layers that depend on the
+batch as a whole (statistics, padding) give the same results. The client's half is ``client/answers.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ def run(job: AnswerJob, ctx: Any) -> Any:
     """Run one task's part of ``job``.
 
     Returns:
-        For a prediction, this task's ``Part``. For an evaluation, an ``Evaluated`` in the chief, None in other tasks.
+        For ``predict``, this task's ``Part``. For ``evaluate``, an ``Evaluated`` in the chief and None in other tasks.
     """
     from . import evaluating, predicting
 

@@ -3,11 +3,11 @@
 Started as ``python -m jupyter_dtf.backend.task.answers.answerer FD THREADS``. FD is a socket to the process that
 started it (``backend/host/answerer.py``), on which payloads are exchanged:
 
-* ``("model", digest, packed, keras_config)``: a model to keep; the last few are kept;
-* ``("predict", digest, x, batch_size)``: the reply is ``("outputs", values)`` with the model's outputs in a list,
-  ``("unknown",)`` if it does not have the model, or ``("failed", message)``.
+* ``("model", digest, packed, keras_config)``: a model to keep. Only the most recent models are kept (``KEPT``).
+* ``("predict", digest, x, batch_size)``: a request for predictions. The reply is ``("outputs", values)`` with the
+  model's outputs in a list, ``("unknown",)`` if the process does not have the model, or ``("failed", message)``.
 
-It exits when the connection is closed, or when it has had no work for a while.
+The process exits when the connection is closed, or when it has had no work for a while.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ KEPT = 2
 
 
 def main(descriptor: int, threads: int) -> None:
-    """Serve requests until the other end is closed, or no request arrives for a while."""
+    """Serve requests until the other end is closed or no request arrives for ``IDLE_S`` seconds."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(threads)
     for device in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(device, True)  # trainings may use it as well
+        tf.config.experimental.set_memory_growth(device, True)  # training may use the GPU as well
     models: dict[str, Any] = {}
     with Connection(descriptor) as line:
         while line.poll(IDLE_S):
@@ -93,5 +93,5 @@ def _answered(model: Any, x: Any, batch_size: int | None) -> list[Any]:
 
 
 if __name__ == "__main__":
-    os.dup2(2, 1)  # send output of models to stderr
+    os.dup2(2, 1)  # redirect what models print to stderr
     main(int(sys.argv[1]), int(sys.argv[2]))

@@ -30,9 +30,9 @@ class TaskBatches:
     count: int | None
     """The number of batches; None if unknown."""
     in_turn: bool
-    """As in ``Part``."""
+    """See ``Part.in_turn``."""
     full: tf.data.Dataset | None = None
-    """For arrays, the full batches only, with a static shape."""
+    """For arrays, a dataset of only the full batches, whose shapes are static."""
     fulls: int = 0
     """The number of full batches."""
 
@@ -62,7 +62,7 @@ def _of_arrays(job: AnswerJob, rank: int, size: int) -> TaskBatches:
     dataset = full
     if adapter.partial_batch_size:
         rest = tf.data.Dataset.from_tensors(_map(lambda a: a[-adapter.partial_batch_size :], inputs))
-        # Even if a task gets none of the rest, this makes the batch size unknown, as when Keras traces its step.
+        # Even if a task gets no partial batch, this makes the static batch size unknown, as when Keras traces its step.
         dataset = full.concatenate(rest.take(last - first - fulls))
     return TaskBatches(dataset.with_options(unchanged_options()), last - first, False, full, fulls)
 

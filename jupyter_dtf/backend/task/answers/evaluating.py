@@ -40,7 +40,8 @@ def _evaluated(job: AnswerJob, ctx: Any, reducer: Reducer) -> Evaluated | None:
     model = answering_model(job, batches.dataset.element_spec, reducer)
     if batches.count is None and model.steps_per_execution == 1 and not model.run_eagerly:
         # A step that fails at the end of the data has already run the operations that do not depend on a batch, so the
-        # mean losses of a model with several outputs would count it. A function of several steps checks for data first.
+        # mean losses of a model with several outputs would count that step. A function of several steps checks for
+        # data first.
         model.steps_per_execution = 2
     model.make_test_function()
     watched = Watched(model, but=model.metrics_variables)
@@ -77,7 +78,9 @@ def _run(model: Any, batches: TaskBatches, ctx: Any) -> Any:
 
 
 def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[Any]:
-    """Process ``count`` batches, or all if None. Yields the result of each call of Keras's step function."""
+    """Process ``count`` batches, or all batches if ``count`` is None. Yields the result of each call of Keras's step
+    function.
+    """
     source = iter(dataset)
     calls = None if count is None else -(-count // model.steps_per_execution)
     while calls is None or calls > 0:
@@ -89,7 +92,8 @@ def _steps(model: Any, dataset: tf.data.Dataset, count: int | None) -> Iterator[
 
 
 def _why_not_in_parts(model: Any, batches: TaskBatches, watched: Watched) -> str:
-    """Return why metric states for parts of the data do not add up to those for all of it; empty if they do.
+    """Return why the metric states for parts of the data do not add up to the states for all of the data, or an empty
+    string if they do.
 
     The variables in ``watched`` are unchanged afterwards.
     """

@@ -1,4 +1,4 @@
-"""The batches of a generator, which the client has read completely, because only the client can read them."""
+"""The batches of a generator. The client has read them all, because only the client can run the generator."""
 
 from __future__ import annotations
 

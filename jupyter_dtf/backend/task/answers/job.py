@@ -1,4 +1,4 @@
-"""The request for predictions or an evaluation, and its results. Plain data, without TensorFlow or Keras."""
+"""The request of a ``predict`` or ``evaluate`` call, and its results. Plain data, without TensorFlow or Keras."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class AnswerJob:
     """The number of batches over all tasks; None for all of the data."""
     return_dict: bool = False
     how: dict[str, Any] = field(default_factory=dict)
-    """``run_eagerly`` and ``jit_compile`` of a model that is sent without its compile arguments."""
+    """The values of ``run_eagerly`` and ``jit_compile``, for a model that is sent without its compile arguments."""
     keras_config: dict[str, Any] = field(default_factory=dict)
-    """As in ``FitJob``."""
+    """See ``FitJob.keras_config``."""
 
 
 @dataclass
@@ -43,11 +43,12 @@ class Part:
 
 @dataclass
 class Evaluated:
-    """The result of an evaluation, in the chief."""
+    """The combined result of an ``evaluate`` call, which the chief returns."""
 
     logs: dict[str, float]
     values: Any
-    """The same in the form that ``evaluate`` returns: a list in the order of the metrics, or a single number."""
+    """The values of ``logs`` in the form that ``evaluate`` returns: a list in the order of the metrics, or one number.
+    """
     return_dict: bool = False
     changed: dict[int, Any] = field(default_factory=dict)
-    """As in ``Part``."""
+    """See ``Part.changed``."""

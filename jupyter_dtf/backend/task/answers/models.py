@@ -1,4 +1,4 @@
-"""The model for predictions and evaluations in a task, rebuilt with the weights that were sent with it."""
+"""The model that a task uses to predict or evaluate, rebuilt with the weights that were sent with it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .job import AnswerJob
 
 
 def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
-    """Return the model, built for batches like ``element_spec``. If a function creates it, the first task's state is
-    used.
+    """Return the model, built for batches that match ``element_spec``. If a function creates the model, every task
+    uses the first task's state.
 
     This is a collective. Raises InvalidInput if the model cannot be rebuilt.
     """
@@ -55,7 +55,7 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """Watches the variables of a model that prediction should not change. ``but``: variables that may change."""
+    """Detects changes to the variables that prediction must not change. ``but``: variables that may change."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}
@@ -69,7 +69,7 @@ class Watched:
         self._before = {number: state.numpy() for number, state in self._states.items()}
 
     def changed(self) -> dict[int, Any]:
-        """Return the values that have changed, by their index in ``states_of``."""
+        """Return the values that have changed, keyed by their index in ``states_of``."""
         found = {}
         for number, state in self._states.items():
             value = state.numpy()

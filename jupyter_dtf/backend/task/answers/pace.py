@@ -23,7 +23,7 @@ class Pace:
         self.done = 0
 
     def add(self, batches: int) -> bool:
-        """Count batches that are done. Returns False if the run was asked to stop."""
+        """Add to the number of processed batches. Returns False if the run was requested to stop."""
         self.done += batches
         now = time.perf_counter()
         if now >= self._next_s:
@@ -31,7 +31,7 @@ class Pace:
         return not self._ctx.should_stop
 
     def end(self) -> None:
-        """Report that all are done."""
+        """Report that all batches are done."""
         self._tell(time.perf_counter())
 
     def _tell(self, now: float) -> None:

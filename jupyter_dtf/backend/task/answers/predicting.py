@@ -21,9 +21,11 @@ from .models import Watched, answering_model
 from .pace import Pace
 
 CALL_S = 0.1
-"""The approximate duration of a call for many batches: between calls, progress is reported and stops are handled."""
+"""The approximate duration, in seconds, of a call that predicts for many batches. Between calls, progress is reported
+and requests to stop are handled.
+"""
 MOST_BYTES = 3 << 30
-"""The maximum size of a task's result, which is sent in one piece of less than 4 GiB."""
+"""The maximum size of a task's result in bytes. The result is sent as one message, which must be smaller than 4 GiB."""
 
 
 def answer(job: AnswerJob, ctx: Any) -> Part:
@@ -109,8 +111,8 @@ class _Answers:
         """Predict for all but the first of ``batches``, with many full batches per call.
 
         Returns:
-            False, having done nothing, if that is not possible: for data that is not arrays, for models that run
-            eagerly, and if the shapes of the outputs are not known in advance.
+            False, without having predicted anything, if that is not possible: if the data is not arrays, the model
+            runs eagerly, or the shapes of the outputs are not known in advance.
         """
         if batches.full is None or batches.fulls < 3 or self._model.run_eagerly:
             return False
@@ -149,7 +151,8 @@ class _ShapesUnknown(Exception):
 
 
 def _many(model: Any, spec: Any) -> Callable[[Any, Any], list[tf.Tensor]]:
-    """Return a function of an iterator and a number of batches that predicts for all of them in one TensorFlow call.
+    """Return a function that takes an iterator and a number of batches, and predicts for these batches in one
+    TensorFlow call.
 
     Raises _ShapesUnknown.
     """

@@ -1,1 +1,1 @@
-"""Checkpoints of a task, which are written from a snapshot in the background and can be read again."""
+"""Checkpoints of a task: writing them from a snapshot in the background, and reading them."""

@@ -2,8 +2,9 @@
 
 ``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, and one ``variables.data-...`` for each
 task that wrote a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
-array; and ``manifest.json`` with the digests. It is written in ``<directory>/.writing-...``, synced and renamed. The
-writer holds a lock (``flock``) on that directory: if there is no lock, the writer was killed.
+array; and ``manifest.json`` with the digests. A checkpoint is written to ``<directory>/.writing-...``, which is then
+synced and renamed. The writer holds a lock (``flock``) on the ``.writing-...`` directory: without a lock, the writer
+was killed.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ def write(directory: Path, manifest: Manifest, arrays: Contents, state: bytes) -
 
     Args:
         directory: The directory of the checkpoints.
-        manifest: The manifest. Its variables and files are filled in.
-        arrays: All arrays by key; or the arrays that the chief writes, and the tasks that write the others.
+        manifest: The manifest. This function fills in its variables and files.
+        arrays: All arrays, keyed by name; or a ``Sharded`` with the chief's arrays and the tasks that write the others.
         state: The pickled values that are not arrays.
 
     Returns:
         The path of the checkpoint.
 
     Raises:
-        OSError: If the checkpoint cannot be written. Errors of TensorFlow, and of tasks that write a part, are raised
-            too. Nothing is left behind in any of these cases.
+        OSError: If the checkpoint cannot be written. Errors from TensorFlow and from tasks that write a part are also
+            raised. No files are left behind in any of these cases.
     """
     aside = _make_aside(directory, str(manifest.step))
     try:
@@ -107,7 +108,7 @@ def remove(path: Path) -> None:
 
 
 def clean(directory: Path) -> None:
-    """Remove files left behind by killed writers, and restore a checkpoint that one was about to replace."""
+    """Remove the files of killed writers, and restore a checkpoint that a killed writer was about to replace."""
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
             if path.name.startswith(_REPLACED):
@@ -129,7 +130,7 @@ def _remove_unless_locked(path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)
-    except BlockingIOError:  # its writer is alive
+    except BlockingIOError:  # the writer of this directory is alive
         pass
     finally:
         os.close(descriptor)
@@ -155,14 +156,14 @@ class Stored:
         return self.manifest.info(self._shown)
 
     def arrays(self) -> dict[str, Any]:
-        """Return all arrays by key."""
+        """Return all arrays, keyed by name."""
         import tensorflow as tf
 
         reader = tf.train.load_checkpoint(str(self.path / VARIABLES))
         return {stored.key: reader.get_tensor(stored.key) for stored in self.manifest.variables}
 
     def state(self) -> Any:
-        """Return everything that is not an array. Unpickling can run code, so only this user's checkpoints are read."""
+        """Return the values that are not arrays. Unpickling can run code, so only this user's checkpoints are read."""
         data = private_files.read_file(self.path / STATE)
         try:
             return pickle.loads(data)
@@ -177,8 +178,8 @@ def read_manifest(path: Path) -> Manifest:
     """Read a checkpoint's manifest.
 
     Raises:
-        NotFound: If there is none.
-        InvalidInput: If it does not belong to this user, or cannot be read by this version.
+        NotFound: If there is no manifest.
+        InvalidInput: If the manifest does not belong to this user, or cannot be read by this version.
     """
     try:
         owner = (path / MANIFEST).lstat().st_uid
@@ -217,11 +218,12 @@ def manifest_of(data: bytes, path: object) -> Manifest:
 
 
 def newest(path: Path, step: int | None = None) -> Stored:
-    """Return the checkpoint at ``path``, or the newest intact one in that directory, or the one of ``step``.
+    """Return the checkpoint at ``path``; or, if ``path`` is a directory of checkpoints, the newest intact checkpoint in
+    it or the checkpoint of ``step``.
 
     Raises:
-        NotFound: If there is none.
-        InvalidInput: If all are damaged.
+        NotFound: If there is no such checkpoint.
+        InvalidInput: If every such checkpoint is damaged.
     """
     is_one = (path / MANIFEST).exists()
     return newest_of(path, step, is_one=is_one, known=known, read=lambda found: Stored(Path(found)))
@@ -235,9 +237,9 @@ def newest_of(
     known: Callable[[Any], list[CheckpointInfo]],
     read: Callable[[str], Stored],
 ) -> Stored:
-    """Return the same as ``newest`` for any kind of place.
+    """Do what ``newest`` does, for a local or remote directory.
 
-    ``is_one``: whether the place is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
+    ``is_one``: whether ``place`` is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
     """
     if is_one:
         stored = read(str(place))
@@ -269,7 +271,9 @@ def _make_aside(directory: Path, name: str) -> Path:
 
 
 def _step_of(path: Path) -> str:
-    """Return the step in a directory's name, even if it is about to be replaced; empty if it is not a checkpoint."""
+    """Return the step in the name of a checkpoint's directory, even if the checkpoint is about to be replaced, or an
+    empty string if the directory is not a checkpoint.
+    """
     name = path.name.removeprefix(_REPLACED)
     return name if _NAME.fullmatch(name) else ""
 
@@ -324,8 +328,8 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
         prefix: The path of the files without their suffixes.
         keys: The keys of the arrays.
         arrays: The arrays, which must not change during the call.
-        slices: For each array, which slice of a variable it is, as returned by ``shards.slice_of``, or an empty string
-            for a whole variable. Empty if all are whole.
+        slices: For each array, the slice of a variable that it contains, as returned by ``shards.slice_of``, or an
+            empty string for a whole variable. Empty if every array is a whole variable.
 
     Returns:
         A tensor for each array.
@@ -403,5 +407,5 @@ def pickled(value: Any) -> bytes:
 
 
 def taken(value: Any) -> Any:
-    """Copy an array, tensor or variable to an array."""
+    """Return a copy of an array, tensor or variable as an array."""
     return np.array(held_by(value))

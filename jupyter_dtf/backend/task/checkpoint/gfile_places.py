@@ -8,7 +8,7 @@ from typing import Any
 
 
 def reaches(url: str) -> bool:
-    """Return whether TensorFlow is installed and has a file system for the scheme of this URL."""
+    """Return whether TensorFlow is installed and has a file system for the scheme of ``url``."""
     try:
         import tensorflow as tf
     except ImportError:
@@ -17,7 +17,7 @@ def reaches(url: str) -> bool:
 
 
 class GFileSystem:
-    """The part of fsspec's interface that ``remote`` uses, implemented with ``tf.io.gfile``. Paths are URLs.
+    """The part of fsspec's interface that the module ``remote`` uses, implemented with ``tf.io.gfile``. Paths are URLs.
 
     Missing files raise FileNotFoundError; all other errors are TensorFlow's ``OpError``.
     """
@@ -34,11 +34,13 @@ class GFileSystem:
         return bool(self._gfile.exists(path))
 
     def makedirs(self, path: str, exist_ok: bool) -> None:
-        del exist_ok  # TensorFlow always behaves like that
+        del exist_ok  # TensorFlow never fails if the directory exists
         self._gfile.makedirs(path)
 
     def ls(self, path: str, detail: bool) -> list[str]:
-        """Return the URLs of a directory's contents, or of everything with that prefix if there are no directories."""
+        """Return the URLs of a directory's entries. In a file system without directories, return the URLs with that
+        prefix.
+        """
         del detail
         with _as_file_not_found(path):
             return [f"{path}/{name.rstrip('/')}" for name in self._gfile.listdir(path)]

@@ -14,7 +14,7 @@ Place = Union[Path, str]
 
 
 class Keeping(Protocol):
-    """The common interface of the modules ``files`` and ``remote``."""
+    """The interface that the modules ``files`` and ``remote`` have in common."""
 
     def write(self, place: Any, manifest: Manifest, arrays: Contents, state: bytes, /) -> Place: ...
 
@@ -28,7 +28,9 @@ class Keeping(Protocol):
 
 
 def directory_of(policy: Checkpoint, ctx: Any) -> Place:
-    """Return the directory of a run's checkpoints, which need not exist. Raises InvalidInput if it is not supported."""
+    """Return the directory of a run's checkpoints, which need not exist. Raises InvalidInput if such URLs are not
+    supported here.
+    """
     if policy.directory is None:
         return Path(ctx.run_dir) / "checkpoints"
     if remote.is_url(policy.directory):
@@ -38,10 +40,10 @@ def directory_of(policy: Checkpoint, ctx: Any) -> Place:
 
 
 def place_of(text: str) -> Place:
-    """Return the place for a path or URL."""
+    """Return the ``Place`` for a path or URL."""
     return text.rstrip("/") if remote.is_url(text) else Path(text)
 
 
 def at(place: Place) -> Keeping:
-    """Return the module that handles checkpoints in this kind of place."""
+    """Return the module that handles checkpoints at ``place``: ``files`` or ``remote``."""
     return files if isinstance(place, Path) else remote

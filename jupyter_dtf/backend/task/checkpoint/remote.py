@@ -1,10 +1,10 @@
 """Checkpoints at URLs that fsspec or ``tf.io.gfile`` supports, with the same functions as ``files``.
 
-Such places have no atomic renames and no locks. A checkpoint is written locally and uploaded, with its manifest last:
-without a manifest it does not count as a checkpoint. Removal begins with the manifest. A checkpoint that replaces
-another one of the same step is uploaded into its own subdirectory of the step's directory (``files_in``), and its
-manifest then replaces the old one, so the old checkpoint stays complete until the new one is. No other process writes
-to a run's directory.
+Remote storage has no atomic renames and no locks. A checkpoint is written locally and uploaded, with its manifest last:
+a directory without a manifest is not a checkpoint. Removal begins with the manifest. A checkpoint that replaces
+another one of the same step is uploaded to its own subdirectory of the step's directory (``files_in``), and its
+manifest then replaces the old one, so the old checkpoint stays complete until the new one is complete. No other process
+writes to a run's directory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .shards import Contents
 
 _STEP = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ASIDE = re.compile(r"again-[0-9a-f]{8}", re.ASCII)
-"""The name of a subdirectory of a step's directory with the files of a checkpoint that replaced another one."""
+"""The names of the subdirectories that contain the files of a checkpoint that replaced another one of its step."""
 
 logger = logging.getLogger(__name__)
 
 
 def is_url(place: object) -> bool:
-    """Return whether this is a URL rather than a local path."""
+    """Return whether ``place`` is a URL rather than a local path."""
     return isinstance(place, str) and "://" in place
 
 
@@ -72,7 +72,7 @@ def write(directory: str, manifest: Manifest, arrays: Contents, state: bytes) ->
 
 
 def known(directory: str) -> list[CheckpointInfo]:
-    """Return the checkpoints in a place, ordered by step, without reading their data. Other files are ignored."""
+    """Return the checkpoints in a directory, ordered by step, without reading their data. Other files are ignored."""
     system, root = opened(directory)
     found = []
     for step in _steps(system, root):
@@ -88,7 +88,7 @@ def remove(url: str) -> None:
 
 
 def clean(directory: str) -> None:
-    """Remove files left behind by killed writers, which no manifest lists."""
+    """Remove the files that killed writers have left behind. No manifest lists these files."""
     system, root = opened(directory)
     for step in _steps(system, root):
         target = f"{root}/{step}"
@@ -96,18 +96,19 @@ def clean(directory: str) -> None:
             manifest = _manifest(system, target, f"{directory}/{step}")
         except NotFound:
             _remove(system, target)
-        except InvalidInput:  # damaged, or from a newer version, which knows which files it needs
+        except InvalidInput:  # damaged, or from a newer version, so the files that it needs are unknown
             continue
         else:
             _clear(system, target, manifest)
 
 
 def newest(url: str, step: int | None = None) -> files.Stored:
-    """Download the checkpoint at ``url``, or the newest intact one in that directory, or the one of ``step``.
+    """Download the checkpoint at ``url``; or, if ``url`` is a directory of checkpoints, the newest intact checkpoint in
+    it or the checkpoint of ``step``.
 
     Raises:
-        NotFound: If there is none.
-        InvalidInput: If all are damaged.
+        NotFound: If there is no such checkpoint.
+        InvalidInput: If every such checkpoint is damaged.
     """
     system, root = opened(url)
     is_one = system.exists(f"{root}/{MANIFEST}")
@@ -115,8 +116,10 @@ def newest(url: str, step: int | None = None) -> files.Stored:
 
 
 def opened(url: str) -> tuple[Any, str]:
-    """Return the file system for ``url``, fsspec's or else TensorFlow's, and the path in it. Raises InvalidInput."""
-    from fsspec.core import url_to_fs  # most tasks do not need it
+    """Return the file system for ``url`` (fsspec's, or TensorFlow's if fsspec has none) and the path in it. Raises
+    InvalidInput if neither supports the URL.
+    """
+    from fsspec.core import url_to_fs  # imported here, because most tasks do not need fsspec
 
     try:
         system, root = url_to_fs(url)
@@ -171,7 +174,7 @@ def _put_back(system: Any, path: str, manifest: bytes, here: Path) -> None:
     try:
         aside.write_bytes(manifest)
         system.put_file(str(aside), f"{path}/{MANIFEST}")
-    except Exception:  # the original error is raised
+    except Exception:  # the caller raises the original error
         logger.exception("The %s of the previous checkpoint could not be restored in %s", MANIFEST, path)
 
 
@@ -185,7 +188,7 @@ def _clear(system: Any, path: str, manifest: Manifest) -> None:
             if name not in kept and (is_directory or manifest.files_in):
                 with contextlib.suppress(FileNotFoundError):
                     system.rm(f"{path}/{name}", recursive=is_directory)
-    except Exception:  # the checkpoint itself is complete; the next attempt tries again
+    except Exception:  # the new checkpoint is complete; the next call tries to remove these files again
         logger.exception("Replaced files in %s could not be removed", path)
 
 

@@ -1,4 +1,4 @@
-"""Whether this task is taking or writing a checkpoint, reported in its heartbeats so that it is not cut short."""
+"""Whether this task is taking or writing a checkpoint. Heartbeats report it, so that checkpoints are not cut short."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 changed = threading.Event()
-"""Set when the first checkpoint begins and when the last one ends, so that the next heartbeat is sent at once."""
+"""Set when ``is_saving`` changes, so that the next heartbeat is sent immediately."""
 _lock = threading.Lock()
 _count = 0
 

@@ -1,5 +1,5 @@
-"""Sharded checkpoints: the variables are held by several tasks, each of which writes its own part; the chief writes
-the rest.
+"""Sharded checkpoints: several tasks hold the variables, and each of them writes its own part. The chief writes the
+rest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any, Protocol, Union
 from ....schema.checkpoint import StoredVariable
 
 _SLICED = frozenset({"bfloat16", "float32", "float64"})
-"""The floating-point types whose slices TensorFlow 2.21 can merge on reading. It cannot merge those of float16."""
+"""The floating-point types whose slices TensorFlow 2.21 can merge when it reads a checkpoint. It cannot merge float16
+slices.
+"""
 
 
 class Owners(Protocol):
@@ -20,22 +22,23 @@ class Owners(Protocol):
 
     @property
     def count(self) -> int:
-        """The number of these tasks."""
+        """The number of tasks that hold the trained variables."""
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the arrays that they write. The chief writes all others."""
+        """The keys of the arrays that these tasks write. The chief writes all other arrays."""
 
     def copy(self, source: Path, targets: Sequence[Path]) -> None:
-        """Have each task copy a small file to its entry of ``targets``. Raises if a task does not see the file."""
+        """Have each task copy a small file to its entry in ``targets``. Raises if a task cannot read the file."""
 
     def take(self, *, final: bool = False) -> None:
         """Have each task take a snapshot of its variables, all at the same step. ``final``: whether all have ended."""
 
     def write(self, prefixes: Sequence[Path]) -> None:
-        """Have each task write its snapshot as a TensorFlow checkpoint with its entry of ``prefixes``.
+        """Have each task write its snapshot as a TensorFlow checkpoint whose prefix is the task's entry in
+        ``prefixes``.
 
-        Called in another thread. Returns when no task is writing any more. Raises if a task fails or is lost.
+        Called in a background thread. Returns when no task is writing any more. Raises if a task fails or is lost.
         """
 
 
@@ -45,8 +48,8 @@ class Sharded:
 
     Attributes:
         variables: All variables, in order.
-        arrays: The arrays that the chief writes, by key.
-        owners: The tasks that write the others.
+        arrays: The arrays that the chief writes, keyed by name.
+        owners: The tasks that write the other arrays.
     """
 
     variables: list[StoredVariable]
@@ -55,7 +58,9 @@ class Sharded:
 
 
 Contents = Union[Mapping[str, Any], Sharded]
-"""All arrays of a checkpoint by key, or those of the chief and the tasks that hold the others."""
+"""The contents of a checkpoint: all of its arrays, keyed by name; or the chief's arrays, and the tasks that hold the
+other arrays.
+"""
 
 
 def slice_of(shape: Sequence[int], axis: int, first: int, length: int) -> str:
@@ -73,5 +78,5 @@ def slice_of(shape: Sequence[int], axis: int, first: int, length: int) -> str:
 
 
 def can_be_sliced(dtype: str) -> bool:
-    """Return whether slices of a variable of this type can be written by several tasks."""
+    """Return whether several tasks can write slices of the same variable if it has this dtype."""
     return dtype in _SLICED

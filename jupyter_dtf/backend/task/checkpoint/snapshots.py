@@ -1,6 +1,6 @@
-"""Snapshots of a checkpoint's arrays, which are copied while the program waits, always into the same memory.
+"""Snapshots of a checkpoint's arrays. The program waits while the arrays are copied, always to the same memory.
 
-Allocating new memory would cost more than the copy, because the kernel has to find and clear each page.
+Allocating new memory would take longer than the copy, because the kernel has to find and clear each page.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 _ALIGNMENT = 64
-"""The alignment, in bytes, of memory that TensorFlow can use without a copy."""
+"""The alignment, in bytes, that memory must have for TensorFlow to use it without a copy."""
 
 
 class Snapshots:
@@ -21,7 +21,7 @@ class Snapshots:
         self._arrays: dict[str, Any] = {}
 
     def take(self, variables: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        """Copy the values of variables, by key. The previous snapshot's arrays must not be used any more."""
+        """Copy the values of ``(key, variable)`` pairs. The previous snapshot's arrays must no longer be in use."""
         before, self._arrays = self._arrays, {}
         for key, variable in variables:
             held = held_by(variable)
@@ -36,7 +36,7 @@ class Snapshots:
 def held_by(value: Any) -> Any:
     """Return the value of an array, tensor or variable as an array, without a copy if possible.
 
-    The array may share the value's memory, so it must be read at once.
+    The array may share the value's memory, so it must be read before the value changes.
     """
     if not hasattr(value, "numpy"):
         return np.asarray(value)

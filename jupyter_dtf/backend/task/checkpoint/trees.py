@@ -21,7 +21,7 @@ class Restored(NamedTuple):
 
 
 class _Array(NamedTuple):
-    """A placeholder in a pickled tree for the array with that key."""
+    """A placeholder in a pickled tree for the array with the key ``key``."""
 
     key: str
 
@@ -57,10 +57,10 @@ class TreeCheckpoints:
         self._writer.write(manifest, arrays, state)
 
     def read(self, step: int | None, first: str = "") -> Restored | None:
-        """Read the newest checkpoint, or the one of ``step``.
+        """Read the run's newest checkpoint, or its checkpoint of ``step``.
 
-        If there is none, the checkpoint is read from ``first``. Returns None if ``first`` is empty, and raises NotFound
-        if there is no checkpoint there either.
+        If the run has no such checkpoint, the checkpoint is read from the path or URL ``first``. In that case, returns
+        None if ``first`` is empty, and raises NotFound if there is no such checkpoint at ``first`` either.
         """
         self._writer.wait()
         try:
@@ -95,7 +95,7 @@ def _without_arrays(value: Any, key: str, arrays: dict[str, Any]) -> Any:
     array = files.taken(value)
     if array.dtype == object:
         return array
-    while key in arrays:  # {1: ..., "1": ...}
+    while key in arrays:  # different keys of a dict, such as 1 and "1", have the same string
         key += "_"
     arrays[key] = array
     return _Array(key)

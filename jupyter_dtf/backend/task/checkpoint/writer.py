@@ -21,7 +21,8 @@ about a tenth of a fully used CPU.
 """
 
 Told = Callable[[CheckpointInfo, list[int]], None]
-"""Called with a complete checkpoint and the steps of the older checkpoints that were then removed."""
+"""Called when a checkpoint is complete, with its description and the steps of the older checkpoints that were removed.
+"""
 Warned = Callable[[str, str], None]
 """Called with the title and text of a problem."""
 
@@ -29,7 +30,7 @@ Warned = Callable[[str, str], None]
 class Writer:
     """Writes checkpoints to ``directory`` and keeps as many as ``policy`` specifies. Not thread-safe.
 
-    The writing thread is not a daemon, so a task does not exit before it is done.
+    The writing thread is not a daemon thread, so a task does not exit before the checkpoint is written.
     """
 
     def __init__(self, directory: Place, policy: Checkpoint, told: Told, warned: Warned) -> None:
@@ -50,13 +51,13 @@ class Writer:
         return self._thread is not None and self._thread.is_alive()
 
     def write(self, manifest: Manifest, arrays: Contents, state: bytes, *, last: bool = False) -> None:
-        """Start writing, after waiting for the previous checkpoint.
+        """Wait until the previous checkpoint is written, then start writing this one.
 
         Neither the arrays nor the snapshots of other tasks may change until the checkpoint is written. ``last``:
-        whether the program has nothing else to do meanwhile.
+        whether the program has nothing else to do in the meantime.
         """
         self.wait()
-        saving.begins()  # already here, not when the thread starts running
+        saving.begins()  # here, because the thread may start running later
         self._thread = threading.Thread(
             target=self._write, args=(manifest, arrays, state, last), name="dtf-checkpoint", daemon=False
         )
@@ -92,7 +93,7 @@ class Writer:
         removed: list[int] = []
         try:
             known = self._keeping.known(self._directory)
-        except Exception as error:  # a remote place that does not respond
+        except Exception as error:  # for example, remote storage that does not respond
             self._warn("Old checkpoints could not be removed", f"{self._directory}: {error}")
             return removed
         for info in surplus(known, self._policy):
@@ -114,7 +115,7 @@ class Writer:
         self._warn(f"The checkpoint of step {step} was not written", f"{why}. The last complete one is unchanged")
 
     def _warn(self, title: str, text: str) -> None:
-        """Warn, unless this is a repetition of the last warning without a successful checkpoint in between."""
+        """Warn, unless the last warning was the same and no checkpoint has succeeded since then."""
         if text != self._failure:
             self._failure = text
             self._warned(title, text)

@@ -1,8 +1,9 @@
-"""Sandboxing of a process, which can then only read files and compute: no writing, no sockets, no programs.
+"""Sandboxing of a process, which can then only read files and compute. It can no longer write files, open sockets, or
+start programs.
 
-This needs no privileges. It uses three mechanisms, as far as the system supports them: a seccomp filter (Linux on
+Sandboxing needs no privileges. It uses three mechanisms, as far as the system supports them: a seccomp filter (Linux on
 x86-64 and ARM64), Landlock (Linux 5.13; from 6.7 also for TCP), and resource limits (everywhere). The filter applies to
-all threads; files that were opened before stay open.
+all threads. Files that are already open stay open.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import struct
 from pathlib import Path
 
 MEMORY_BYTES = 4 << 30
-"""The memory that the process may allocate in addition to what it already uses."""
+"""The memory, in bytes, that the process may allocate in addition to the memory that it already uses."""
 CPU_S = 300
 """The additional CPU time in seconds after which the process is killed by SIGXCPU."""
 
@@ -25,20 +26,20 @@ _SECCOMP_SET_MODE_FILTER = 1
 _SECCOMP_FILTER_FLAG_TSYNC = 1
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-"""BPF: load a word; jump if it equals, is at least, or has a bit of the value; return."""
+"""BPF opcodes: load a word; jump if the word equals a value, is at least that value, or has any of its bits; return."""
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _CLONE_THREAD = 0x10000
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _NEWEST = 463
-"""System calls from this number on are unknown here, and reported as not implemented."""
+"""The first system call number that this module does not know. System calls from this number on fail with ENOSYS."""
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _SECCOMP = (317, 277)
 _OPEN, _OPENAT, _CLONE, _TGKILL, _PRLIMIT, _IOCTL = (2, None), (257, 56), (56, 220), (234, 131), (302, 261), (16, 29)
 _ABSENT = ((437, 437), (435, 435))
-"""``openat2`` and ``clone3`` pass their flags in memory, where filters cannot see them. Libraries fall back to older
-calls."""
+"""The numbers of ``openat2`` and ``clone3``, which fail with ENOSYS. They pass their flags in memory, where filters
+cannot see them. Libraries then fall back to older system calls."""
 _REFUSED: dict[str, tuple[int | None, int | None]] = {
     # files
     "creat": (85, None), "truncate": (76, 45), "ftruncate": (77, 46), "fallocate": (285, 47),
@@ -53,7 +54,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     # sockets
     "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201),
     "accept": (43, 202), "accept4": (288, 242), "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269),
-    # programs and other processes
+    # starting programs, and access to other processes
     "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281), "ptrace": (101, 117),
     "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kill": (62, 129), "tkill": (200, 130),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "pidfd_open": (434, 434),
@@ -72,13 +73,14 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "request_key": (249, 218), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
 }  # fmt: skip
-"""The numbers of system calls on x86-64 and ARM64; None if there is none."""
+"""The numbers of the rejected system calls on x86-64 and ARM64; None if the architecture does not have the call."""
 
 
 def confine(memory_bytes: int = MEMORY_BYTES, cpu_s: int = CPU_S) -> list[str]:
-    """Irrevocably restrict this process to reading files and computing. Returns the active mechanisms (``seccomp``...).
+    """Irrevocably restrict this process to reading files and computing.
 
-    Anything else then fails with EPERM. Modules that write files on import must be imported before.
+    Anything else then fails with EPERM. Modules that write files when they are imported must be imported beforehand.
+    Returns the names of the active mechanisms, such as ``seccomp``.
     """
     holds = []
     _limit(memory_bytes, cpu_s)
@@ -116,12 +118,12 @@ def _lower(limit: int, value: int, more: int = 0) -> None:
 
 
 def _landlock(libc: ctypes.CDLL) -> bool:
-    """Forbid all changes to files, and TCP, for this thread and threads that it will start."""
+    """Forbid all changes to files and all use of TCP by this thread and the threads that it will start."""
     version = libc.syscall(444, None, ctypes.c_size_t(0), 1)
     if version < 1:
         return False
     files = (1 << 13) - 1
-    files &= ~(1 << 2 | 1 << 3)  # reading files and directories
+    files &= ~(1 << 2 | 1 << 3)  # these bits allow reading files and directories
     files |= (version >= 2) << 13 | (version >= 3) << 14 | (version >= 5) << 15
     rules = struct.pack("=QQ", files, 0b11 if version >= 4 else 0)[: 16 if version >= 4 else 8]
     ruleset = libc.syscall(444, rules, ctypes.c_size_t(len(rules)), 0)
@@ -150,12 +152,15 @@ def _seccomp(libc: ctypes.CDLL) -> bool:
 
 
 def _program(audit: int, which: int, pid: int) -> list[bytes]:
-    """Return the filter. ``seccomp_data`` has the number at 0, the architecture at 4, the arguments at 16, 24..."""
+    """Return the filter's instructions.
+
+    In ``seccomp_data``, the system call's number is at offset 0, the architecture at 4, and the arguments at 16, 24...
+    """
     refuse, absent = _instruction(_RETURN, _REFUSE | errno.EPERM), _instruction(_RETURN, _REFUSE | errno.ENOSYS)
     allow, kill = _instruction(_RETURN, _ALLOW), _instruction(_RETURN, _KILL)
 
     def only_if(number: int | None, argument: int, *checks: bytes) -> list[bytes]:
-        """Return the check of one system call by one of its arguments."""
+        """Return instructions that apply ``checks`` to one argument of one system call."""
         if number is None:
             return []
         inner = [_instruction(_LOAD, 16 + 8 * argument), *checks]
@@ -178,7 +183,7 @@ def _program(audit: int, which: int, pid: int) -> list[bytes]:
         *only_if(_OPEN[which], 1, *reads_only),
         *only_if(_OPENAT[which], 2, *reads_only),
         *only_if(_CLONE[which], 0, _instruction(_ANY_BIT, _CLONE_THREAD, 1, 0), refuse, allow),
-        *only_if(_TGKILL[which], 0, _instruction(_EQUAL, pid, 1, 0), refuse, allow),  # abort() does it to itself
+        *only_if(_TGKILL[which], 0, _instruction(_EQUAL, pid, 1, 0), refuse, allow),  # as abort() does
         *only_if(_PRLIMIT[which], 0, _instruction(_EQUAL, 0, 1, 0), refuse, allow),
         *only_if(_IOCTL[which], 1, *terminals),
         allow,

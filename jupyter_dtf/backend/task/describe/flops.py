@@ -15,11 +15,13 @@ _MOVES = {
     "ResourceGather", "Reshape", "ReverseV2", "Shape", "Slice", "Split", "SplitV", "Squeeze", "StopGradient",
     "StridedSlice", "Tile", "Transpose", "Unpack", "VarHandleOp", "ZerosLike",
 }  # fmt: skip
-"""Operations that do no arithmetic."""
+"""The types of operations that do no arithmetic."""
 
 
 def of_operation(operation: tf.Operation) -> int:
-    """Return an operation's count: two per multiply-add, one per element of other results, 0 if shapes are unknown."""
+    """Return the number of floating-point operations: two for each multiply-add, one for each element of other results,
+    and 0 if shapes are unknown.
+    """
     kind = operation.type
     if kind in _MOVES or not operation.outputs:
         return 0

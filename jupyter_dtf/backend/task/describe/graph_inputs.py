@@ -18,8 +18,8 @@ def described_inputs(
 
     Args:
         model: The model.
-        example: The structure that it was called with.
-        tensors: The tensors in it.
+        example: The structure that the model was called with.
+        tensors: The tensors in that structure.
         targets: For each tensor, the layers that use it.
     """
     declared = _declared(model)
@@ -37,14 +37,14 @@ def described_inputs(
 
 
 def _declared(model: Any) -> list[Any]:
-    """Return the model's ``keras.Input`` tensors in order; empty for a model built from shapes."""
+    """Return the model's ``keras.Input`` tensors in order, or an empty list for a model built from shapes."""
     tensors = getattr(model, "inputs", None) or []
     structure = getattr(model, "_inputs_struct", None)
     return tf.nest.flatten(structure) if structure is not None else list(tensors)
 
 
 def _names(example: Any, at: str) -> Iterator[str]:
-    """Yield the path of each tensor in the structure, ``image`` or ``pair[0]``, in the order of ``tf.nest.flatten``."""
+    """Yield the path of each tensor in ``example``, such as ``image`` or ``pair[0]``, in ``tf.nest.flatten`` order."""
     if isinstance(example, Mapping):
         for key in sorted(example):
             yield from _names(example[key], f"{at}/{key}" if at else str(key))
@@ -56,7 +56,9 @@ def _names(example: Any, at: str) -> Iterator[str]:
 
 
 def _name(place: str, argument: str, declared: Any) -> str:
-    """Return a dict key, as in the data; otherwise the name of the ``keras.Input``, or the path in the argument."""
+    """Return the name of an input: its dict key in the data if it has one; otherwise the name of its ``keras.Input``,
+    or else its path in the argument.
+    """
     if place and not place.startswith("["):
         return place
     # The layer's name is saved in files. The tensor's default name depends on a counter of the process.

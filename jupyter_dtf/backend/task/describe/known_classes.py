@@ -1,10 +1,10 @@
 """Validation of the classes and functions in a model's configuration.
 
-Only Keras's own are accepted, except those that run code from the configuration.
+Only Keras's own classes and functions are accepted, except those that run code from the configuration.
 
-A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}``, and deserializing it creates an
-object of each: Keras imports modules by these names and looks up registered classes, and some layers run code that is
-in their configuration. Here the whole tree is checked before it is passed to Keras.
+A configuration is a tree of ``{"class_name", "config", "module", "registered_name"}`` dicts, and deserializing it
+creates an object for each of them: Keras imports the named modules and looks up registered classes, and some layers run
+code that is in their configuration. This module checks the whole tree before it is passed to Keras.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import keras
 from ....errors import InvalidInput
 
 MAX_LAYERS = 100_000
-"""The maximum number of layers; more would take hours."""
+"""The maximum number of layers. Describing more layers would take hours."""
 
 _RUN_CODE = {
     "Lambda": "contains code of its own",
@@ -53,7 +53,8 @@ _TAKE_FUNCTIONS = (
     "associative_scan", "cond", "custom_gradient", "fori_loop", "map", "scan", "switch", "vectorized_map", "while_loop",
 )  # fmt: skip
 _INSIDE = ("keras.src.ops.", "keras.src.models.", "keras.src.layers.", "keras.src.losses.", "keras.src.metrics.")
-"""The modules of classes without a public name: operations on tensors, ``Functional``."""
+"""The prefixes of the modules with classes that have no public name, such as operations on tensors and ``Functional``.
+"""
 _WORDS = ("StringLookup", "IntegerLookup", "TextVectorization")
 _NAME = re.compile(r"[A-Za-z0-9_.>-]+\Z")
 _INSTEAD = "Describe the model in the notebook that creates it"
@@ -132,7 +133,7 @@ def _names(name: Any) -> tuple[Any, ...]:
 
 
 def _check_name(name: Any, what: str) -> None:
-    """Check a layer's name, which becomes a scope in TensorFlow graphs and has no slashes in Keras."""
+    """Check a layer's name, which becomes a scope in TensorFlow graphs. Keras does not allow slashes in it."""
     if name is not None and not (isinstance(name, str) and _NAME.match(name)):
         raise InvalidInput(
             f"{what}: the name of a layer must be made of the letters A to Z and a to z, digits, and . _ > -, got "

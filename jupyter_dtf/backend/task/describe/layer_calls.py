@@ -1,4 +1,4 @@
-"""Interception of the calls of a model's layers, for any kind of model: functional, sequential, nested, subclassed."""
+"""Interception of calls to a model's layers, for any kind of model: functional, sequential, nested, subclassed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import keras
 def watched(
     model: Any, call: Callable[[str, Any, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 ) -> Iterator[None]:
-    """Replace calls of the model and its layers within the block by ``call(path, layer, args, kwargs, proceed)``.
+    """Within the block, replace calls to the model and its layers with ``call(path, layer, args, kwargs, proceed)``.
 
     ``path`` is empty for the model and ``encoder/dense_1`` for a layer; ``proceed()`` makes the original call. Calls
     within Keras's own composite layers are not intercepted.
@@ -40,5 +40,5 @@ def watched(
 
 
 def opens(layer: Any) -> bool:
-    """Return whether a layer's sublayers are shown: those of models and of the user's layers are, others are not."""
+    """Return whether a layer's sublayers are shown. Only those of models and of the user's own layers are shown."""
     return isinstance(layer, keras.Model) or not type(layer).__module__.startswith("keras.")

@@ -22,7 +22,7 @@ from . import flops, layer_calls, stateful
 from .graph_inputs import described_inputs
 
 _MUCH = 0.01
-"""The share of a model's computation outside of layers above which a note is added."""
+"""A note is added if more than this share of a model's computation is outside of layers."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Call:
     inputs: list[tf.Tensor]
     outputs: list[tf.Tensor] = field(default_factory=list)
     operations: list[tf.Operation] = field(default_factory=list)
-    """The operations created in this call, but not in nested calls."""
+    """The operations created in this call, without those created in nested calls."""
     opened: bool = False
     """Whether other layers with nodes of their own were called within it."""
 
@@ -48,7 +48,7 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
             size or ``None`` first, in the structure that the model takes.
 
     Raises:
-        InvalidInput: If it is not a Keras model, or input shapes are missing.
+        InvalidInput: If ``model`` is not a Keras model, or input shapes are missing.
     """
     given, calls, notes = _traced(model, input_shapes)
     leaves = [call for call in calls if not call.opened]
@@ -69,16 +69,18 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
 
 
 def layers_by_id(model: Any, input_shapes: Any = None) -> dict[str, Any]:
-    """Return the layers of a Keras model by the ids that ``describe`` assigns, in the order of their first calls.
+    """Return a Keras model's layers, keyed by the ids that ``describe`` assigns, in the order of their first calls.
 
-    A layer that is called in several containers has several ids. Raises InvalidInput like ``describe``.
+    A layer that is called in several containers has several ids. Raises InvalidInput in the same cases as ``describe``.
     """
     _, calls, _ = _traced(model, input_shapes)
     return {call.path or call.layer.name: call.layer for call in calls if not call.opened}
 
 
 def _traced(model: Any, input_shapes: Any) -> tuple[Any, list[_Call], list[str]]:
-    """Return an example, the layer calls for it in the order in which they end (the model's is last), and notes."""
+    """Return an example, the layer calls that it causes, and notes. The calls are in the order in which they end, so
+    the model's own call is last.
+    """
     if not isinstance(model, keras.Model):
         raise InvalidInput(f"`model` must be a keras.Model, got {model!r:.200}", field="model")
     inputs, notes = example(model, input_shapes)
@@ -94,7 +96,7 @@ def _call(model: Any, example: Any) -> None:
 
 
 def example(model: Any, input_shapes: Any) -> tuple[Any, list[str]]:
-    """Return the TensorSpecs of one example, in the structure that the model takes, and notes."""
+    """Return the TensorSpecs of one example, in the structure that the model accepts, and notes."""
     if input_shapes is not None:
         given = _specs(input_shapes)
     elif getattr(model, "inputs", None):
@@ -210,7 +212,7 @@ def _slots_per_parameter(model: Any) -> float:
 def _edges(
     calls: Sequence[_Call], inputs: Sequence[tf.Tensor], layers: dict[str, Layer], examples: int
 ) -> tuple[list[Edge], list[list[str]]]:
-    """Return the edges between layers, and for each of the model's inputs the layers that use it."""
+    """Return the edges between layers, and a list of the layers that use each of the model's inputs."""
     origins: dict[int, str | int] = {id(tensor): number for number, tensor in enumerate(inputs)}
     sizes: dict[tuple[str, str], int] = {}
     taken: list[set[str]] = [set() for _ in inputs]
@@ -222,7 +224,8 @@ def _edges(
                 taken[source].add(target)
             elif source != target:
                 sizes[source, target] = sizes.get((source, target), 0) + _bytes(tensor) // examples
-        # In the order in which calls end: a layer that returns its input, like Dropout here, returns another's tensor.
+        # In the order in which calls end, because a layer that returns its input unchanged, such as Dropout here,
+        # returns another layer's tensor.
         origins.update((id(tensor), target) for tensor in call.outputs)
     order = {name: index for index, name in enumerate(layers)}
     edges = [

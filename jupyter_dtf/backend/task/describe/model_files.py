@@ -1,4 +1,5 @@
-"""Reading a Keras model's configuration from a file as plain data. Nothing in the file is looked up, built or run here.
+"""Reading of a Keras model's configuration from a file as plain data. No name in the file is looked up, no object is
+built, and no code is run here.
 
 A ``.keras`` file is a zip archive with ``config.json``; an ``.h5`` file has JSON in attributes of its root. Weights are
 not read.
@@ -18,23 +19,23 @@ from ....schema import private_files
 
 SUFFIXES = (".keras", ".h5")
 MAX_CONFIG_BYTES = 64 << 20
-"""The maximum size of a configuration, enough for a hundred thousand layers."""
+"""The maximum size of a configuration in bytes, enough for a hundred thousand layers."""
 MAX_DEPTH = 400
-"""The maximum nesting depth; a nested model takes four or five levels of JSON."""
+"""The maximum nesting depth of a configuration. A nested model adds four or five levels of JSON."""
 MAX_DIGITS = 400
-"""The maximum number of digits of a number, more than a float can have."""
+"""The maximum number of digits in a number, more than any float has."""
 _MAX_MEMBERS = 100_000
 
 
 @dataclass
 class Configuration:
-    """The configuration of a model in a file."""
+    """A model's configuration, as read from a file."""
 
     model: dict[str, Any]
     compiled: dict[str, Any] | None
-    """The compile arguments, if it was compiled."""
+    """The compile arguments; None if the model was not compiled."""
     is_legacy: bool
-    """Whether both are in the format of ``.h5`` files."""
+    """Whether ``model`` and ``compiled`` are in the format of ``.h5`` files."""
 
 
 def read_configuration(path: Path) -> Configuration:

@@ -26,7 +26,7 @@ def rebuilt(configuration: Configuration, what: str) -> Any:
 
 
 def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
-    """Compile a rebuilt model with only its optimizer, if it had one. Raises the same as ``rebuilt``."""
+    """Compile a rebuilt model with only its saved optimizer, if it has one. Raises the same errors as ``rebuilt``."""
     compiled = configuration.compiled or {}
     config = compiled.get("optimizer_config" if configuration.is_legacy else "optimizer")
     if config is None:
@@ -36,13 +36,13 @@ def give_optimizer(model: Any, configuration: Configuration, what: str) -> None:
 
 
 def compile_as_saved(model: Any, configuration: Configuration, what: str) -> None:
-    """Compile a rebuilt model with its saved compile arguments, if it has any. Raises the same as ``rebuilt``."""
+    """Compile a rebuilt model with its saved compile arguments, if any. Raises the same errors as ``rebuilt``."""
     if configuration.compiled is None:
         return
     check_classes(configuration.compiled, what)
     config = copy.deepcopy(configuration.compiled)
     if configuration.is_legacy:
-        # Keras 3.15: compiling as the legacy .h5 format records it is not public.
+        # Keras 3.15: there is no public way to compile with the arguments recorded in a legacy .h5 file.
         from keras.src.legacy.saving import saving_utils
 
         model.compile(**saving_utils.compile_args_from_training_config(config))

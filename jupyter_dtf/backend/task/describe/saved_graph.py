@@ -1,8 +1,8 @@
 """The operations of a SavedModel's signature, read from its protocol buffers, without loading or running anything.
 
-Loading a SavedModel runs its initializers, and importing its graph into TensorFlow evaluates parts of it to infer
-shapes. Here function calls are inlined by hand, with the shapes stored in the file. ``Operation`` and ``Tensor`` have
-those attributes of TensorFlow's classes that ``flops`` and ``describe_saved`` use.
+Loading a SavedModel runs its initializers, and importing its graph into TensorFlow evaluates parts of the graph to
+infer shapes. Instead, this module inlines function calls itself and uses the shapes stored in the file. ``Operation``
+and ``Tensor`` have only those attributes of TensorFlow's classes that ``flops`` and ``describe_saved`` use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from .model_files import open_regular
 FILE = "saved_model.pb"
 MAX_BYTES = 1 << 30
 MAX_OPERATIONS = 1_000_000
-"""The maximum number of operations after inlining. Ten functions that each call the next ten times would exceed it."""
+"""The maximum number of operations after inlining. A chain of ten functions, each of which calls the next one ten
+times, would exceed it.
+"""
 MAX_CALLS_DEEP = 100
 _MAX_OUTPUTS = 10_000
 _INIT = "__saved_model_init_op"
@@ -40,7 +42,7 @@ class Tensor:
         self._consumers: list[Operation] = []
 
     def consumers(self) -> list[Operation]:
-        """Return the operations that use it."""
+        """Return the operations that use this tensor."""
         return self._consumers
 
 
@@ -67,7 +69,7 @@ class Argument(NamedTuple):
 
     name: str
     tensor: str
-    """The name of its tensor, which is not in the graph if no output depends on it."""
+    """The name of the argument's tensor, which is not in the graph if no output depends on it."""
     shape: tf.TensorShape
     dtype: tf.DType
 
@@ -86,7 +88,7 @@ class Graph:
         return self._operations
 
     def function(self, name: str, inputs: Sequence[Tensor]) -> list[Operation]:
-        """Return the operations of a function called with these inputs, such as a loop's body."""
+        """Return the operations of a function, such as a loop's body, called with these inputs."""
         key = (name, tuple(map(id, inputs)))
         if key not in self._functions:
             self._functions[key] = self._inlined(name, inputs)
@@ -117,7 +119,7 @@ class Graph:
 
 
 class _Budget:
-    """The remaining number of operations and calls, for all functions together."""
+    """The total number of operations and calls that may still be added, over all functions."""
 
     def __init__(self) -> None:
         self._left = MAX_OPERATIONS
@@ -130,7 +132,7 @@ class _Budget:
 
 
 def read_graph(path: Path) -> Graph:
-    """Read the graph of a SavedModel's signature ``serving_default``, or its first.
+    """Read the graph of a SavedModel's signature ``serving_default``, or else of its first signature.
 
     Raises InvalidInput if it has no signature, or is too large.
     """
@@ -198,7 +200,7 @@ class _Inlining:
         return found
 
     def nodes(self, nodes: Iterable[Any], arguments: dict[str, Tensor], wanted: list[str], prefix: str) -> list[Tensor]:
-        """Create operations from nodes. Returns the tensors with the references ``wanted``."""
+        """Create operations from nodes. Returns the tensors that the references in ``wanted`` name."""
         nodes = _in_order(nodes)
         outputs: dict[str, list[Tensor]] = {}
         places: dict[str, dict[str, int]] = {}
@@ -238,7 +240,7 @@ _CALLS = ("StatefulPartitionedCall", "PartitionedCall")
 
 
 def _in_order(nodes: Iterable[Any]) -> list[Any]:
-    """Sort nodes so that each comes after those that it depends on, except in cycles."""
+    """Sort nodes so that each node follows the nodes that it depends on, except in cycles."""
     nodes = list(nodes)
     by_name = {node.name: node for node in nodes}
     done: dict[str, Any] = {}

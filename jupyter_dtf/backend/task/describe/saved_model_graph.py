@@ -1,8 +1,8 @@
 """The layers of a SavedModel, derived from the operations of its signature.
 
-A SavedModel contains no layers, but the names of its operations contain the scopes of the layers that created them:
-``digits/encoder/dense/MatMul``. A scope that itself reads variables or computes something is a layer, including
-everything within it; a scope that does neither is a container.
+A SavedModel contains no layers, but the names of its operations contain the scopes of the layers that created them, as
+in ``digits/encoder/dense/MatMul``. A scope that itself reads variables or computes something is a layer, which includes
+everything within the scope. A scope that does neither is a container.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _KINDS = {
     "GatherV2": "Embedding",
     "ResourceGather": "Embedding",
 }
-"""The assumed kind of a layer with variables, by the first of these operations that it contains."""
+"""The assumed kind of a layer with variables, keyed by the first of these operation types that the layer contains."""
 
 Scope = tuple[str, ...]
 
 
 def describe_saved(path: Path) -> LayerGraph:
-    """Return the layers of a SavedModel's signature ``serving_default``, or its first.
+    """Return the layers of a SavedModel's signature ``serving_default``, or else of its first signature.
 
     Raises InvalidInput if it has no signature, or is too large.
     """
@@ -70,10 +70,10 @@ class _Reading:
         inside: dict[Scope, list[Operation]] = {}
         for op in self._operations:
             if (layer := self._layer_of(op)) is not None and op.type not in _NO_WORK:
-                # In the order of their last operations: operations that depend only on constants come early.
+                # Ordered by their last operations, because operations that depend only on constants come early.
                 operations = inside[layer] = inside.pop(layer, [])
                 operations.append(op)
-        again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced it a second time
+        again = all(part.endswith("_1") for layer in inside for part in layer)  # Keras has traced them a second time
         names = {layer: "/".join(part.removesuffix("_1") if again else part for part in layer[1:]) for layer in inside}
         edges, taken = self._edges(names)
         return LayerGraph(
@@ -118,9 +118,9 @@ class _Reading:
 
     def _edges(self, names: dict[Scope, str]) -> tuple[list[Edge], list[list[str]]]:
         """Return the edges between layers, through operations outside layers, and the layers that use each argument."""
-        origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # by tensor: the layers' tensors that it depends on
+        origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # keyed by tensor: the layer outputs that it depends on
         given = {argument.tensor: number for number, argument in enumerate(self._arguments)}
-        arguments: dict[str, set[int]] = {}  # by tensor: the arguments that it depends on other than through layers
+        arguments: dict[str, set[int]] = {}  # keyed by tensor: its arguments not through layers
         taken: list[dict[str, None]] = [{} for _ in self._arguments]
         sizes: dict[tuple[Scope, Scope], dict[str, int]] = {}
         for op in self._operations:
@@ -154,7 +154,7 @@ def _scope(operation: Operation) -> Scope:
 
 
 def _variables(operation: Operation) -> Iterator[Operation]:
-    """Yield the variables that an operation uses, read or directly."""
+    """Yield the variables that an operation uses, directly or through read operations."""
     for tensor in operation.inputs:
         source = tensor.op
         while source.type in ("Identity", _READ) and source.inputs:
@@ -164,7 +164,7 @@ def _variables(operation: Operation) -> Iterator[Operation]:
 
 
 def _is_inside(operation: Operation, within: set[str]) -> bool:
-    """Return whether an operation's output belongs to the layer: created there, or a constant or variable."""
+    """Return whether an operation's output belongs to a layer: created within it, or a constant or variable."""
     while operation.type in ("Identity", _READ) and operation.inputs:
         operation = operation.inputs[0].op
     return operation.name in within or operation.type in ("Const", _VARIABLE)

@@ -8,7 +8,7 @@ import keras
 
 
 def states(layer: Any) -> list[Any]:
-    """Return the variables of a model or layer with one row per example, which Keras does not track."""
+    """Return the variables of a model or layer that have one row per example. Keras does not track these variables."""
     return [
         state
         for each in layer._flatten_layers()

@@ -1,4 +1,4 @@
-"""Variables with shapes but without memory, because a model that is only described may not fit into memory."""
+"""Variables that have shapes but no memory, because a model that is only described may not fit into memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import tensorflow as tf
 from ..model.patched import patched
 
 SMALL = 4_096
-"""Variables up to this size are created normally, because counters and random states are read while building a model.
+"""The maximum number of elements of a variable that is created normally: counters and random states are read while a
+model is being built.
 """
 
 

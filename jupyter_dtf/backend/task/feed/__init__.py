@@ -1,1 +1,1 @@
-"""Feeding a running task: items that other processes of its machine push, and results that they fetch."""
+"""Feeding of a running task: other processes on its machine push items to it and fetch results from it."""

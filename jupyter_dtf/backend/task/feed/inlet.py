@@ -6,7 +6,7 @@ In the task::
     item = inlet.get("input")               # waits; EOFError at the end of the feed, or the sender's error if it failed
     inlet.give("output", result)            # add a result to be fetched
     inlet.end_results("output")             # no more results: remaining ones can still be fetched
-    inlet.refuse("input")                   # stop reading: ``put`` returns False from now on
+    inlet.refuse("input")                   # stop reading; from now on, ``put`` returns False
 
 In a Dask worker, or in any process of the same user and machine (``backend/machine/feed_outlet.py``)::
 
@@ -15,9 +15,9 @@ In a Dask worker, or in any process of the same user and machine (``backend/mach
         outlet.end("input")                 # ends the feed, after everything put before
         results = outlet.take("output", 3)  # waits for three results; fewer if the task gives no more
 
-Queues are created when first used. Several outlets may feed one queue; items keep the order in which they were
-received. If an outlet's process dies, or its block is left by an exception, the queues that it has fed fail. If the
-task dies, all outlets raise ConnectionError.
+Queues are created when first used. Several outlets may feed one queue, whose items are in the order in which they were
+received. If an outlet's process dies, or an exception leaves the outlet's ``with`` block, the queues that it has fed
+fail. If the task dies, all outlets raise ConnectionError.
 """
 
 from __future__ import annotations
@@ -44,25 +44,29 @@ from ....schema.payload import Packed, packed, unpack
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 1.0
-"""The pause after a connection that could not be accepted."""
+"""The delay, in seconds, before trying again after a connection could not be accepted."""
 
 ITEMS = 8
 """The maximum number of items waiting in a queue."""
 BYTES = 256 << 20
-"""The maximum size of the waiting items; a larger item is only accepted into an empty queue."""
+"""The maximum total size, in bytes, of the items waiting in a queue. A larger item is accepted only if the queue is
+empty.
+"""
 _CHUNK = 1 << 20
 _LOOK_S = 0.5
-"""The interval for checking whether a connection that expects no data is closed, which nothing else reports."""
+"""The interval, in seconds, for checking whether a connection that expects no data is closed. Only polling detects
+this.
+"""
 
 
 def inlet_of(ctx: Any) -> Path:
-    """Return the path of a task's inlet, which other processes find by the run's id and the task's name."""
+    """Return the path of a task's inlet. Other processes derive the path from the run's id and the task's name."""
     return wire.inlet_path(ctx.shared_dir, ctx.task)
 
 
 @dataclass
 class _Queue:
-    """Incoming items. ``failure`` is a packed exception to raise after them."""
+    """Incoming items. ``failure`` is a packed exception to raise after the last item."""
 
     items: deque[memoryview] = field(default_factory=deque)
     nbytes: int = 0
@@ -77,7 +81,7 @@ class _Queue:
 
 @dataclass
 class _Results:
-    """Outgoing results, without a limit."""
+    """Outgoing results. Their number and size are not limited."""
 
     items: deque[Any] = field(default_factory=deque)
     has_ended: bool = False
@@ -99,7 +103,7 @@ class Inlet:
         self._changed = threading.Condition()
         self._is_closed = False
         private_files.make_dir(path.parent)
-        path.unlink(missing_ok=True)  # left over from a dead process of this task
+        path.unlink(missing_ok=True)  # the socket may be left over from a dead process of this task
         self._listener = socket.socket(socket.AF_UNIX)
         os.fchmod(self._listener.fileno(), 0o600)  # on Linux the bound file gets the socket's mode, less the umask
         with wire.address(path) as address:
@@ -114,7 +118,7 @@ class Inlet:
         self.close()
 
     def close(self) -> None:
-        """Stop listening. Outlets then raise ConnectionError, as do ``get`` and ``give`` here."""
+        """Stop listening. From then on, outlets, ``get`` and ``give`` raise ConnectionError."""
         with self._changed:
             if self._is_closed:
                 return
@@ -130,7 +134,7 @@ class Inlet:
     # -- the task's side ----------------------------------------------------------------------------------------
 
     def get(self, queue: str, timeout: float | None = None) -> Any:
-        """Return the next item, waiting for it. Arrays in it are writable and not shared.
+        """Wait for the next item and return it. Arrays in the item are writable and not shared.
 
         Raises:
             EOFError: At the end of the feed.
@@ -157,7 +161,7 @@ class Inlet:
             return len(self._queue(queue).items)
 
     def refuse(self, queue: str) -> None:
-        """Stop reading a queue: drop its items, and notify its senders."""
+        """Stop reading a queue: discard its items, and notify its senders."""
         with self._changed:
             found = self._queue(queue)
             found.is_refused = True
@@ -214,7 +218,7 @@ class Inlet:
                 with self._changed:
                     if self._is_closed:
                         return
-                    # For example, out of descriptors: try again later.
+                    # For example, there are no file descriptors left: try again later.
                     logger.exception("A connection to this task's inlet could not be accepted")
                     self._changed.wait_for(lambda: self._is_closed, ACCEPT_AGAIN_S)
                 continue
@@ -245,7 +249,7 @@ class Inlet:
                     self._end(name, body if kind == wire.FAIL else None)
                     fed.discard(name)
                     connection.sendall(wire.header(wire.TAKEN, "", 0))
-        except OSError:  # it is gone, or this inlet is closed
+        except OSError:  # the outlet is gone, or this inlet is closed
             pass
         finally:
             with self._changed:
@@ -256,7 +260,7 @@ class Inlet:
                 self._end(name, bytes(packed(lost)))
 
     def _take_in(self, connection: socket.socket, name: str, length: int) -> None:
-        """Receive an item once there is room for it."""
+        """Wait until the queue can hold an item of ``length`` bytes, then receive the item."""
         with self._changed:
             found = self._queue(name)
             self._wait(lambda: not found.takes or self._has_room(found, length))
