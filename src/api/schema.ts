@@ -13,7 +13,7 @@ export type TaskState = 'pending' | 'starting' | 'running' | 'serving' | 'finish
 /** The state of a cluster as a viewer sees it. */
 export type ClusterState = 'starting' | 'running' | 'stopping' | 'stopped' | 'failed' | 'lost';
 
-/** The progress of a run: `done` of `total` units (0 if unknown). */
+/** The progress of a run: `done` of `total` units; `total` is 0 if unknown. */
 export interface Progress {
   done: number;
   total: number;
@@ -77,7 +77,10 @@ export interface Origin {
   weights: number | null;
   /** The form of the training data: `arrays`, `tf.data.Dataset`, `function`. */
   data: string;
-  /** The versions, by names as people write them: `TensorFlow`, `Keras`, `jupyter_dtf`, `Python`. */
+  /**
+   * The versions of packages and of Python, keyed by their usual names: `TensorFlow`, `Keras`, `jupyter_dtf`,
+   * `Python`.
+   */
   versions: Record<string, string>;
   /** The working directory. */
   directory: string;
@@ -95,7 +98,10 @@ export interface RunMarks {
   note: string;
   /** Whether lists omit the run unless archived runs are requested. */
   archived: boolean;
-  /** When the run was deleted, in seconds since the epoch. It is then in no list, but can be restored for a while. */
+  /**
+   * When the run was deleted, in seconds since the epoch. A deleted run is in no list, but can be restored for a
+   * while.
+   */
   deleted: number | null;
 }
 
@@ -119,7 +125,11 @@ export interface Alarm {
   time: number;
 }
 
-/** The search and the trial that a run is. The trial's parameters are the run's; values are reported at its end. */
+/**
+ * The trial that a run executes, and its search. The trial's parameters are those of the run.
+ *
+ * The trial's values are reported at its end.
+ */
 export interface TrialInfo {
   /** The id of the search, which is the same for all its trials, including those of processes that continue it. */
   search: string;
@@ -174,13 +184,13 @@ export interface RunInfo {
   goes_on: boolean;
   /** The id of the run from whose checkpoint this run continues; empty if there is none, or it is unknown. */
   resumed_from: string;
-  /** The provenance of the run; empty for runs from before this was recorded. */
+  /** The provenance of the run; empty if the run predates this field. */
   origin: Origin;
-  /** The search and the trial that this run is; None if it is not a trial. */
+  /** The trial that the run executes, with its search; None if the run is not a trial. */
   trial: TrialInfo | null;
   /**
-   * The identity of the run's cluster, because another cluster may later have the same name. Empty for runs from
-   * before this was recorded.
+   * The identity of the run's cluster. The cluster's name is not sufficient, because a later cluster may have the
+   * same name. Empty if the run predates this field.
    */
   cluster_id: string;
   state: RunState;
@@ -203,10 +213,10 @@ export interface RunInfo {
   not_finite: Record<string, string>;
   /**
    * The best value so far of each metric in `headline` whose direction is known, over epochs, or over points if the
-   * program has no epochs. This is complete only if points were applied, and in a run's record.
+   * program has no epochs. Complete only in a run's record, and in summaries to which points were applied.
    */
   best: Record<string, Best>;
-  /** The tasks for which the others currently wait in every step, with a sentence about each. */
+  /** The tasks for which the other tasks currently wait in every step, each with a sentence about it. */
   slow: Record<string, string>;
   /** The newest notifications, at most `MOST_KEPT`, oldest first. */
   alarms: Alarm[];
@@ -216,7 +226,7 @@ export interface RunInfo {
   profile: RunProfile | null;
   /** At most 60 values of a trial's objective, or of the loss (or the first metric in `headline`), oldest first. */
   sparkline: number[];
-  /** The steps of the first and the last value of the sparkline; empty if there are none. */
+  /** The steps of the first and the last value of the sparkline; empty if the sparkline is empty. */
   sparkline_steps: number[];
   /** The values that a trial's program returned for its objectives. If it returned none, `latest` is used. */
   values: Record<string, number | null>;
@@ -227,8 +237,8 @@ export interface RunInfo {
   /** The sequence number of the first event that has not been applied. */
   next_seq: number;
   /**
-   * The same for values derived from points: `latest`, `headline` and the sparkline. 0 if points were not
-   * decoded, as in the controller, which passes them on as bytes.
+   * Like `next_seq`, but for the values that are derived from points: `latest`, `headline` and the sparkline. 0
+   * if points were not decoded, as in the controller, which passes them on as bytes.
    */
   points_seq: number;
 }
@@ -243,7 +253,7 @@ export interface HostDesign {
   gpus: number[];
 }
 
-/** The placement of a task on a device of a host. Tasks without a placement run where there is room. */
+/** The placement of a task on a device of a host. Tasks without a placement are assigned to hosts automatically. */
 export interface TaskPlace {
   job: string;
   index: number;
@@ -263,7 +273,7 @@ export interface ClusterRequest {
   options?: Record<string, unknown>;
   /** The hosts in the design, which must exist; empty: the hosts that the kind provides. */
   hosts?: HostDesign[];
-  /** Tasks with an assigned host; all others run where there is room. */
+  /** Tasks with an assigned host; all other tasks are assigned to hosts automatically. */
   tasks?: TaskPlace[];
   /** Whether to keep the cluster running until it is stopped, with or without clients. */
   keep?: boolean;
@@ -398,8 +408,8 @@ export interface ClusterInfo {
   /** Seconds since the cluster last responded, if that is longer than usual; 0 while it responds. */
   silent_s: number;
   /**
-   * Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do.
-   * Empty: it can.
+   * Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do. Empty
+   * if it can.
    */
   incompatible: string;
 }
@@ -438,7 +448,7 @@ export interface Problem {
 /** The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own. */
 export interface Preview {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each of the first hundred tasks, `worker:0` first. */
+  /** TF_CONFIG as a JSON string for each of the first hundred tasks, `worker:0` first. */
   tf_config: Record<string, string>;
   problems: Problem[];
   /** The hosts that the cluster would have, as far as they are known beforehand. */
@@ -487,7 +497,7 @@ export interface OutputPage {
   events: Record<string, unknown>[];
   /** Whether there is output before this page. */
   earlier: boolean;
-  /** Whether there is output after this page by now. */
+  /** Whether there is now output after this page. */
   later: boolean;
   /** The number of lines of the stream so far, if the page was requested by line numbers. */
   total: number;
@@ -595,7 +605,7 @@ export interface Logged {
   stream: string;
   first: number;
   lines: string[];
-  /** Whether the host writes the output to the run's files, for which it needs access to them. */
+  /** Whether the host writes the output to the run's files, which it can only do if it has access to them. */
   kept: boolean;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
@@ -635,7 +645,7 @@ export interface Submitted {
   design: Source | null;
 }
 
-/** The values that the program of a trial returned, by objective; NaN for values that are not numbers. */
+/** The values that the program of a trial returned, keyed by objective; NaN for values that are not numbers. */
 export interface TrialValued {
   type: 'trial';
   time: number;
@@ -708,9 +718,10 @@ export interface Histogram {
 }
 
 /**
- * A picture of a step, as a PNG of at most `media.MOST_PICTURE_BYTES`. `width` and `height` are in pixels.
+ * A picture reported at a step, as a PNG of at most `media.MOST_PICTURE_BYTES`.
  *
- * A picture with an empty `png` takes the place of an event that was dropped, and is ignored.
+ * `width` and `height` are in pixels.
+ * A picture with an empty `png` replaces an event that was dropped, and is ignored.
  */
 export interface Picture {
   type: 'image';
@@ -726,7 +737,7 @@ export interface Picture {
   attempt: number;
 }
 
-/** A text of a step, with at most `media.MOST_TEXT_BYTES` as UTF-8. */
+/** A string reported at a step, of at most `media.MOST_TEXT_BYTES` as UTF-8. */
 export interface ReportedText {
   type: 'text';
   time: number;
@@ -738,7 +749,7 @@ export interface ReportedText {
   attempt: number;
 }
 
-/** A table of a step. Every row has a cell for each of `columns`; numbers are finite. */
+/** A table reported at a step. Every row has a cell for each of `columns`; numbers are finite. */
 export interface ReportedTable {
   type: 'table';
   time: number;
@@ -751,7 +762,7 @@ export interface ReportedTable {
   attempt: number;
 }
 
-/** The histograms, pictures, texts or tables that a task has reported under one name, as far as they were kept. */
+/** The histograms, pictures, strings or tables that a task has reported under one name, as far as they were kept. */
 export interface MediaSeries {
   kind: string;
   name: string;
@@ -774,7 +785,7 @@ export interface Subscribe {
   metrics?: string[] | null;
 }
 
-/** Send only the series of these metrics of a subscribed run from now on, each from the point where it stopped. */
+/** Send only the series of these metrics of a subscribed run from now on, each continued where it stopped. */
 export interface Show {
   type: 'show';
   run: string;
@@ -789,8 +800,8 @@ export interface Unsubscribe {
 /**
  * The first message: the protocols that the server supports (`schema.protocol`), and its version.
  *
- * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If they have none in common, the
- * server sends nothing else and closes the socket.
+ * A page states its protocols when it opens the socket (`?protocol=1&oldest=1`). If the page and the server have
+ * none in common, the server sends nothing else and closes the socket.
  */
 export interface HelloMessage {
   type: 'hello';
@@ -832,13 +843,16 @@ export interface EventsMessage {
  */
 export interface SeriesFrame {
   metric: string;
-  /** The task, such as `worker:1`; empty for the mean of the tasks by step, which exists if several tasks report. */
+  /**
+   * The task, such as `worker:1`; empty for the mean over the tasks at each step, which exists if several tasks
+   * report.
+   */
   task: string;
   start: number;
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, if these points of an attempt were replaced by those of a later one; empty if they led to the model.
+   * The task, if the points of a later attempt replaced these points; empty if these points led to the model.
    * `task` then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw a separate line.
    */
   replaced: string;
@@ -994,8 +1008,8 @@ export interface Calibration {
   devices: Device[];
   link: Link;
   /**
-   * The seconds of each layer's forward pass, backward pass (of a microbatch) and update, on a device as fast as the
-   * first one.
+   * For each layer, the seconds of its forward pass and backward pass for a microbatch, and of its update, on a
+   * device as fast as the first one.
    */
   layer_seconds: Record<string, number[]>;
   /** The time that each step takes in addition to layers and transfers, in seconds. */
@@ -1021,7 +1035,10 @@ export interface DeviceLoad {
   problem: string;
   /** Why a complete placement assigns no layer to the device: the time that a step would take with it. */
   unused: string;
-  /** The memory needed if all forward passes of a batch ran before the first backward pass; 0 if they do. */
+  /**
+   * The memory needed if all forward passes of a batch ran before the first backward pass; 0 if that is already the
+   * order.
+   */
   filled_bytes: number;
 }
 
@@ -1123,7 +1140,7 @@ export interface DesignProblem {
 /** The cluster that a design would create, and its problems. Ports are 0, because each run chooses its own. */
 export interface DesignReport {
   cluster_spec: Record<string, string[]>;
-  /** TF_CONFIG as JSON text for each of the first hundred tasks, `worker:0` first. */
+  /** TF_CONFIG as a JSON string for each of the first hundred tasks, `worker:0` first. */
   tf_config: Record<string, string>;
   /** The device on which each task computes, such as `/job:worker/task:1/device:GPU:0`. */
   devices: Record<string, string>;
@@ -1138,7 +1155,7 @@ export interface DescribeRequest {
   path: string;
 }
 
-/** A design whose model is in a file, and the cluster to measure it on. */
+/** A design whose model is in a file, and the cluster on which to measure the model. */
 export interface ProfileRequest {
   design: Design;
   cluster: string;
@@ -1154,12 +1171,12 @@ export interface LayerPlace {
 /** The durations of a run's untraced steps, in seconds. */
 export interface StepTimes {
   count: number;
-  /** The number of steps left out at the beginning, because they build, trace and check the model. */
+  /** The number of initial steps that are left out, because the model is built, traced and checked in them. */
   left_out: number;
   median_s: number;
-  /** A quarter of the steps took less. */
+  /** The first quartile: a quarter of the steps took less. */
   low_s: number;
-  /** A quarter of the steps took more. */
+  /** The third quartile: a quarter of the steps took more. */
   high_s: number;
   /** The batch size of the run; 0 if unknown. */
   batch_size: number;
@@ -1179,7 +1196,7 @@ export interface RunPlacement {
 export interface DeviceFigures {
   name: string;
   title: string;
-  /** The peak performance without sparsity, by precision: `fp32`, `tf32`, `bf16`, `fp16`. */
+  /** The peak performance without sparsity, keyed by precision: `fp32`, `tf32`, `bf16`, `fp16`. */
   flops_per_s: Record<string, number | null>;
   memory_bytes: number;
   memory_bytes_per_s: number;
@@ -1194,9 +1211,12 @@ export interface NetworkFigures {
   title: string;
   /** The nominal bandwidth. */
   bytes_per_s: number;
-  /** The fraction of that which collectives reach, by transport: `tcp`, `rdma`, or `local` within a machine. */
+  /**
+   * The fraction of the bandwidth that collectives reach, keyed by transport: `tcp`, `rdma`, or `local` within
+   * a machine.
+   */
   efficiency: Record<string, number | null>;
-  /** The latency of a small message, by transport. */
+  /** The latency of a small message, keyed by transport. */
   latency_s: Record<string, number | null>;
   /** Whether the network connects devices of one machine. */
   is_local: boolean;
@@ -1220,7 +1240,10 @@ export interface ForecastSettings {
   tasks: number[];
   /** The number of examples in a step of all tasks, the same for every number of tasks (strong scaling). */
   batch_size: number;
-  /** The number of examples in a step of each task (weak scaling). If both are 0: as in the design, per task. */
+  /**
+   * The number of examples in a step of each task (weak scaling). If both are 0: the number of examples per task in
+   * the design.
+   */
   per_device: number;
   /**
    * For all-reduce: `ring`, `hierarchical` (a reduction within each machine, then a ring between machines),
@@ -1235,9 +1258,9 @@ export interface ForecastSettings {
   servers: number;
   /** For `ps` with `sync`: the number of late gradients for which each step does not wait. */
   backup_workers: number;
-  /** For a pipeline: the number of microbatches. 0: that of the design. */
+  /** For a pipeline: the number of microbatches. 0: the number in the design. */
   microbatches: number;
-  /** For a pipeline: the number of devices of one copy of the model. 0: that of the design, or 2. */
+  /** For a pipeline: the number of devices of one copy of the model. 0: the number in the design, or 2. */
   stages: number;
   /**
    * For a pipeline: the number of copies of the model. 0: as many as the tasks allow; 1: all tasks are stages of one
@@ -1245,23 +1268,23 @@ export interface ForecastSettings {
    */
   replicas: number;
   /**
-   * A device of `GET /hardware`, such as `A100`. Empty: the speed that the calibration measured, or else the one
-   * that the designer assumes.
+   * The name of a device in `GET /hardware`, such as `A100`. Empty: the speed that the calibration measured, or
+   * else the speed that the designer assumes.
    */
   device: string;
   precision: string;
   /** The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table. */
   utilisation: number;
   /**
-   * The network between machines, one of `GET /hardware`, such as `25gbit`. Empty: `link`, that of the
-   * calibration, or 10 Gbit/s.
+   * The network between machines, by its name in `GET /hardware`, such as `25gbit`. Empty: `link`, the link of
+   * the calibration, or 10 Gbit/s.
    */
   network: string;
   /** The transport over that network: `tcp` or `rdma`. */
   transport: string;
   /**
-   * The network between the devices of one machine, one of `GET /hardware`. Empty: `pcie3`, or `memory` for
-   * CPUs.
+   * The network between the devices of one machine, by its name in `GET /hardware`. Empty: `pcie3`, or `memory`
+   * for CPUs.
    */
   local: string;
   /** A link measured between machines, as by `jupyter dtf doctor --network`. Takes precedence over `network`. */
@@ -1322,7 +1345,7 @@ export interface ForecastPoint {
   linear: number;
   /** `examples_per_second` divided by `linear`. */
   efficiency: number;
-  /** The throughput that each task since the previous point has added, as a fraction of that of a single task. */
+  /** The throughput added by each task since the previous point, as a fraction of the throughput of a single task. */
   marginal: number;
   /** Updates of the variables per second. */
   updates_per_second: number;
@@ -1346,7 +1369,7 @@ export interface ForecastPoint {
 }
 
 /**
- * Examples per second by the number of tasks, with the parts of a step and their uncertainty.
+ * Examples per second for each number of tasks, with the parts of a step and their uncertainty.
  *
  * `show()` prints the whole forecast, and `frame()` returns a DataFrame with a row for each number of tasks.
  */
@@ -1439,10 +1462,10 @@ export interface EfficiencyReport {
   steps: number;
   examples_per_second: number;
   forecast_examples_per_second: number;
-  /** The speed as a fraction of that of equally many tasks that never wait for each other; None if unknown. */
+  /** The speed, as a fraction of the speed of as many tasks that never wait for each other; None if unknown. */
   efficiency: number | null;
   gaps: PartGap[];
-  /** The task for which the others wait, if it is always the same. */
+  /** The task for which the other tasks wait, if it is always the same one. */
   slowest: string;
   /** Sentences about lost time, the most costly first. */
   findings: string[];
@@ -1538,18 +1561,23 @@ export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "mem
 /**
  * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
  * which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
- * other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All except the waiting
- * for other tasks add up to the step. Parts that a strategy does not measure are omitted, and count as computing.
+ * other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
+ * waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted, and count as
+ * computing.
  */
 export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
 /**
- * The prefixes of a task's metrics about another task on another machine, whose name follows, and their units: the
- * bytes sent to that task in a step, and the time that this takes. A slow link delays the sender.
+ * The prefixes of a task's metrics about another task on another machine, with their units. The name of the other task
+ * follows the prefix. The metrics are the bytes sent to that task in a step, and the time that this takes. A slow link
+ * delays the sender.
  */
 export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"};
 
-/** Metrics of the speed of a training rather than its quality. They are shown after the model's own. */
+/**
+ * Metrics of the speed of training rather than the quality of the model. They are shown after the model's own
+ * metrics.
+ */
 export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
 
 /** A regular expression for the names of metrics whose smaller values are better. Takes precedence over `MORE`. */

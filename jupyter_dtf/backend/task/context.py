@@ -64,7 +64,7 @@ class Context:
         self.fed: Callable[[], Any] | None = None
         """Creates the dataset that ``feed()`` returns, if the run has a feed."""
         self.peer_lost = False
-        """Whether another task was lost while this one needed it, so that a failure of this task is only a consequence."""
+        """Whether another task was lost while this one needed it, so that its own failure is only a consequence."""
         self._media = media.Thinned()
         self.went_on = False
         """Whether the program has requested the checkpoint to continue from."""
@@ -195,7 +195,7 @@ class Context:
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the previous attempt have moved to this attempt, which continues from their current state."""
+        """Whether tasks of the previous attempt have moved to this one, which continues from their current state."""
         return self._spec.joins
 
     @property

@@ -65,7 +65,7 @@ class Thinned:
         self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
     def takes(self, kind: type[MediaEvent], name: Any) -> bool:
-        """Return whether to create and send the next report under a name. If so, the caller must then pass the report to
+        """Return whether to create and send the next report under a name. If so, the caller must pass the report to
         ``sends``.
 
         Raises InvalidInput if the name is not valid, or there are too many names.

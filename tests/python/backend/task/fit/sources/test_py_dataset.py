@@ -242,7 +242,8 @@ def test_what_fails_is_named_with_its_batch_and_epoch() -> None:
         source = py_dataset(Numbers(fails_at=3), None, None, "x")
         if ctx.rank == 0:
             with pytest.raises(
-                Exception, match=r"(?s)Batch 3 of the PyDataset in x could not be computed in epoch 2: LookupError: no such file"
+                Exception,
+                match=r"(?s)Batch 3 of the PyDataset in x could not be computed in epoch 2: LookupError: no such file",
             ):
                 passes(ctx, source, 3)
 
