@@ -138,7 +138,7 @@ export class EventSocket implements IDisposable {
     if (this._foreign) {
       return; // its messages may have another meaning here; the panel shows the user what to do
     }
-    // A server that accepts a connection and drops it at once has not recovered: only a message resets the attempts.
+    // A server that accepts a connection and drops it immediately has not recovered; only messages reset the attempts.
     this._attempt = 0;
     if (message.type === 'events') {
       const subscription = this._subscriptions.get(message.run);

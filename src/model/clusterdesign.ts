@@ -88,7 +88,7 @@ export function putTask(draft: ClusterDesign, task: string, host: string, device
   }
 }
 
-/** Remove a task from its device: it will be placed wherever there is room. */
+/** Remove a task from its device: it will be placed on any host with enough capacity. */
 export function freeTask(draft: ClusterDesign, task: string): void {
   draft.tasks = draft.tasks.filter(place => `${place.job}:${place.index}` !== task);
 }
@@ -158,7 +158,7 @@ export function addHost(draft: ClusterDesign, host: Partial<HostDesign> = {}): s
   return name;
 }
 
-/** Remove a host. Its tasks will be placed wherever there is room. */
+/** Remove a host. Its tasks will be placed on any host with enough capacity. */
 export function removeHost(draft: ClusterDesign, name: string): void {
   draft.hosts = draft.hosts.filter(host => host.name !== name);
   draft.tasks = draft.tasks.filter(place => place.host !== name);

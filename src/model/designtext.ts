@@ -39,7 +39,7 @@ import {
 /** The version of the format that is read and written here. */
 export const VERSION = DEFAULTS.Design.version;
 
-/** Why a text is not a valid design. Line and column count from 1. */
+/** Why a string is not a valid design. Line and column count from 1. */
 export class DesignError extends Error {
   constructor(
     message: string,
@@ -254,14 +254,14 @@ export function draftOf(value: Readonly<Design>): Design {
   return draft;
 }
 
-/** A range of a text and its replacement. */
+/** A range of a string and its replacement. */
 export interface Change {
   start: number;
   end: number;
   text: string;
 }
 
-/** Number of characters compared at once. */
+/** Number of characters compared at a time. */
 const STRIDE = 1024;
 
 /** The smallest range of `before` whose replacement yields `after`; null if they are equal. */
@@ -300,7 +300,7 @@ function isHighSurrogate(value: string, index: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-/** Why a text is not valid JSON, and where. */
+/** Why a string is not valid JSON, and where. */
 export function syntaxError(source: string): DesignError {
   const errors: ParseError[] = [];
   parseTree(source, errors, { disallowComments: true });

@@ -1,4 +1,4 @@
-/** Folds many devices into ranges, except for those that stand out, and computes when devices are busy. Pure. */
+/** Folds many devices into ranges, except for outliers, and computes when devices are busy. Pure. */
 
 import type { DeviceLoad, Slot } from '../api/schema';
 import type { DeviceChoice } from './layerplacement';
@@ -23,14 +23,14 @@ export interface DeviceRange {
 }
 
 export interface FoldedDevices {
-  /** The devices that are shown individually: those that stand out, or all if there are few. */
+  /** The devices that are shown individually: the outliers, or all devices if there are few. */
   single: readonly DeviceChoice[];
   ranges: readonly DeviceRange[];
 }
 
 // Maximum number of devices in a range.
 const RANGE = 32;
-// Maximum number of devices that are shown individually because they stand out.
+// Maximum number of devices that are shown individually as outliers.
 const MOST_SINGLE = 8;
 
 /**

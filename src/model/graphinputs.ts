@@ -57,7 +57,7 @@ function detailOf({ shape, dtype }: Input): string {
 /** A search result in a graph: a layer, or an input by its index in the model. */
 export type Found = { kind: 'layer'; node: TreeNode } | { kind: 'input'; number: number };
 
-/** The inputs whose name or dtype, and the layers whose path or class, contain a text, ignoring case. */
+/** The inputs whose name or dtype, and the layers whose path or class, contain a string, ignoring case. */
 export function findIn(tree: LayerTree, text: string): Found[] {
   const wanted = text.trim().toLowerCase();
   const inputs = tree.graph.inputs.flatMap(({ name, dtype }, number): Found[] => {

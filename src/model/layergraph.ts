@@ -290,7 +290,7 @@ function reached(from: number, next: readonly number[][]): Set<number> {
   return found;
 }
 
-/** The layers whose path or class contains a text, ignoring case. */
+/** The layers whose path or class contains a string, ignoring case. */
 export function findLayers(tree: LayerTree, text: string): TreeNode[] {
   const wanted = text.trim().toLowerCase();
   return wanted === ''

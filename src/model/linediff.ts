@@ -1,6 +1,6 @@
 /** Compares two texts line by line. Pure. */
 
-/** A line of a text with its number, from 1. */
+/** A line of a string with its number, from 1. */
 export interface NumberedLine {
   number: number;
   text: string;

@@ -282,7 +282,7 @@ export class OutputReading {
     const kept = live.slice(gap + 1);
     const known = live.slice(0, gap + 2);
     this._hasLater = false;
-    // Slightly after everything that is left out, which may have arrived by another route in another order.
+    // Slightly later than all omitted output, which may have arrived by another route in another order.
     return { kept, before: known.reduce((latest, line) => Math.max(latest, line.time), 0) + 1e-5 };
   }
 

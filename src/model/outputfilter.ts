@@ -46,7 +46,7 @@ export function filtered(lines: readonly OutputLine[], wanted: { level: Level; f
   );
 }
 
-/** Split a text at each match: every second part is a match. */
+/** Split a string at each match: every second part is a match. */
 export function cutAt(text: string, find: string): string[] {
   if (find === '') {
     return [text];

@@ -10,7 +10,7 @@ const VERSION = DEFAULTS.RunsDashboard.version;
 /** Largest weight of past values in smoothing. */
 export const MOST_SMOOTHING = 0.98;
 
-/** Why a text is not a valid dashboard. Line and column count from 1. */
+/** Why a string is not a valid dashboard. Line and column count from 1. */
 export class DashboardError extends Error {
   constructor(
     message: string,

@@ -262,7 +262,7 @@ export interface Bar {
   lane: number;
 }
 
-/** What ran at one place, in several lanes if several trials ran at once. Times in s since the epoch. */
+/** The trials that ran at one place, in several lanes if they overlapped. Times in s since the epoch. */
 export interface PlaceRow {
   place: string;
   bars: readonly Bar[];

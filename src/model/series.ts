@@ -111,7 +111,7 @@ export class SeriesStore {
     this._replaced.clear();
   }
 
-  /** Increases when a line is sent again from its start, as for another width, rather than continued. */
+  /** Increases when a line is sent again from its start, for example at another width, rather than continued. */
   get revision(): number {
     return this._revision;
   }

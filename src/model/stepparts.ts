@@ -28,7 +28,7 @@ const [COMPUTE, INPUT, EXCHANGE, WAIT, CHECKPOINT] = Object.keys(STEP_PARTS) as 
 ];
 // Reports older than this are ignored, s.
 const LATELY_S = 60;
-// The others wait for a task whose own part takes this many times as long as theirs.
+// The others wait for a task whose own part of a step takes this many times as long as their parts.
 const FAR = 1.25;
 
 /** The tasks that have reported, in the order of `tasks`. */

@@ -1,4 +1,4 @@
-/** Create an element with a class and a text. */
+/** Create an element with a class and text content. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   className = '',

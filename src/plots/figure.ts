@@ -139,7 +139,7 @@ export class MetricFigure {
     this._host = host;
   }
 
-  /** Put it into the page. Its data should already be set: drawing twice takes twice the time. */
+  /** Put it into the page. Its data should already be set: otherwise, the plot is drawn twice. */
   async show(): Promise<void> {
     this._document.add_root(this._figure);
     this._shown = this._bokeh.embed

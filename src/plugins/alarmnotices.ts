@@ -10,7 +10,7 @@ import { reason, secondsTaken } from '../model/runstate';
 import { CommandIDs, IDtf } from '../tokens';
 import { stateText } from '../views/localizedtext';
 
-/** The text of a notification: `text` is one line; browser notifications have room for `more`. */
+/** The text of a notification: `text` is one line; browser notifications also show `more`. */
 interface Word {
   about: string;
   kind: 'success' | 'warning' | 'error';

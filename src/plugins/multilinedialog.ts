@@ -2,7 +2,7 @@ import { Dialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-/** Ask for a text of several lines; null if the user cancels. */
+/** Prompt for several lines of text; null if the user cancels. */
 export async function askLines(trans: TranslationBundle, title: string, value: string): Promise<string | null> {
   const buttons = [Dialog.cancelButton({ label: trans.__('Cancel') }), Dialog.okButton({ label: trans.__('OK') })];
   const dialog = new LinesDialog({ title, body: new Lines(title, value), buttons, focusNodeSelector: 'textarea' });

@@ -110,7 +110,7 @@ export const history: JupyterFrontEndPlugin<void> = {
       }
     });
 
-    /** Add a command that asks for a text of a run and saves it. */
+    /** Add a command that prompts for a text property of a run and saves it. */
     const asking = (
       command: string,
       label: string,

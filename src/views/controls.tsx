@@ -38,7 +38,7 @@ export function IconButton(props: {
 }
 
 /**
- * A small button with a text. Its text is also its accessible name, so that users of voice control can say what they
+ * A small button with text. Its text is also its accessible name, so that users of voice control can say what they
  * see: `hint` is only a description; `label` replaces the name if the text is a symbol, or extends the text.
  */
 export function SmallButton(props: {

@@ -7,7 +7,7 @@ import { IconButton } from './controls';
 // How long the confirmation is shown, ms.
 const SAYS_MS = 1500;
 
-/** Copies a text and confirms it. */
+/** Copies a string and confirms that it was copied. */
 export function CopyButton(props: {
   /** What it copies, for screen readers. */
   label: string;

@@ -36,7 +36,7 @@ export function Output(props: {
   lines: readonly OutputLine[];
   dropped: number;
   pages?: OutputPages;
-  /** The download URL of the output of one task, or of all; with a text, only of the lines that contain it. */
+  /** The download URL of the output of one task, or of all; with a search string, only of the lines that contain it. */
   downloadUrl?: (task: string, find: string) => string;
   tasks: readonly string[];
   follow: boolean;

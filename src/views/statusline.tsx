@@ -10,7 +10,7 @@ import { Bar, StateMark } from './controls';
 import { Mark } from './stateicons';
 import { stateText } from './localizedtext';
 
-/** Whether the page and the server extension cannot work together until somebody intervenes. */
+/** Whether the page and the server extension cannot work together until a user intervenes. */
 export function needsHelp(health: ServerHealth): boolean {
   return health !== 'ok' && health !== 'connecting' && health !== 'offline';
 }

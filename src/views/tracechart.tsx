@@ -215,7 +215,7 @@ function Bar(props: { op: TracedOp; x: number; y: number; width: number; colour:
   );
 }
 
-/** Transfers from the sender's row to the receiver's, labelled with their bytes if there is room. */
+/** Transfers from the sender's row to the receiver's, labelled with their bytes if there is enough space. */
 function Arrows(props: {
   transfers: readonly Transfer[];
   placed: readonly Placed[];

@@ -3,7 +3,7 @@ export interface Fitted {
   readonly id: string;
   /** Its width. */
   readonly px: number;
-  /** If there is too little room, the controls with the lowest number leave first. `Infinity`: never. */
+  /** If there is too little space, the controls with the lowest number are moved out first. `Infinity`: never. */
   readonly stays: number;
 }
 

@@ -306,7 +306,7 @@ function Problems(props: { problems: readonly DesignProblem[] }): React.ReactEle
   );
 }
 
-/** A text that can be copied. `copied`: the text to copy, if it is formatted differently from the displayed one. */
+/** A string that can be copied. `copied`: the string to copy, if it is formatted differently from the displayed one. */
 function Copyable(props: {
   title: string;
   text: string;

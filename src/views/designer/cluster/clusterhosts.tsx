@@ -11,7 +11,7 @@ import { rangesOf } from '../../../model/spread';
 import { Bar, SmallButton } from '../../controls';
 import { SaidBeside, TASK_MIME } from './clusterchip';
 
-/** A set of hosts that can be drawn at once. `hosts` may query the server. */
+/** A set of hosts that can be drawn together. `hosts` may query the server. */
 export interface HostSource {
   label: string;
   hosts: () => Promise<readonly HostDesign[]>;

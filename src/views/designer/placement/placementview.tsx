@@ -23,7 +23,7 @@ import { RunFields } from './placementrun';
 import type { PlacementServices } from './placementservices';
 import { SourcePicker } from './placementsource';
 
-/** Maximum number of nodes drawn at once. */
+/** Maximum number of nodes drawn at a time. */
 const MOST_SHOWN = 500;
 const NOTHING: ReadonlySet<string> = new Set();
 
