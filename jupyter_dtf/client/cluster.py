@@ -217,8 +217,8 @@ class Cluster(Searching, Answering):
         Args:
             main_fun: The program. It is called with ``args`` and the task's ``dtf.Context``.
             args: Anything that can be pickled; passed to every task unchanged.
-            feed: Data in any form that ``fit`` accepts except a function: ``x``, ``(x, y)`` or ``(x, y,
-                sample_weight)``. ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
+            feed: Data in any form that ``fit`` accepts except a function: ``x``, ``(x, y)`` or
+                ``(x, y, sample_weight)``. ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
             batch_size: Examples per batch of ``feed``, over all tasks together.
             shuffle: Read ``feed`` in a new random order in each pass.
             name: The name of the run. By default that of the function, with a number if it is taken.

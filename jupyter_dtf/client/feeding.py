@@ -392,7 +392,7 @@ class Feed:
             cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
 
     def _place(self, cursor: Cursor, hello: Hello) -> str:
-        """Move a task's cursor to the batch at which the task continues. Return an error if this is impossible."""
+        """Move a task's cursor to the batch at which the task continues. Return an error message if it cannot."""
         place = hello.passed + hello.within
         if self._base is None:
             if hello.within:

@@ -56,7 +56,7 @@ class Run(NamedRun):
         self.sent: Future[RunInfo] | None = None
         """A future, done when this process has sent the run's program and data; None if it does not send them."""
         self.kept: Future[None] | None = None
-        """A future, done when they are also saved for resuming the run; None if this process does not save them."""
+        """A future, done when the program and data are also saved for resuming; None if they are not saved here."""
         self.told: threading.Thread | None = None
         """The thread that delivers the run's notifications and then ends; None if this process has none to deliver."""
 
