@@ -1,4 +1,4 @@
-"""Error classes for programs that catch Horovod's errors: they derive from both ``tf.errors`` and this package's errors."""
+"""Error classes for programs that catch Horovod's errors: they derive from ``tf.errors`` and this package's errors."""
 
 from __future__ import annotations
 
