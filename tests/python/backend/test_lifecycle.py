@@ -20,6 +20,7 @@ import pytest
 import jupyter_dtf as dtf
 from jupyter_dtf.backend.cluster.kept_results import PART_BYTES
 from jupyter_dtf.backend.machine import paths
+from jupyter_dtf.backend.machine.processes import stat_of
 from jupyter_dtf.backend.records.output_tail import ENDED_BYTES
 from jupyter_dtf.backend.viewer import connections
 from jupyter_dtf.client.session import session
@@ -53,9 +54,7 @@ def until_running(run: dtf.Run) -> dtf.Run:
 
 def until_ended(pid: int) -> None:
     """Wait for a process that is not this one's child, so that nothing tells of its end. A zombie has ended."""
-    patience.until(
-        lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE, f"the end of {pid}"
-    )
+    patience.until(lambda: (stat := stat_of(pid)) is None or stat.has_ended, f"the end of {pid}")
 
 
 def waits(_args: object, ctx: Any) -> int:
