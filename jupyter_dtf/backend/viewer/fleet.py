@@ -342,7 +342,7 @@ class Fleet:
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
         info = self.hub.info(run_id)
         if info.state.is_final:
-            raise Conflict(f"A run must not have ended to be {done}, got {run_id}, {info.state.value}")
+            raise Conflict(f"Only an active run can be {done}, but {run_id} is {info.state.value}")
         await self._ask(info.cluster, op, run_id=run_id)
 
     async def stop_run(self, run_id: str, *, now: bool = False, pruned: str = "") -> None:

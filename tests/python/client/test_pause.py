@@ -124,7 +124,7 @@ def test_what_is_paused_can_be_stopped_and_resumed(cluster: dtf.Cluster) -> None
     assert run.info.checkpoint is not None
     step = run.info.checkpoint.step
     assert run.info.message == f"stopped while it was paused after step {step}"
-    with pytest.raises(dtf.Conflict, match="A run must not have ended to be paused"):
+    with pytest.raises(dtf.Conflict, match="Only an active run can be paused"):
         run.pause()
     again = until_step(run.resume(wait=False), step + 1)
     again.stop(now=True)

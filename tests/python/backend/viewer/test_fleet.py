@@ -103,7 +103,7 @@ def test_a_cluster_outlives_its_viewers_and_the_next_one_sees_everything() -> No
             assert ended.state is RunState.STOPPED
             series = second.hub.record(submitted.id).series[("loss", "worker:0")]
             assert list(series.step) == list(range(200))
-            with pytest.raises(Conflict, match="must not have ended to be"):
+            with pytest.raises(Conflict, match="Only an active run can be stopped"):
                 await second.stop_run(submitted.id)
             await second.close_cluster("kept")
             assert second.clusters() == []
