@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ....schema.trace import TraceData, TracedOp
@@ -96,12 +97,12 @@ def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, 
         if (gpu := _GPU.match(plane.name)) is None:
             continue
         for line in plane.lines:
-            events = [event for event in _events(plane, line, begun_ns) if named(event)[0]]
-            for (op, op_type, step), together in groupby(events, named):
-                first, *others = together
-                if step >= 0:
-                    end_ns = max(event.end_ns for event in [first, *others])
-                    yield int(gpu[1]), step, _Execution(op, op_type, first.start_ns, end_ns)
+            events = ((named(event), event) for event in _events(plane, line, begun_ns))
+            of_steps = ((name, event) for name, event in events if name[0] and name[2] >= 0)
+            for (op, op_type, step), together in groupby(of_steps, itemgetter(0)):
+                kernels = [event for _, event in together]
+                end_ns = max(event.end_ns for event in kernels)
+                yield int(gpu[1]), step, _Execution(op, op_type, kernels[0].start_ns, end_ns)
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
