@@ -1,8 +1,9 @@
 """Distributed TensorFlow and Keras from JupyterLab: clusters, training across processes, live plots.
 
 Public names are loaded on first use, so importing this package imports neither TensorFlow nor Dask. If this package is
-imported before TensorFlow, it hides TensorFlow's startup messages about its build (``tensorflow_chatter``), but never
-errors, and makes TensorFlow leave GPU memory for the tasks of a cluster (``gpu_growth``).
+imported before TensorFlow, it hides the messages that TensorFlow prints at startup, except errors
+(``tensorflow_chatter``), and makes TensorFlow allocate GPU memory only as needed, so that the tasks of a cluster can
+use the rest (``gpu_growth``).
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class DtfError(Exception):
 
 
 def _callers_lines(trace: TracebackType | None) -> list[str]:
-    """Format the frames of the caller (notebook cell and functions) that led into this package."""
+    """Format the caller's frames (the notebook cell and its functions) up to the call into this package."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     theirs = tuple(

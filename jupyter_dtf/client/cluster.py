@@ -181,7 +181,7 @@ class Cluster(Searching, Answering):
 
         Raises:
             NotFound: If a path does not exist.
-            InvalidInput: If an argument is not a module, or its name is taken by another module that is installed.
+            InvalidInput: If an argument is not a module, or another module with the same name is installed.
 
         Example:
             >>> cluster.upload("layers.py", "my_package/")
@@ -221,14 +221,14 @@ class Cluster(Searching, Answering):
                 ``(x, y, sample_weight)``. ``ctx.feed()`` returns this task's share of it as a ``tf.data.Dataset``.
             batch_size: Examples per batch of ``feed``, over all tasks together.
             shuffle: Read ``feed`` in a new random order in each pass.
-            name: The name of the run. By default that of the function, with a number if it is taken.
-            jobs: The jobs that take part and their numbers of tasks. By default all jobs of the cluster.
+            name: The name of the run. By default the function's name, with a number appended if the name is taken.
+            jobs: The jobs that take part, with the number of tasks of each. By default all jobs of the cluster.
             threads_per_task: Threads for TensorFlow in each task. 0 divides a host's threads among its tasks.
-            gpus_per_task: GPUs of each task. None divides a machine's GPUs among its tasks.
+            gpus_per_task: GPUs for each task. None divides a machine's GPUs among its tasks.
             gpu_memory: The most that a task may allocate on each of its GPUs, in bytes (int) or as a fraction of the
                 GPU's memory (float), so that several tasks can share a GPU. None: no limit.
             stop_grace_s: Seconds that the program has to end on its own after a stop request before it is killed.
-            environment: Environment variables of the tasks.
+            environment: Environment variables for the tasks.
             trace_steps: ``(first, last)``, counted from 1: record which operations ran on which device in the steps
                 that the program marks with ``ctx.traced(step)``, or in the calls of ``Session.run`` with these numbers.
                 See ``run.timeline()``.
@@ -245,7 +245,7 @@ class Cluster(Searching, Answering):
 
         Raises:
             InvalidInput: If an argument is invalid.
-            Unavailable: If a device that is needed does not exist.
+            Unavailable: If a required device does not exist.
             RunFailed: With the traceback of the task that failed first.
             RunStopped: If the run was stopped.
 
@@ -300,13 +300,13 @@ class Cluster(Searching, Answering):
     ) -> Run:
         """Run a Python script on every task, as ``python path arguments...`` would, with ``TF_CONFIG`` set.
 
-        If the script defines ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` and the like, or
-        ``--cluster_spec``, and ``arguments`` does not set them, each task passes its own values.
+        If the script defines flags such as ``--job_name``, ``--task_index`` (or ``--task_id``), ``--ps_hosts`` or
+        ``--cluster_spec``, and ``arguments`` does not set them, each task passes its own values for them.
 
         Args:
             path: The script.
             arguments: Its command-line arguments.
-            name: The name of the run. By default that of the file.
+            name: The name of the run. By default the name of the file.
             jobs: See ``run``.
             threads_per_task: See ``run``.
             gpus_per_task: See ``run``.
@@ -382,9 +382,9 @@ class Cluster(Searching, Answering):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
-        """Train a Keras model on every task: ``model.fit`` over the cluster, with the same arguments.
+        """Train a Keras model on all tasks of the cluster. Takes the same arguments as ``model.fit``.
 
-        After the run, ``model`` holds the trained weights. ``run.model`` is the trained model in every case, and
+        After the run, ``model`` holds the trained weights. ``run.model`` is always the trained model, and
         ``run.history`` is the equivalent of Keras's ``History``. A stopped run keeps what the model has learned so far.
 
         Args:
@@ -395,28 +395,29 @@ class Cluster(Searching, Answering):
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
             strategy: ``"allreduce"``, ``"ps"``, ``"mirrored"``, or a ``dtf.AllReduce``, ``dtf.ParameterServer``,
                 ``dtf.Pipeline`` or ``dtf.InGraph``.
-            batch_size: Examples per step over all tasks together (global); 32 by default. Leave it out for data that
-                is already batched.
+            batch_size: The global batch size: examples per step over all tasks together. Default: 32. Omit it for data
+                that is already batched.
             epochs: The number of the last epoch, as in Keras.
             verbose: Ignored; the run shows its own progress.
             callbacks: Keras callbacks, which run in the tasks.
-            validation_split: The fraction of the examples, the last ones, to hold out for validation. Arrays only.
+            validation_split: The fraction of the examples to hold out for validation, taken from the end. Arrays only.
             validation_data: ``(x, y)``, ``(x, y, sample_weight)``, or data of any form that ``x`` may have.
             shuffle: Shuffle the examples before each epoch.
             class_weight: A weight for each class.
             sample_weight: A weight for each example, of shape ``[examples]``.
             initial_epoch: The epoch to start with, counted from 0.
             steps_per_epoch: Steps in an epoch. By default one pass over the data.
-            validation_steps: Steps of each validation pass. By default the whole validation data.
+            validation_steps: Steps in each validation pass. By default one pass over the validation data.
             validation_batch_size: Examples per validation step. By default ``batch_size``.
-            validation_freq: Validate after every so many epochs, or after the epochs in this list.
+            validation_freq: If an integer, the number of epochs between validations; if a list, the epochs after which
+                to validate.
             scale_lr: Multiply the learning rate by the number of tasks that share a step.
-            warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Needs
+            warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Requires
                 ``scale_lr=True``.
-            check: Compare the first step with that of a single process, and the trained model's outputs in this process
-                with those in the task that trained it.
+            check: Compare the first step with the same step in a single process, and the trained model's outputs in
+                this process with its outputs in the task that trained it.
             resume: The run, run id, checkpoint or checkpoint path to continue from, up to ``epochs``.
-            name: The name of the run. By default that of the model, with a number if it is taken.
+            name: The name of the run. By default the model's name, with a number appended if the name is taken.
             jobs: See ``run``.
             threads_per_task: See ``run``.
             gpus_per_task: See ``run``.
@@ -426,8 +427,8 @@ class Cluster(Searching, Answering):
             restart: What happens when a task dies or freezes. By default (``dtf.Restart()``) only the lost task starts
                 again if the others can continue without it; otherwise all tasks start again from the newest checkpoint,
                 up to 3 times. With ``False`` the run ends. An error in the program itself always ends it.
-            checkpoint: When checkpoints are written, such as ``dtf.Checkpoint(every_steps=100)``. By default after
-                every epoch that is long enough not to be slowed down by it. ``False``: never.
+            checkpoint: When to write checkpoints, for example ``dtf.Checkpoint(every_steps=100)``. By default after
+                every epoch that is long enough not to be slowed down by a checkpoint. ``False``: never.
             notify: See ``run``.
             modules: See ``run``.
             wait: Wait until training has ended, showing its progress. False returns the run immediately.
@@ -437,7 +438,7 @@ class Cluster(Searching, Answering):
 
         Raises:
             InvalidInput: If an argument is invalid. Raised before anything starts.
-            Unavailable: If a device or a job that is needed does not exist. Raised before anything starts.
+            Unavailable: If a required device or job does not exist. Raised before anything starts.
             RunFailed: With the traceback of the task that failed first.
             ModelDiffers: If the trained model's outputs in this process differ from those in the task that trained it.
 
@@ -532,9 +533,9 @@ class Cluster(Searching, Answering):
     ) -> Servers:
         """Start bare TensorFlow servers on the tasks, for graphs that you place by hand.
 
-        The servers are a run like any other. It ends with the ``with`` block, with ``servers.close()``, or when it is
-        stopped. If all servers are on this machine, only your own processes can connect to them. Otherwise every user
-        of this machine and of the servers' machines can connect.
+        The servers are the tasks of an ordinary run, which ends with the ``with`` block, with ``servers.close()``, or
+        when it is stopped. If all servers are on this machine, only your own processes can connect to them. Otherwise
+        every user of this machine and of the servers' machines can connect.
 
         Args:
             jobs: See ``run``.

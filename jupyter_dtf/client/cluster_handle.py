@@ -48,7 +48,7 @@ class ClusterHandle:
 
     @property
     def info(self) -> ClusterInfo:
-        """The cluster's state, jobs, hosts and their load.
+        """The cluster's state, jobs and hosts, with the load of each host.
 
         Raises:
             NotFound: If the cluster is gone.
@@ -79,7 +79,7 @@ class ClusterHandle:
 
     @property
     def devices(self) -> list[str]:
-        """The device strings of all tasks, ``/job:worker/task:0/device:CPU:0`` first.
+        """The device strings of all tasks, such as ``/job:worker/task:0/device:CPU:0``.
 
         GPUs are included once the hosts have connected. A run with a different ``gpus_per_task`` has different devices.
         """
@@ -94,7 +94,7 @@ class ClusterHandle:
 
     @property
     def runs(self) -> Runs:
-        """The runs of this cluster, newest first: a list whose ``frame()`` is a DataFrame."""
+        """The runs of this cluster, newest first: a list with a method ``frame()`` that returns a DataFrame."""
         created = self.info.created
         known = self._session.hub.runs()
         return Runs([info for info in known if info.cluster == self._name and info.created >= created])
@@ -102,7 +102,7 @@ class ClusterHandle:
     def machines(self, after: float = 0.0) -> pd.DataFrame:
         """Return the recorded load of the hosts' machines during the last day.
 
-        Values from the last hour are 2 seconds apart. Older values are means per minute.
+        Values from the last hour are 2 seconds apart. Older values are means over one minute.
 
         Args:
             after: Return only values recorded after this time, in seconds since 1970.

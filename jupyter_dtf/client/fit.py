@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 class PreparedFit:
-    """A training run that is ready to be sent. ``program`` is called as ``function(*args, ctx)`` in every task."""
+    """A training run that is ready to be sent. Every task calls ``program`` as ``function(*args, ctx)``."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class PreparedFit:
 
     @property
     def code(self) -> list[Source]:
-        """The source code with which the run is submitted, where available."""
+        """The source code to record with the run, where available."""
         given = (
             self._source,
             *(getattr(data, "function", None) for data in (self._job.data, self._job.validation_data)),
@@ -183,7 +183,8 @@ class PreparedFit:
             names = ", ".join(type(callback).__name__ for callback in self._callbacks)
             warnings.warn(
                 "The training's result is gone, so the model has the weights of its last checkpoint, after step "
-                f"{found.step}. What these callbacks recorded, or did at the end of the training, is lost: {names}",
+                f"{found.step}. Everything that these callbacks recorded, or did at the end of training, is lost: "
+                f"{names}",
                 stacklevel=4,
             )
 
@@ -210,9 +211,9 @@ class PreparedFit:
         validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
     def worker_group(self, jobs: Mapping[str, int]) -> int:
-        """Return the number of tasks that can only train together, as in ``RunRequest``.
+        """Return the number of tasks that can only train together (``RunRequest.worker_group``).
 
-        With a pipeline, these are the tasks of one copy; otherwise the number is 1.
+        For a pipeline, this is the number of tasks of one copy; for other strategies, it is 1.
         """
         strategy = self._job.strategy
         return (
@@ -233,7 +234,7 @@ class PreparedFit:
 
     @property
     def model(self) -> Any:
-        """The trained model: the model passed, or one created by the function passed. Call ``finish`` first."""
+        """The trained model: the caller's model, or one created by the caller's function. Call ``finish`` first."""
         if self._model is None:
             if self._result is None:
                 raise RuntimeError("There is no trained model, because the run has no result")
@@ -404,9 +405,9 @@ def _ask(model: Any, result: FitResult) -> None:
     found = difference(model, result.question)
     if found:
         raise ModelDiffers(
-            "The trained model must compute the same outputs here as in the task that trained it, but on the same "
-            f"examples {found}. The model depends on a value that was not sent to the task, because it is neither in a "
-            "variable nor in get_config() nor a plain attribute of a layer, or because it has changed here since. The "
-            "model does hold the trained weights. Move such a value into a variable or get_config(), or pass a "
+            "The trained model does not compute the same outputs here as in the task that trained it: on the same "
+            f"examples, {found}. The model depends on a value that was not sent to the task, because it is neither in "
+            "a variable nor in get_config() nor a plain attribute of a layer, or because it has changed here since. "
+            "The model does hold the trained weights. Move such a value into a variable or get_config(), or pass a "
             "function that returns the compiled model and is called in the tasks"
         )

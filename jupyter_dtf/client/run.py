@@ -44,7 +44,7 @@ class Run(NamedRun):
     """A run, live or past.
 
     Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
-    when the object is gone, as long as its cluster is running.
+    without it as long as its cluster is running.
 
     Attributes:
         id: The id of the run.
@@ -54,9 +54,9 @@ class Run(NamedRun):
         self.id = run_id
         self._session = in_session or session()
         self.sent: Future[RunInfo] | None = None
-        """A future, done when this process has sent the run's program and data; None if it does not send them."""
+        """A future that is done when this process has sent the run's program and data; None if it sends nothing."""
         self.kept: Future[None] | None = None
-        """A future, done when the program and data are also saved for resuming; None if they are not saved here."""
+        """A future that is done when the program and data are saved for resuming; None if they are not saved here."""
         self.told: threading.Thread | None = None
         """The thread that delivers the run's notifications and then ends; None if this process has none to deliver."""
 
@@ -151,14 +151,14 @@ class Run(NamedRun):
 
     @property
     def checkpoints(self) -> list[CheckpointInfo]:
-        """The complete checkpoints that still exist, by ascending step.
+        """The complete checkpoints that still exist, ordered by step.
 
         Each has ``step``, ``epoch``, ``time`` (seconds since 1970), ``bytes``, ``metric`` and ``path``.
         """
         return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
-        """Return which operations ran when, and on which device, in the steps traced by ``profile`` or ``trace_steps``.
+        """Return when, and on which device, each operation of the steps traced by ``profile`` or ``trace_steps`` ran.
 
         Returns:
             A trace of all tasks. A notebook shows it as a timeline.
@@ -274,7 +274,7 @@ class Run(NamedRun):
         """Call a function with the run's current state and with each later state until the run has ended.
 
         Args:
-            tell: The function. It is called in the session's thread, which it blocks.
+            tell: The function. It is called in the session's thread and blocks that thread.
         """
         hub, told = self._session.hub, [RunState.PENDING]
 
@@ -294,7 +294,7 @@ class Run(NamedRun):
         Does nothing if the run has ended.
 
         Args:
-            now: End the processes right away.
+            now: End the processes immediately.
         """
         if not self.info.state.is_final:
             self._session.call(lambda fleet: fleet.stop_run(self.id, now=now))
@@ -302,10 +302,10 @@ class Run(NamedRun):
     def pause(self) -> None:
         """Pause a training run: after its current step it writes a checkpoint, ends its tasks and frees their devices.
 
-        Returns as soon as the cluster has accepted the request. Continue it with ``continue_``.
+        Returns as soon as the cluster has accepted the request. ``continue_`` continues the run.
 
         Raises:
-            Conflict: If the run cannot be paused; the message says why.
+            Conflict: If the run cannot be paused; the message gives the reason.
         """
         self._session.call(lambda fleet: fleet.pause_run(self.id))
 
@@ -340,7 +340,7 @@ class Run(NamedRun):
         Raises:
             InvalidInput: If ``steps`` is not an integer from 1 to 100.
             Conflict: If the run is not running, is already being profiled, or has ended before a step was traced.
-            TimeoutError: If the trace is not complete after ``timeout_s`` seconds; the message says when it will be.
+            TimeoutError: If the trace is not complete after ``timeout_s`` seconds. ``timeline`` returns it later.
 
         Example:
             >>> run.profile(steps=3).save("trace.json")
@@ -354,7 +354,7 @@ class Run(NamedRun):
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> Run:
         """Continue a training run from one of its checkpoints, as a new run with the same model, data and options.
 
-        Any process can do so: a run saves what it was submitted with, including up to 256 MiB of data.
+        Any process can do so, because the run's program and up to 256 MiB of its data were saved when it was submitted.
 
         Args:
             step: The step of the checkpoint. None: the newest.
@@ -389,11 +389,11 @@ class Run(NamedRun):
         info = self.info
         if info.kind == "fit":
             return self._not_held()
-        return Conflict(f"Only a run of cluster.fit has {what}, got {info.name} ({info.id}), whose kind is {info.kind}")
+        return Conflict(f"Only a run of cluster.fit has {what}, but {info.name} ({info.id}) is of the kind {info.kind}")
 
     def _not_held(self) -> Conflict:
         check_goes_on(self.info)
-        return Conflict(f"To continue a training, use the object that `dtf.run({self.id!r})` returns, got {self!r}")
+        return Conflict(f"To continue a training run, use the object that `dtf.run({self.id!r})` returns, not {self!r}")
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait until the run has ended and return the return values of its tasks.
@@ -467,7 +467,7 @@ class Run(NamedRun):
         display_hooks.here().show(self)
 
     def tensorboard(self, directory: str | os.PathLike[str] | None = None) -> TensorBoard:
-        """Open TensorBoard for this run, which may be running or past.
+        """Open TensorBoard for this run, live or past.
 
         All points of the run are written to event files, in one directory per task. New points are added every few
         seconds until ``close()``. The ``url`` works only for this user on this machine, until ``close()`` or the end of

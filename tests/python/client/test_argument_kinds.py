@@ -207,9 +207,9 @@ def test_a_wait_that_is_over_says_for_what() -> None:
 def test_only_a_training_has_a_model() -> None:
     run = FakeRun().run
     for name in ("model", "updates"):
-        with pytest.raises(AttributeError, match=f"Only a run of cluster.fit has `{name}`, got mlp .run-1., whose"):
+        with pytest.raises(AttributeError, match=f"Only a run of cluster.fit has `{name}`, but mlp .run-1. is of"):
             getattr(run, name)
-    with pytest.raises(Conflict, match="Only a run of cluster.fit has a model to export, got mlp"):
+    with pytest.raises(Conflict, match="Only a run of cluster.fit has a model to export, but mlp"):
         run.export("model.keras")
 
 
