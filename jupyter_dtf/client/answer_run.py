@@ -25,7 +25,7 @@ class AnswerRun(Run):
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            What ``Cluster.predict`` or ``Cluster.evaluate`` returns.
+            The value that ``Cluster.predict`` or ``Cluster.evaluate`` returns.
 
         Raises:
             RunFailed: With the traceback of the task that failed first.

@@ -41,15 +41,16 @@ class Answering(ClusterHandle):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Any:
-        """Compute a model's predictions on all tasks: ``model.predict`` over the cluster.
+        """Compute a model's predictions on all tasks of the cluster, as ``model.predict`` does in one process.
 
-        Each batch is computed by one task, exactly as a single process would compute it, so the model has to fit into
-        each task. A model that changes when it is called (stateful layers, random numbers) runs on the first task only.
+        Each batch is computed by one task, exactly as a single process would compute it, so the model must fit into the
+        memory of each task. A model that changes when it is called (stateful layers, random numbers) runs on the first
+        task only.
 
         For a Dask collection the result is a lazy Dask collection with the same partitions, computed by processes of
         the Dask workers that hold them: an array for arrays, a bag for bags, and a dataframe with the same index for
-        dataframes. For a ``dtf.Feed``, its ``x`` is used, in order. The keyword-only arguments do not apply in these
-        two cases.
+        dataframes. For a ``dtf.Feed``, only its ``x`` is used, in order. The keyword-only arguments do not apply in
+        these two cases.
 
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
@@ -112,11 +113,11 @@ class Answering(ClusterHandle):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> Any:
-        """Compute a model's loss and metrics on all tasks: ``model.evaluate`` over the cluster.
+        """Compute a model's loss and metrics on all tasks of the cluster, as ``model.evaluate`` does in one process.
 
-        The tasks share the batches, as in ``predict``, and add up the states of their metrics. If these cannot be added
-        (a metric that keeps a maximum, a ``test_step`` that returns its own values), the first task evaluates alone,
-        and the run gets a note about this.
+        The tasks share the batches, as in ``predict``, and add up the states of their metrics. If these states cannot
+        be added (because a metric keeps a maximum, or a ``test_step`` returns its own values), the first task evaluates
+        alone, and a note about this is added to the run.
 
         Args:
             model: A compiled Keras model, or a function that returns one.

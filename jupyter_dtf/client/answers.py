@@ -24,7 +24,10 @@ from .sources.dask_collections import DaskCollections
 
 
 class PreparedAnswer:
-    """A ``predict`` or ``evaluate`` run that is ready to be sent. ``program`` is called as ``function(*args, ctx)``."""
+    """A ``predict`` or ``evaluate`` run that is ready to be sent.
+
+    Every task calls ``program`` as ``function(*args, ctx)``.
+    """
 
     def __init__(self, source: Any, job: AnswerJob) -> None:
         self.kind = "evaluate" if job.evaluates else "predict"
@@ -130,7 +133,7 @@ def evaluation(found: Evaluated) -> Any:
 
 
 def predictions(parts: Sequence[Part]) -> Any:
-    """Return the result of ``predict``: the predictions in ``parts`` (in rank order), in the order of the examples.
+    """Combine the tasks' results, ``parts`` in rank order, into the predictions in the order of the examples.
 
     The result consists of NumPy arrays in the structure of the model's outputs. As in Keras, an array is a
     ``tf.RaggedTensor`` if batches differ in a dimension other than the first. Raises InvalidInput if there was no

@@ -1,4 +1,4 @@
-"""Resolves what a run resumes from (a run, its id, a checkpoint or a path) to the path that is passed to tasks."""
+"""Resolves the argument ``resume`` (a run, its id, a checkpoint or a path) to the path that is passed to the tasks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _RULE = "`resume` must be a run, its id, or the path of a checkpoint"
 
 
 def path_of(resume: Any, step: int | None = None) -> str:
-    """Return the path of the checkpoint of ``step``, or of the directory of all checkpoints.
+    """Return the path of the checkpoint at ``step``; without a step, that of the directory of all checkpoints.
 
-    In a directory, the newest complete checkpoint is read. Raises NotFound and InvalidInput.
+    Tasks read the newest complete checkpoint in a directory. Raises NotFound and InvalidInput.
     """
     if isinstance(resume, CheckpointInfo):
         return resume.path

@@ -39,8 +39,8 @@ def examples_of(x: Any) -> Any:
 def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> Any:
     """Return the predictions for ``x``: a Dask array or bag, or for dataframes, a dataframe with the same index.
 
-    For a model with several outputs, these are arrays in the structure of the outputs, a bag of tuples, or columns
-    named after the outputs. Only their shapes are computed. Raises InvalidInput.
+    For a model with several outputs, the result consists of arrays in the structure of the outputs, of a bag of tuples,
+    or of columns named after the outputs. Only its shapes are computed here. Raises InvalidInput.
     """
     import keras
 

@@ -1,6 +1,6 @@
-"""How this process displays things to the user: the hooks that notebooks and terminals implement for the Python API.
+"""The hooks through which the Python API displays runs, clusters and searches in a notebook or a terminal.
 
-The package's ``__init__`` sets ``find``, which chooses the implementation; this folder does not depend on notebooks.
+The package's ``__init__`` sets ``find``, which chooses the implementation, so this folder does not depend on notebooks.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Protocol
 class Surroundings(Protocol):
     """An implementation of the hooks.
 
-    Arguments are a ``client.run.Run``, ``client.cluster.Cluster`` or ``client.run_trace.Trace``.
+    The arguments ``run``, ``cluster`` and ``trace`` are a ``client.run.Run``, a ``client.cluster.Cluster`` (or its
+    name) and a ``client.run_trace.Trace``.
     """
 
     def show(self, run: Any) -> None:

@@ -21,10 +21,10 @@ class Feed:
         x: A Dask array, dataframe, bag, delayed object or future, or a list or dict of them.
         y: The targets, partitioned like ``x``.
         sample_weight: A weight for each example, partitioned like ``x``.
-        compute: ``"once"``: the partitions stay in the memory of the Dask workers, which spill to disk what does not
-            fit. ``"each_epoch"``: they are computed again in every pass, for data that is generated or augmented
+        compute: ``"once"``: the partitions stay in the memory of the Dask workers, which spill them to disk when memory
+            runs out. ``"each_epoch"``: they are computed again in every pass, for data that is generated or augmented
             randomly.
-        retries: How many times Dask tries again to compute a partition that failed.
+        retries: How many times Dask retries a partition that could not be computed.
         shuffle_buffer: With ``shuffle=True``, the partitions are read in a new order in each epoch, and at least this
             many examples are shuffled together.
 

@@ -1,4 +1,4 @@
-"""Tracks how much of a stream each task has been sent, and what is still being sent."""
+"""Tracks how much of a stream has been sent to each task, and the data that is being sent now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..backend.task.fit.sources.base import Share
 
 
 class Cursor:
-    """How much of its share a task has been sent."""
+    """The position of a task in a stream: how much of its share has been sent to it."""
 
     def __init__(self, peer: socket.socket, share: Share) -> None:
         self.peer: socket.socket | None = peer
@@ -28,7 +28,7 @@ class Cursor:
         """A note for the task to report to its run, sent with the next message."""
         self.is_watched = False
         self.follows = True
-        """Whether the task reads on in the stream, rather than reading its first batches again."""
+        """Whether the task continues to read the stream, rather than reading its first batches again."""
 
     @property
     def following(self) -> int | None:

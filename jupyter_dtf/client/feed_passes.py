@@ -22,7 +22,7 @@ class Rereadable(Protocol):
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
         """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
 
-        ``in_parts``: whether the epochs are parts of the pass.
+        ``in_parts``: whether the pass spans several epochs.
         """
 
 
@@ -81,7 +81,7 @@ class PassesFeed(Feed):
         )
 
     def _peek(self, cursor: Cursor, count: int) -> None:
-        """Send the first batches of the first pass, for which the task is waiting."""
+        """Let a task that is waiting for the first batches read them from the first pass."""
         if not self._begins:
             self._begin(0, in_parts=False, count=None)
         cursor.start = 0
@@ -95,7 +95,7 @@ class PassesFeed(Feed):
             return f"A task requested pass {number + 1} over {self.what} before the previous pass had ended"
         if begun is None or not self._window.has(begun + within):
             is_again = not is_next and self._passes.draws
-            # A pass of which nothing has been used yet may have any order, but the same order for all tasks.
+            # A pass that no task has used yet may have any order, but the order must be the same for all tasks.
             if is_again and (within or self._is_read(begun, hello)):
                 return self._gone(0).error
             if is_again and not self._has_told:

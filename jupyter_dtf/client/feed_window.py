@@ -17,7 +17,7 @@ AHEAD = 2
 BACK_BYTES = 32 << 20
 """Limit in bytes for batches that have been sent to every task."""
 BACK = 6
-"""Sent batches that are kept regardless of their size, because they may not have reached a step yet."""
+"""Sent batches that are kept regardless of their size, because tasks may not have used them in a step yet."""
 
 
 @dataclass(frozen=True)

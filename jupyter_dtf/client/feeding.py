@@ -109,7 +109,8 @@ class Feed:
     def close(self, *, give_up: bool = True) -> None:
         """Stop sending, because the run has ended.
 
-        ``give_up``: whether to close the iterator once it has returned. Otherwise, the caller may continue with it.
+        ``give_up``: whether to close the iterator, after any batch that is being read has arrived. If not, the caller
+        may continue with it.
         """
         with self._lock:
             if self._is_closed or not self._is_started:
@@ -397,7 +398,7 @@ class Feed:
         if self._base is None:
             if hello.within:
                 return (
-                    f"A training on {self.what} must be resumed from the end of an epoch, because the stream starts "
+                    f"Training on {self.what} must be resumed from the end of an epoch, because the stream starts "
                     f"from its beginning, got a checkpoint after {hello.within} steps of its epoch"
                 )
             self._base = hello.passes, hello.passed

@@ -15,7 +15,7 @@ WARMUP_EPOCHS = 5.0
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """Convert an integer of any library to Python's own. Raises InvalidInput unless it is an integer >= ``least``."""
+    """Convert an integer of any library to an ``int``. Raises InvalidInput unless it is an integer >= ``least``."""
     if not is_integer(value) or value < least:
         raise InvalidInput(f"`{name}` must be an integer >= {least}, got {value!r:.200}", field=name)
     return int(value)
@@ -35,7 +35,7 @@ def checked_split(value: Any) -> float:
 
 
 def checked_class_weights(value: Any) -> dict[int, float]:
-    """Convert ``class_weight`` to Python's own numbers. Raises InvalidInput."""
+    """Convert ``class_weight`` to a dict of ``int`` and ``float``. Raises InvalidInput."""
     pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
     for number, weight in pairs:
         is_class = is_number(number) and float(number).is_integer()

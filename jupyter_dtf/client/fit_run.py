@@ -43,7 +43,7 @@ class FitRun(Run):
     ) -> None:
         """``again(job, run, cluster, wait)`` starts a run that continues ``run`` with the options of this one.
 
-        Without ``job`` and ``again``, the training is recreated from what was saved when the run, or
+        Without ``job`` and ``again``, the training is recreated from the files that were saved when the run, or
         ``submitted_with``, was submitted.
         """
         super().__init__(run_id, in_session=in_session)
@@ -74,8 +74,8 @@ class FitRun(Run):
         Raises:
             RunFailed: With the traceback of the task that failed first.
             ClusterLost: If the cluster was lost.
-            NotFound: If the result is no longer kept, for example because the cluster was closed, and there is no
-                checkpoint of the end of the training to replace it.
+            NotFound: If the result is no longer kept, for example because the cluster was closed, and no checkpoint
+                from the end of training can replace it.
             ModelDiffers: If the trained model's outputs in this process differ from those in the task that trained it.
                 The model still holds the trained weights, and the error is raised only once.
         """
@@ -181,8 +181,8 @@ class FitRun(Run):
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> FitRun:
         """Continue the training from one of its checkpoints, as a new run with the same model, data and options.
 
-        Any process can do so: a run saves what it was submitted with, including up to 256 MiB of data. In the process
-        that started the run, the model that was passed gets the new weights.
+        Any process can do so, because the run's program and up to 256 MiB of its data were saved when it was submitted.
+        In the process that started the run, the model that was passed gets the new weights.
 
         Args:
             step: The step of the checkpoint. None: the newest.
@@ -277,8 +277,8 @@ class FitRun(Run):
         is_found = self._again is None
         if is_found and not self.info.goes_on:
             raise Conflict(
-                "The model of a run that another process started is available only if the run writes checkpoints, got "
-                f"{self.id} with checkpoint=False"
+                "The model of a run that another process started is available only if the run writes checkpoints, but "
+                f"{self.id} was started with checkpoint=False"
             )
         try:
             self.finish()

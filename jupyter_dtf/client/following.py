@@ -25,7 +25,7 @@ class Follower:
         self._next_event = 0
         self._changed = threading.Event()
         self._done = threading.Event()
-        # The thread has the caller's context variables, by which a kernel assigns the output to a cell.
+        # The thread has the caller's context variables, which a kernel uses to assign output to a cell.
         self._thread = threading.Thread(
             target=contextvars.copy_context().run, args=(self._follow,), name="dtf-follow", daemon=True
         )

@@ -1,4 +1,4 @@
-"""Forecasts over numbers of tasks (``predict``), and plans with the fewest machines that reach a target (``plan``)."""
+"""Forecasts how training scales with the number of tasks (``predict``), and plans machines for a target (``plan``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 MEASURED = "measured"
-"""The value of ``network`` that stands for the network as measured between a cluster's hosts."""
+"""The value of ``network`` that requests a measurement of the network between a cluster's hosts."""
 
 
 def forecast_of(
@@ -37,7 +37,7 @@ def forecast_of(
     batch_size: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """Return the forecast of ``predict`` for numbers of tasks. The arguments are those of ``predict``."""
+    """Return the forecast that ``predict`` makes for numbers of tasks. Takes the same arguments as ``predict``."""
     wanted = settings_of(strategy, tasks, batch_size=batch_size, **settings)
     design, graph = _model(model)
     known = _machines(machines if machines is not None else design, calibration)
@@ -69,14 +69,14 @@ def plan(
         examples_per_second: The target speed.
         hours: The time in which to train on ``examples``, in hours.
         device_hours: A budget: find the fastest way to train on ``examples`` within this many device hours.
-        examples: The number of examples over all epochs. Needed with ``hours`` and ``device_hours``.
+        examples: The number of examples over all epochs. Required with ``hours`` and ``device_hours``.
         strategies: The strategies that may be used. By default all-reduce, synchronous parameter servers and a
             pipeline.
         calibration: See ``predict``.
         **settings: Keyword arguments of ``predict``, such as ``device``, ``network`` and ``per_device``.
 
     Returns:
-        The plan. Its ``design`` can be saved; None if the target cannot be reached.
+        The plan. Its ``design``, which can be saved, is None if the target cannot be reached.
 
     Raises:
         InvalidInput: If an argument is invalid.

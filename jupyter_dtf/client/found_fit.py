@@ -1,4 +1,4 @@
-"""Recreates the training of a run that another process started, from what it was submitted with."""
+"""Recreates the training of a run that another process started, from the files saved when it was submitted."""
 
 from __future__ import annotations
 

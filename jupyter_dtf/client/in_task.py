@@ -1,4 +1,4 @@
-"""Functions for use inside a program. They do the same as the methods of ``ctx``, but ``ctx`` need not be passed on."""
+"""Functions to call inside a program. They do the same as the methods of ``ctx``, but need no access to ``ctx``."""
 
 from __future__ import annotations
 

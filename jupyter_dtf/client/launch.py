@@ -44,7 +44,7 @@ def launch(
 ) -> pd.DataFrame:
     """Call a function once for each set of arguments, in parallel on a cluster.
 
-    Each call is a trial: a run of its own. As many trials run at a time as the cluster has free slots for. A trial that
+    Each call is a trial, with its own run. The cluster runs as many trials at a time as it has free slots. A trial that
     raises an error does not affect the others, but ten consecutive failures with the same error end the launch with a
     warning. An interrupt stops the running trials.
 
@@ -57,8 +57,8 @@ def launch(
         devices_per_trial: How many of the cluster's task slots each trial uses. With a fraction such as 0.5, trials
             share a slot. By default one slot for each task.
         tasks_per_trial: The number of tasks of each trial.
-        name: The name of the trials. By default that of the function.
-        environment: Environment variables of the tasks.
+        name: The name of the trials. By default the function's name.
+        environment: Environment variables for the tasks.
         restart: What happens when a task dies or freezes. By default the trial starts again.
         modules: Paths of your own modules and packages, or imported modules, to send along.
 
@@ -101,7 +101,7 @@ def launch(
 
 
 def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
-    """Return the arguments of each trial. Raises InvalidInput, which gives the lengths if they differ."""
+    """Return the arguments of each trial. Raises InvalidInput, with the lengths if they differ."""
     if not isinstance(args_dict, Mapping) or not args_dict:
         raise InvalidInput(f"`args_dict` must map arguments to lists, got {args_dict!r:.200}", field="args_dict")
     lists = {}

@@ -73,7 +73,7 @@ def runs(*, archived: bool = False, deleted: bool = False) -> Runs:
         deleted: List only the runs that were deleted and can still be restored.
 
     Returns:
-        A list of runs, newest first. Its ``frame()`` is a DataFrame.
+        A list of runs, newest first. Its method ``frame()`` returns a DataFrame.
 
     Example:
         >>> dtf.runs().frame()[["name", "state", "last.loss"]]

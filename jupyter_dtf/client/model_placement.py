@@ -34,7 +34,7 @@ def describe(model: Any, input_shapes: Any = None) -> LayerGraph:
 
     Args:
         model: The model.
-        input_shapes: The shapes of the inputs, batch dimension first. Needed for a model that is not built, or has
+        input_shapes: The shapes of the inputs, batch dimension first. Required for a model that is not built or has
             dimensions of unknown size.
 
     Returns:
@@ -74,8 +74,8 @@ def place(
             equally fast and to send 1 GB/s.
         batch_size: Examples per step.
         microbatches: The number of microbatches that a step is divided into.
-        pinned: Layers that must be placed on a given device.
-        splits: Layers whose columns are split over several devices, and these devices.
+        pinned: The device on which a layer must be placed, keyed by layer.
+        splits: The devices over which the columns of a layer are split, keyed by layer.
         link: The bandwidth and latency between devices.
         calibration: The measurements that ``dtf.calibrate`` made on the real devices.
         current: A placement of your own, which is kept unless a faster one is found. ``pinned`` applies to it too.
@@ -140,9 +140,9 @@ def predict(
     ``predict(model, placement, devices)`` predicts a step of ``dtf.Pipeline`` with this placement: time (seconds),
     memory and traffic (bytes) per device. Without a calibration, times are only meaningful relative to each other.
 
-    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how far training scales: examples
-    per second with a range, the parts of a step, memory per device, efficiency, and the number of tasks beyond which
-    more tasks are not worthwhile.
+    ``predict(model, machines, strategy="allreduce", tasks=[1, 2, 4, ...])`` forecasts how training scales: examples per
+    second with a range, the parts of a step, memory per device, efficiency, and the number of tasks beyond which more
+    tasks are not worthwhile.
 
     Args:
         model: A Keras model, or the graph that ``dtf.describe`` returned. For a forecast also a ``dtf.Design`` or the
@@ -233,7 +233,7 @@ def calibrate(
     """Measure a model's layers on a cluster's devices, and transfers between the devices, in a short run.
 
     Every task trains the whole model for a few steps, at the same time as the others, as ``dtf.Pipeline`` would with
-    these sizes, so the model has to fit into each task. An interrupt stops the run.
+    these sizes, so the model must fit into the memory of each task. An interrupt stops the run.
 
     Args:
         model: A compiled Keras model, which is not changed.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NamedRun:
-    """The part of ``Run`` that names, tags, archives and deletes it.
+    """The part of ``Run`` that names, tags, archives and deletes the run.
 
     Changes are visible in all notebooks and browser pages of this user.
     """

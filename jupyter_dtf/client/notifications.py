@@ -1,4 +1,4 @@
-"""Delivers notifications about a run by calling the user's function or command, as long as this process runs."""
+"""Delivers notifications about a run by calling the user's function or command while this process is running."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def told(run: AnyRun, options: RunOptions) -> AnyRun:
-    """Start to deliver the run's notifications in this process, if its options request any. Return the run."""
+    """Start delivering the run's notifications in this process, if its options request any. Return the run."""
     if options.notify is not None and (options.notify.call is not None or options.notify.words):
         run.told = Told(run, options.notify).thread
     return run

@@ -15,7 +15,7 @@ _DEEPEST = 4
 
 
 def pickled(value: Any, what: str, field: str) -> np.ndarray[Any, Any]:
-    """Pickle a value with cloudpickle to an array of bytes. Raises InvalidInput that names what cannot be pickled."""
+    """Pickle a value with cloudpickle to an array of bytes. Raises InvalidInput, which names the unpicklable part."""
     try:
         data = cloudpickle.dumps(value, protocol=5)
     except Exception as error:
@@ -37,7 +37,7 @@ def refusal(error: Exception, **sent: Any) -> InvalidInput:
     path, found, why = _culprit(SimpleNamespace(**sent), error)
     return InvalidInput(
         "A program and its arguments must be picklable, because they are sent to the tasks, got "
-        f"{path or 'a program'}, {_kind(found)}: {why}. Create what cannot be pickled, such as an open file or a lock, "
+        f"{path or 'a program'}, {_kind(found)}: {why}. Create unpicklable objects, such as an open file or a lock, "
         "inside the program"
     )
 

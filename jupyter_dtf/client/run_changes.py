@@ -15,8 +15,8 @@ from ..schema.run import RunInfo
 class RunChanges:
     """The summaries of a run while its ``with`` block runs: the current one, and one after every change.
 
-    As long as a summary has not been taken, the next one replaces it if only figures differ. Otherwise, a run that
-    reports a hundred times a second would fill the memory of a reader that needs a second for each summary. No state,
+    A summary that has not been taken yet is replaced by the next one if only figures differ, so that a run that reports
+    a hundred times a second does not fill the memory of a reader that needs a second for each summary. No state,
     attempt, epoch, message or checkpoint is left out.
     """
 
@@ -37,9 +37,10 @@ class RunChanges:
         self._unsubscribe()
 
     def take(self, ends: float | None) -> RunInfo | None:
-        """Return the next summary; None after ``ends``, in seconds on the monotonic clock, even if there is one.
+        """Wait for the next summary and return it. Return None once ``ends`` has passed, even if there is a summary.
 
-        Raises the error that reading the summary has raised.
+        ``ends`` is in seconds on the monotonic clock; None: no limit. Raises any error that occurred when the summary
+        was read.
         """
         with self._changed:
             left_s = None if ends is None else ends - time.monotonic()

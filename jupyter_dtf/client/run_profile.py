@@ -21,7 +21,7 @@ def wait(
 ) -> None:
     """Wait with the run's ``wait_for`` until a profile is complete.
 
-    Raises Conflict if it has no trace, and TimeoutError, whose message explains what is known.
+    Raises Conflict if the profile has no trace, and TimeoutError, with a message that explains how to get the trace.
     """
     seen: list[RunInfo] = []
 

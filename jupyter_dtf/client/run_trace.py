@@ -1,4 +1,4 @@
-"""``Trace``: the public handle of a trace, which records what ran where and when."""
+"""``Trace``: the public handle of a trace, a record of which operations ran where and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a script that will run on every task, and finds the flags that pass its job and task index to it."""
+"""Reads a script that will run on every task, and finds the flags through which a task passes its job and index."""
 
 from __future__ import annotations
 

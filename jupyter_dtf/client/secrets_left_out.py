@@ -49,7 +49,7 @@ def without_secrets(text: str) -> str:
 
 
 def words_without_secrets(words: Iterable[str]) -> list[str]:
-    """Return a command line with ``***`` in place of secret values of ``--name value`` and ``--name=value``."""
+    """Return a command line with ``***`` in place of the secret values in ``--name value`` and ``--name=value``."""
     shown: list[str] = []
     is_next = False
     for word in words:

@@ -57,7 +57,7 @@ class Servers:
             job: The name of the job.
 
         Returns:
-            The targets (``grpc://host:port``) by task index.
+            The targets (``grpc://host:port``), ordered by task index.
 
         Raises:
             InvalidInput: If there is no such job.

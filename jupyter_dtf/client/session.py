@@ -76,7 +76,7 @@ class Session:
         return asyncio.run_coroutine_threadsafe(begin(), self._loop)
 
     def call(self, work: Callable[[Fleet], Coroutine[Any, Any, T]], timeout_s: float | None = None) -> T:
-        """Run ``work(fleet)`` on the loop and wait for its result. Raises TimeoutError after ``timeout_s``.
+        """Run ``work(fleet)`` on the loop and wait for its result. Raises TimeoutError after ``timeout_s`` seconds.
 
         The limit is at least ``LEAST_S``, so that an available result is returned even with a limit of 0.
         """
@@ -158,7 +158,7 @@ _lock = threading.Lock()
 
 
 def session() -> Session:
-    """This process's session, started on first use."""
+    """Return this process's session, which is started on first use."""
     global _session
     with _lock:
         if _session is None:

@@ -101,7 +101,7 @@ def begun(
         wait((opened, sent), return_when=FIRST_COMPLETED)
         run = make((opened if opened.done() else sent).result().id)
     except BaseException:
-        # The cluster may already have accepted the run and would execute it in vain.
+        # The cluster may already have accepted the run, which the caller could not stop without its id.
         try:
             wait((opened, sent), ANSWER_S, return_when=FIRST_COMPLETED)
         finally:

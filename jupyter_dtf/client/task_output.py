@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RunOutput:
     """The output of all tasks of a run, or of one, in the order in which it arrived, read piece by piece.
 
-    It is read from the run's files or, if these are not accessible here, from what is kept in memory.
+    It is read from the run's files or, if these are not accessible here, from the events in memory.
     """
 
     def __init__(self, hub: Hub, run_id: str, task: str = "") -> None:

@@ -31,7 +31,7 @@ def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> lis
     """Import the scalars of a TensorBoard log directory as runs.
 
     Each directory with event files becomes a run. The directories ``train`` and ``validation`` that
-    ``keras.callbacks.TensorBoard`` writes side by side become one run, whose validation metrics begin with ``val_``.
+    ``keras.callbacks.TensorBoard`` writes side by side become one run; its validation metrics begin with ``val_``.
 
     Args:
         directory: The log directory, which is searched recursively.
@@ -95,7 +95,7 @@ def _points(directories: dict[Path, str]) -> list[Point]:
 
 
 def _scalars(directory: Path) -> Iterator[tuple[int, float, str, float]]:
-    """Yield (step, seconds since the epoch, tag, value) for every scalar, as written by TensorFlow 1 or 2."""
+    """Yield (step, seconds since 1970, tag, value) for every scalar, as written by TensorFlow 1 or 2."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util import tensor_util
 

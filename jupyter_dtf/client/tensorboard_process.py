@@ -84,7 +84,7 @@ class TensorBoard:
             time.sleep(_LOOK_S)  # there is no notification when a file grows
 
     def close(self) -> None:
-        """End TensorBoard."""
+        """End the TensorBoard process and remove its temporary files."""
         atexit.unregister(self.close)
         self._process.terminate()
         self._process.wait()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..schema.sizes import number
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
-"""The number that each dot adds to the code point of a Braille character, by row and column."""
+"""The number that each dot adds to the code point of a Braille character, indexed by row and column."""
 _BLANK = 0x2800
 _LABEL = 8
 """Characters to the left of a plot, for the values of its top and bottom."""
@@ -64,7 +64,8 @@ def _span(parts: Sequence[npt.NDArray[Any]]) -> tuple[float, float]:
 
 
 def _places(values: npt.NDArray[Any], span: tuple[float, float], count: int) -> npt.NDArray[np.int64]:
-    """Map values from ``span`` to 0 to ``count - 1``; to the middle if both ends of the span are equal."""
+    """Map ``span`` to the positions 0 to ``count - 1``. If both ends of the span are equal, return the middle position.
+    """
     low, high = span
     if not high > low:
         return np.full(values.shape, count // 2, dtype=np.int64)

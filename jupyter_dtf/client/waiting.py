@@ -24,7 +24,7 @@ class Detached(KeyboardInterrupt):
     """Waiting for a run was interrupted. The message gives the state of the run."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows instead of the stack of the waiting code."""
+        """Return the line that IPython shows instead of the traceback of the waiting code."""
         return [f"KeyboardInterrupt: {self}"]
 
 
@@ -108,5 +108,5 @@ def stop_in_foreground(run: Run, tell: Callable[[str], None], text: str) -> None
 
 
 def say(text: str) -> None:
-    """Print a line for the waiting user, separate from the output of programs."""
+    """Print a line for the waiting user on standard error, separate from the output of programs."""
     terminal.write(sys.stderr, text + "\n")

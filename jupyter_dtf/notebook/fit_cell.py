@@ -53,10 +53,10 @@ def history_of(model: Any, epochs: int, steps: int | None) -> Any:
 def execute(shell: Any, source: str) -> Any:
     """Run a cell in a shell's namespace, with the shell's syntax. Return the value of its last expression.
 
-    Raises what the cell raises. As in any cell, a semicolon at the end hides the value.
+    Raises any error that the cell raises. As in any cell, a semicolon at the end hides the value.
     """
     text = shell.transform_cell(source)
-    # Cached under a unique name, by which tracebacks find the source lines.
+    # Cached under a unique name, under which tracebacks find the source lines.
     filename = shell.compile.cache(text, shell.execution_count, raw_code=source)
     tree = shell.transform_ast(ast.parse(text, filename))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

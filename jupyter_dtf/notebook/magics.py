@@ -159,7 +159,7 @@ class DtfMagics(Magics):
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
         if not parsed.stream:
             wait_in_foreground(run, say)
-        with display_hooks.here().output_shown(run):  # at the end it shows all output
+        with display_hooks.here().output_shown(run):  # at the end of the block it shows all output
             if parsed.stream:
                 wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
@@ -309,10 +309,10 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
 
     compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
-    compare.add_argument("--all", action="store_true", help="also show what is equal; a star marks differences")
+    compare.add_argument("--all", action="store_true", help="also show equal values; a star marks differences")
     compare.set_defaults(do=magics.compare, completes="runs")
 
-    resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
+    resume = commands.add_parser("resume", help="continue a training run from a checkpoint, as a new run")
     resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
         "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
@@ -323,12 +323,12 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     resume.set_defaults(do=magics.resume, completes="run")
 
     pause = commands.add_parser(
-        "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
+        "pause", help="pause a training run: write a checkpoint and end its tasks until it is continued"
     )
     pause.add_argument("run", help="the run's id, part of its id, or its name")
     pause.set_defaults(do=magics.pause, completes="run")
 
-    continue_ = commands.add_parser("continue", help="continue a paused training")
+    continue_ = commands.add_parser("continue", help="continue a paused training run")
     continue_.add_argument("run", help="the run's id, part of its id, or its name")
     continue_.set_defaults(do=magics.continue_, completes="run")
 

@@ -162,7 +162,7 @@ class RunWidget(LiveWidget):
 
     def _still(self) -> dict[str, Any]:
         bundle = {"image/svg+xml": still(self._run.info, self._hub.lines(self._run.id)), "text/plain": repr(self)}
-        # Among the MIME types besides the widget's own, the extension prefers this one, because it needs no kernel.
+        # Among the MIME types other than the widget's own, the extension prefers this one, because it needs no kernel.
         live = self._has_dashboard and self.children == self._shipped
         return {RUN_MIME: {"run": self._run.id}, **bundle} if live else bundle
 

@@ -1,4 +1,4 @@
-"""Displays things for the Python API, in a notebook or in a terminal (implements ``client/display_hooks.py``)."""
+"""Displays runs, clusters and searches in a notebook or a terminal (implements ``client/display_hooks.py``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def here() -> Anywhere:
 
 
 class Anywhere:
-    """A terminal, or no terminal: shows lines of text. For IPython, the MIME bundles are the same as in a notebook."""
+    """Shows lines of text, with or without a terminal. For IPython, the MIME bundles are the same as in a notebook."""
 
     def show(self, run: Run) -> None:
         from ..client import terminal, wording
@@ -88,7 +88,7 @@ class Anywhere:
 
 
 class Notebook(Anywhere):
-    """A cell of a notebook: shows live displays."""
+    """Shows live displays in the output of a notebook's cell."""
 
     def show(self, run: Run) -> None:
         from .display import Shown

@@ -18,7 +18,7 @@ from ..schema.design import Design
 from .kernel_cluster import is_inherited
 
 _held: Cluster | None = None
-"""The object that was returned last. It is returned again as long as the cluster is the same."""
+"""The object that was returned last, which is returned again for the same cluster."""
 
 
 def cluster(
@@ -38,7 +38,7 @@ def cluster(
     which ends with the kernel, but survives a kernel restart in JupyterLab. A ``with`` block leaves it running.
 
     Outside a notebook, it is the cluster that the environment variable JUPYTER_DTF_CLUSTER names, or a new one that
-    ends with the process. If the notebook's cluster has other jobs than those requested, a message is printed.
+    ends with the process. If the notebook's cluster has jobs other than those requested, a message is printed.
 
     Args:
         name: Use this existing cluster from now on.

@@ -92,7 +92,7 @@ def heading(data: TraceData) -> str:
 
 
 class _Row:
-    """A device's position in the picture: from ``top`` px, with lanes below each other."""
+    """A device's row in the picture: it starts at ``top`` px, and its lanes are stacked."""
 
     def __init__(self, ops: list[TracedOp], top: int, colour: str) -> None:
         self.ops = ops

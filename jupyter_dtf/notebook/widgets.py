@@ -35,7 +35,7 @@ _DRAWING = 5
 
 
 class Seen(NamedTuple):
-    """The current state."""
+    """The current state of a run or cluster, and how to draw it."""
 
     traits: Mapping[str, Any]
     draw: Callable[[], None]
@@ -47,10 +47,10 @@ class Seen(NamedTuple):
 class LiveWidget(ipywidgets.VBox):
     """A widget whose traits follow a run or a cluster until it has ended, or until ``close()``.
 
-    Traits change where the values of other widgets change: on the kernel's event loop, which means between cells, and
-    in ``wait``. Observers are called there and print into the cell that created the widget. Without an event loop (in a
-    script), this happens in the widget's own thread. The view is always drawn in that thread, and therefore also while
-    a cell is running.
+    Traits change on the kernel's event loop, like the values of all widgets: between cells, and during ``wait``.
+    Observers are called there and print into the cell that created the widget. Without an event loop (in a script),
+    this happens in the widget's own thread. The view is always drawn in that thread, and therefore also while a cell is
+    running.
 
     A subclass creates its children and then calls ``_begin``.
     """
@@ -65,14 +65,14 @@ class LiveWidget(ipywidgets.VBox):
         super().__init__(children, **options)
         self._shipped = self.children
         self._loop = _running_loop()
-        self._on_loop = contextvars.copy_context()  # by which the kernel assigns output to a cell
+        self._on_loop = contextvars.copy_context()  # which the kernel uses to assign output to a cell
         self._lock = threading.Lock()
         self._pending: Mapping[str, Any] | None = None
         self._given = threading.Event()
         self._changed = threading.Event()
         self._closing = threading.Event()
         self._showing = threading.Lock()
-        self._has_ended = False  # the thread
+        self._has_ended = False  # whether the thread has ended
         self._is_over = False
         self._handles = []
 

@@ -1,1 +1,1 @@
-"""Many trials on a cluster in parallel (``trial_runs``), and searches driven by Optuna."""
+"""Runs many trials on a cluster in parallel (``trial_runs``), and searches for hyperparameters with Optuna."""

@@ -56,9 +56,9 @@ class Searching:
     ) -> Search:
         """Search for the hyperparameters with which ``train_fn(params, ctx)`` performs best.
 
-        Each trial is a run; as many trials run at a time as the cluster has free slots for. A trial that raises an
+        Each trial is a run. The cluster runs as many trials at a time as it has free slots. A trial that raises an
         error fails without affecting the others, but ten consecutive failures with the same error stop the search.
-        Needs Optuna (``pip install 'jupyter_dtf[search]'``).
+        Requires Optuna (``pip install 'jupyter_dtf[search]'``).
 
         Args:
             train_fn: Called with the parameters, a dict, and the task's ``dtf.Context``. It returns the objective: a
@@ -66,12 +66,12 @@ class Searching:
                 (with ``ctx.report``, ``dtf.report``, or by the epochs of a model's ``fit``) are used.
             space: For each parameter a list of choices, ``(low, high)`` or ``(low, high, "log")`` (bounds included;
                 integers if both bounds are), a ``range``, or one of ``optuna.distributions``.
-            trials: End after this many trials, including those that the study already had.
+            trials: End after this many trials, including those that the study already contains.
             objective: The metric to optimize, or a list of metrics.
             direction: ``"minimize"`` or ``"maximize"``, or a list with one of these for each objective.
             sampler: ``"tpe"``, ``"random"``, ``"grid"``, ``"qmc"``, ``"cmaes"``, ``"gp"`` or an Optuna sampler; or
-                ``"pbt"`` or a ``dtf.PopulationBased``, where each trial is an interval of training that continues from
-                a checkpoint (``ctx.restore``).
+                ``"pbt"`` or a ``dtf.PopulationBased``, with which each trial is an interval of training that continues
+                from a checkpoint (``ctx.restore``).
             pruner: ``"median"``, ``"asha"``, ``"hyperband"``, ``"patient"``, ``"wilcoxon"`` or an Optuna pruner, which
                 ends unpromising trials early. It is queried after each report of the first task. None: no pruning.
             timeout: End after this many seconds.
@@ -79,12 +79,12 @@ class Searching:
                 a fraction such as 0.5, trials share a slot. By default one slot for each task.
             tasks_per_trial: The number of tasks of each trial.
             seed: The seed of the sampler. Its choices also depend on the order in which trials end.
-            keep_models: Keep the trained models of this many best trials, for ``search.ensemble``.
+            keep_models: Keep the trained models of the best ``keep_models`` trials, for ``search.ensemble``.
             storage: The URL of a database, or an Optuna storage, in which to keep the study so that it can be
                 continued. Only one process at a time may drive a study.
             study_name: The name of the study in the storage.
             name: The name of the search.
-            environment: Environment variables of the tasks.
+            environment: Environment variables for the tasks.
             restart: What happens when a task dies or freezes. By default the trial starts again.
             modules: Paths of your own modules and packages, or imported modules, to send along.
             wait: Wait until the search has ended, showing its progress. False returns the search immediately.

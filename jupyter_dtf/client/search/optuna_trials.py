@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AskedTrials:
-    """Trials of ``study`` until ``most`` of them have ended on their own; None: no limit.
+    """Supplies trials of ``study`` until ``most`` of them have ended on their own; None: no limit.
 
     ``metrics`` are the objectives. ``keeps``: whether the study outlives this process. If so, trials that were running
     when the search was stopped are enqueued again when it is continued. A trial that was stopped individually counts as
@@ -113,7 +113,7 @@ class AskedTrials:
         self._tell()
 
     def reported(self, number: int, points: Sequence[tuple[float, float]]) -> bool:
-        """Record what a trial has reported and query the pruner immediately, without waiting for other trials."""
+        """Record a trial's reports and query the pruner immediately, without waiting for other trials."""
         if number in self._to_prune:
             return True
         trial, told = self._asked[number], self._steps[number]
@@ -146,7 +146,7 @@ class AskedTrials:
         self._tell()
 
     def cut_short(self, number: int) -> None:
-        """Record that a trial was abandoned together with all others, so it was not rejected itself."""
+        """Record that a trial was abandoned together with all others, rather than rejected individually."""
         if number in self._asked:
             asked = self._forget(number)
             self._stopped(asked, is_cut_short=True)
@@ -154,7 +154,7 @@ class AskedTrials:
             self._tell()
 
     def unwanted(self, number: int) -> None:
-        """Stop a trial that is waiting in the study, as in a grid search, before it has started."""
+        """Withdraw a trial that is waiting in the study, as in a grid search, and has not started."""
         states = optuna().trial.TrialState
         for trial in self.study.get_trials(deepcopy=False, states=(states.WAITING,)):
             if trial.number == number and self._left != 0:
@@ -235,7 +235,7 @@ def has_ended(trial: FrozenTrial) -> bool:
 def _success_or_stop(number: int, run: Run) -> Ended | None:
     """Return the outcome of a trial that another process started, if the trial succeeded.
 
-    A trial that is still running is ended.
+    If the trial is still running, its run is stopped.
     """
     with contextlib.suppress(DtfError):  # the run has just ended, is no longer known, or its cluster does not answer
         run.stop(now=True)

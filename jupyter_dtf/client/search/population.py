@@ -38,7 +38,7 @@ class PopulationBased:
         population: The number of members.
         quantile: The fraction of the population that is replaced, above 0 and up to 0.5.
         resample: The probability, from 0 to 1, that a parameter of a replaced member is sampled again.
-        factors: A number that is not sampled again is multiplied by one of these factors.
+        factors: Factors to choose from: a numeric parameter that is not sampled again is multiplied by one of them.
 
     Raises:
         InvalidInput: If a value is invalid.

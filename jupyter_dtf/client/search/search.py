@@ -55,11 +55,11 @@ class Search:
         self._lock: StudyLock | None = None
 
     def take_study(self) -> None:
-        """Prevent others on this machine from driving the study until the search has ended. Raises Conflict."""
+        """Prevent other searches on this machine from driving the study until this one has ended. Raises Conflict."""
         self._lock = StudyLock(self.study, self.id)
 
     def let_study_go(self) -> None:
-        """Allow others to drive the study."""
+        """Allow other searches to drive the study."""
         if self._lock is not None:
             self._lock.end()
 
@@ -176,7 +176,7 @@ class Search:
         """Combine the models of the best trials into one Keras model. See ``dtf.ensemble``.
 
         Args:
-            k: The number of trials. None: all whose models are kept (``keep_models``).
+            k: The number of trials. None: all trials with kept models (``keep_models``).
             devices: See ``dtf.ensemble``.
             combine: See ``dtf.ensemble``.
 

@@ -1,4 +1,4 @@
-"""The Optuna study of a search: samplers and pruners by name, and its storage."""
+"""The Optuna study of a search: its sampler and pruner, which can be given by name, and its storage."""
 
 from __future__ import annotations
 

@@ -42,13 +42,13 @@ class StudyLock:
             os.close(file)
             who = f"process {holder}" if holder else "another process"
             raise Conflict(
-                f"A study must be driven by one search at a time, got {study!r:.200}, which {who} drives: wait for "
+                f"Only one search at a time may drive the study {study!r:.200}, but {who} already drives it: wait for "
                 "that search to end, or stop it"
             ) from None
         return file
 
     def end(self) -> None:
-        """Allow others to drive the study. Does nothing the second time."""
+        """Release the lock, so that another search can drive the study. Does nothing if it is already released."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 self._path.unlink()

@@ -36,9 +36,9 @@ FIRST = "worker:0"
 
 @dataclass(frozen=True)
 class Places:
-    """The part of a cluster that each trial uses: its tasks, and the number of slots of each task.
+    """The part of a cluster that each trial uses: the number of its tasks, and the number of slots that each task uses.
 
-    With ``shares`` above 1, a task uses a share of a slot, and ``each`` is 1.
+    With ``shares`` above 1, each task uses only the fraction 1/``shares`` of a slot, and ``each`` is 1.
     """
 
     tasks: int = 1
@@ -99,7 +99,7 @@ class Ended:
 
     @property
     def seconds(self) -> float:
-        """The time from when all tasks of the trial had started to its end; 0 if it never ran."""
+        """The duration of the trial, from when all of its tasks had started, in seconds; 0 if it never ran."""
         return max(0.0, (self.info.ended or 0.0) - self.info.started) if self.info.started else 0.0
 
 
@@ -143,9 +143,9 @@ class _Running:
 class TrialRuns:
     """Drives the trials of ``source`` on ``cluster``, in the thread that calls ``drive``.
 
-    ``options`` are those of every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: for
-    each trial that can run at the same time, the number of further trials that are sent to the cluster in advance,
-    where they wait for a free slot.
+    ``options`` apply to every run; ``metric`` is the metric whose reports are passed to ``source``. ``ahead``: for each
+    trial that can run at the same time, the number of further trials that are sent to the cluster in advance, where
+    they wait for a free slot.
     """
 
     cluster: Any
@@ -166,7 +166,7 @@ class TrialRuns:
     is_stopped: bool = False
     _running: dict[str, tuple[int, _Running]] = field(default_factory=dict)
     _begun: set[int] = field(default_factory=set)
-    """Trials whose end has not been reported to the source yet."""
+    """Trials from the source that have not been reported to it as ended yet."""
     _changed: set[str] = field(default_factory=set)
     _has_changed: threading.Condition = field(default_factory=threading.Condition)
     _to_stop: set[int] = field(default_factory=set)

@@ -84,7 +84,7 @@ class Trial:
 
     @classmethod
     def of(cls, trial: FrozenTrial, metrics: Sequence[str]) -> Trial:
-        """Return the trial as it is stored in the study."""
+        """Create a trial from the one that is stored in the study."""
         states = optuna().trial.TrialState
         more = trial.user_attrs
         state = {states.FAIL: "stopped" if more.get(STOPPED) else "failed"}.get(trial.state, trial.state.name.lower())

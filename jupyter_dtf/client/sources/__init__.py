@@ -1,4 +1,4 @@
-"""The forms of data that ``fit`` takes besides arrays and functions. One module prepares each of them for sending.
+"""Prepares for sending all data that ``fit`` accepts other than arrays and functions. Each kind of data has a module.
 
 ``SOURCES``: functions of ``(x, y, sample_weight, field)`` that return a ``BatchSource``, or None for another form of
 data. They raise InvalidInput for data of their own form that cannot be used. The first that accepts the data is used.

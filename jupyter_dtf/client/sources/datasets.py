@@ -97,8 +97,8 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
         function = script_ops._py_funcs.get(token)
         if function is None:
             raise InvalidInput(
-                "The Python functions that a dataset calls must still exist, got a dataset whose function "
-                f"({token}) TensorFlow has already discarded. Keep a reference to the dataset that it was derived from",
+                f"TensorFlow has already discarded a Python function ({token}) that the dataset calls. Keep a "
+                "reference to the dataset that this one was derived from",
                 field=field,
             )
         if isinstance(function, script_ops.EagerFunc):
@@ -118,7 +118,7 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
 
 
 class _WithoutWrapper:
-    """A context in which a function does not have the wrapper that TensorFlow has attached to it.
+    """Detaches the wrapper that TensorFlow has attached to a function while a ``with`` block runs.
 
     The wrapper refers back to the function.
     """

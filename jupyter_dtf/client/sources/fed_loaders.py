@@ -1,4 +1,4 @@
-"""A ``DataLoader`` whose batches have no numbers. It is read here, pass by pass, while a run trains on it."""
+"""A ``DataLoader`` that cannot supply batches by number. It is read here, pass by pass, while a run trains on it."""
 
 from __future__ import annotations
 

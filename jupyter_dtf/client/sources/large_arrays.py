@@ -45,13 +45,13 @@ def _memory_map(array: np.ndarray[Any, Any]) -> MemoryMap | None:
     if in_no_file or not array.size or not array.ndim or array.dtype.kind not in "biuf":
         return None
     pages: Any = np.frombuffer(getattr(base, "_mmap"), np.uint8)  # noqa: B009
-    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # of the mapped file
+    first = base.offset - base.offset % mmap.ALLOCATIONGRANULARITY  # where the mapping starts in the file
     offset = array.__array_interface__["data"][0] - pages.__array_interface__["data"][0]
     reaches = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
     low = offset + sum(reach for reach in reaches if reach < 0)
     high = offset + sum(reach for reach in reaches if reach > 0) + array.itemsize
     if low < 0 or high > pages.nbytes:
-        return None  # a copy of a part that has kept the type
+        return None  # a copy of a part of the map, which still has the type memmap
     base.flush()  # for hosts that access the file over a network
     if os.path.getsize(path) < first + high:
         return None

@@ -15,8 +15,7 @@ from ..feed_window import Batch
 from ..feeding import Feed
 
 PEEKED = 2
-"""The number of batches that are read immediately. Keras reads the same number to determine which dimensions are fixed.
-"""
+"""The number of batches that are read immediately. Keras reads as many to determine which dimensions are fixed."""
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | None:
