@@ -79,7 +79,7 @@ def prepare(
         # Only this process can read such data. Training receives it piece by piece, but predicting needs whole batches.
         if steps is None and getattr(data, "batches", None) == -1:
             raise InvalidInput(
-                f"`steps` must be given for a dataset that is infinite, got None for {x!r:.200}",
+                f"`steps` must be given for an infinite dataset, got None for {x!r:.200}",
                 field="steps",
             )
         data = held_batches(iter(x), y, sample_weight, steps)

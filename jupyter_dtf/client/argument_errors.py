@@ -1,4 +1,4 @@
-"""Better errors for unknown keyword arguments: they name the argument that was probably meant."""
+"""Improves the errors for unknown keyword arguments: they name the argument that was probably meant."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Cluster(Searching, Answering):
         if design is not None:
             if jobs is not None or backend != DEFAULT_KIND or options:
                 raise InvalidInput(
-                    "`design` must not be combined with jobs, backend or options, which it contains, got both",
+                    "`design` must not be combined with jobs, backend or options, which it contains",
                     field="design",
                 )
             drawn = design if isinstance(design, Design) else Design.open(check_path(design, "design"))
@@ -385,7 +385,8 @@ class Cluster(Searching, Answering):
         """Train a Keras model on all tasks of the cluster. Takes the same arguments as ``model.fit``.
 
         After the run, ``model`` holds the trained weights. ``run.model`` is always the trained model, and
-        ``run.history`` is the equivalent of Keras's ``History``. A stopped run keeps what the model has learned so far.
+        ``run.history`` is the equivalent of Keras's ``History``. If the run is stopped, the model keeps what it has
+        learned so far.
 
         Args:
             model: A compiled Keras model, or a function without arguments that returns one.

@@ -16,14 +16,14 @@ from .keras_settings import keras_settings
 
 
 def is_collection(x: Any) -> bool:
-    """Return whether ``x`` is a Dask collection, or a dict, list or tuple with one in it. Does not import Dask."""
+    """Return whether ``x`` is a Dask collection, or a dict, list or tuple that contains one. Does not import Dask."""
     return any(hasattr(type(leaf), "__dask_graph__") for leaf in _leaves(x))
 
 
 def examples_of(x: Any) -> Any:
-    """Return the collections in a ``dtf.Feed``, whose partitions are read in order. Return other data unchanged.
+    """Return the collections of a ``dtf.Feed``, to be read in order. Return other data unchanged.
 
-    Raises InvalidInput if the feed has ``retries``, because the caller computes the lazy result.
+    Raises InvalidInput if the feed has ``retries``, because these must be set when the caller computes the lazy result.
     """
     if not isinstance(x, Feed):
         return x
@@ -142,10 +142,10 @@ def _divided(model: Any, x: Any) -> tuple[str, list[Any], list[float], Any]:
         )
     (kind,) = kinds
     if kind == "bag" and leaves[0] is not x:
-        raise InvalidInput(f"`x` must be a single Dask bag, of examples, got {x!r:.200}", field="x")
+        raise InvalidInput(f"`x` must be a single Dask bag of examples, got {x!r:.200}", field="x")
     if kind == "array":
         if any(not leaf.ndim for leaf in leaves):
-            raise InvalidInput(f"`x` must have at least one dimension, the examples, got {x!r:.200}", field="x")
+            raise InvalidInput(f"`x` must have at least one dimension, for the examples, got {x!r:.200}", field="x")
         chunks = leaves[0].chunks[0]
         whole = [leaf.rechunk(dict.fromkeys(range(1, leaf.ndim), -1)) if leaf.ndim > 1 else leaf for leaf in leaves]
         known = not any(math.isnan(n) for leaf in leaves for n in leaf.chunks[0])

@@ -58,7 +58,7 @@ class Surroundings(Protocol):
 
 
 def here() -> Surroundings:
-    """Return the implementation for this process at this moment; a script may become a kernel later."""
+    """Return the implementation that currently applies to this process. A script may become a kernel later."""
     return find()
 
 

@@ -117,11 +117,11 @@ class PassesFeed(Feed):
         length = self._passes.length
         self._turn += 1
         self._start = self._window.count
-        # A pass that was not read to its end, because training went back to an earlier position, is read from its
+        # A pass that was not read to its end, because training went back to an earlier position, is read again from its
         # beginning.
         self._begins = {n: start for n, start in self._begins.items() if start in self._ends}
         self._begins[number] = self._start
-        self._ends.pop(self._start, None)  # left by an empty pass before it
+        self._ends.pop(self._start, None)  # an empty previous pass may have left an entry
         self._wanted = number, in_parts, count
         self._count = length if length >= 0 and (count is None or count > length) else count
         self._lock.notify_all()

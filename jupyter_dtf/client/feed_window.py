@@ -63,7 +63,7 @@ class Window:
         return self._kept[number - self.first] if number >= self.first else None
 
     def has(self, number: int) -> bool:
-        """Return whether all batches from ``number`` on that have been read are kept."""
+        """Return whether all batches that have been read, from ``number`` on, are still kept."""
         return number >= self.first or len(self._head) >= self.first
 
     def move(self, low: int) -> None:

@@ -69,9 +69,9 @@ class Feed:
         self._by_descriptor: dict[int, Cursor] = {}
         self._size = 0
         self._ended: set[int] = set()
-        """Ranks of tasks that have ended and need nothing more unless they are restarted."""
+        """Ranks of tasks that have ended and need no more batches unless they are restarted."""
         self._turn = self._read_turn = 0
-        """The numbers of the iterator to read and of the one being read. Values of any other iterator are dropped."""
+        """The number of the iterator to read, and of the one being read. If they differ, its value is dropped."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -344,8 +344,10 @@ class Feed:
                 self._send(cursor)
 
     def _accept(self) -> None:
-        """Accept a task's connection. Raises OSError if this process has reached its limit of open files, because
-        otherwise the pending connection would be reported again and again.
+        """Accept a task's connection.
+
+        Raises OSError if this process has reached its limit of open files, because the pending connection would
+        otherwise be reported again and again.
         """
         try:
             peer, _ = self._listener.accept()

@@ -83,7 +83,8 @@ class PreparedFit:
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
-        # A caller's function may configure TensorFlow itself, and the ring has to initialize TensorFlow first.
+        # A spare process has already initialized TensorFlow, but a caller's function may configure TensorFlow before
+        # that, and the ring must initialize it in its own way.
         functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
         functions = functions or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
@@ -298,7 +299,7 @@ def prepare(
     if batch_size is not None:
         check_batch_size(data, batch_size)
     if class_weight is not None and sample_weight is not None:
-        raise InvalidInput("`class_weight` must not be combined with sample_weight, got both", field="class_weight")
+        raise InvalidInput("`class_weight` must not be combined with sample_weight", field="class_weight")
     validation = validation_of(validation_data)
     validation_split = checked_split(validation_split)
     if validation_split and validation is None:
@@ -355,7 +356,7 @@ def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> Non
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
-    """Return the checkpoint policy; by default, a checkpoint after every epoch. None: no checkpoints."""
+    """Return the checkpoint policy, by default one checkpoint after every epoch; None for no checkpoints."""
     if checkpoint is False:
         return None
     policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()

@@ -56,7 +56,7 @@ def check_frequency(value: Any) -> None:
             field="validation_freq",
         )
     if value == 0:
-        raise InvalidInput("`validation_freq` must not be 0, got 0", field="validation_freq")
+        raise InvalidInput("`validation_freq` must not be 0", field="validation_freq")
 
 
 def checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
@@ -68,7 +68,7 @@ def checked_warmup(scale_lr: Any, warmup_epochs: Any) -> float:
         raise InvalidInput(f"`warmup_epochs` must be a number >= 0, got {warmup_epochs!r}", field="warmup_epochs")
     if not scale_lr:
         raise InvalidInput(
-            "`warmup_epochs` must be given with scale_lr=True, because only a scaled learning rate is warmed up, got "
+            "`warmup_epochs` requires scale_lr=True, because only a scaled learning rate is warmed up, got "
             f"warmup_epochs={warmup_epochs!r}, scale_lr=False",
             field="warmup_epochs",
         )

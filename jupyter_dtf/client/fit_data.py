@@ -83,7 +83,7 @@ def _structure(value: Any) -> str:
 
 
 def check_one_output(data: Data, given: Any) -> None:
-    """Raise InvalidInput, with Keras's message, for targets of several outputs, to which class weights do not apply.
+    """Raise InvalidInput, with Keras's message, for targets of several outputs, which class weights do not support.
 
     ``given``: the data as it was passed. If it has an ``element_spec``, that is checked.
     """
@@ -107,7 +107,7 @@ def refuse_beside(what: str, y: Any, sample_weight: Any) -> None:
     """Raise InvalidInput if labels or weights are passed along with data that contains them."""
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in {what}, got both", field=name)
+            raise InvalidInput(f"`{name}` must be contained in {what}, not passed separately", field=name)
 
 
 def check_batch_size(data: Data, batch_size: int) -> None:
@@ -139,7 +139,7 @@ def validation_of(data: Any) -> Data | None:
     """Return ``validation_data`` in the form in which it is sent. Raises InvalidInput."""
     if data is None:
         return None
-    if isinstance(data, (list, tuple)):  # Keras takes either as (x, y)
+    if isinstance(data, (list, tuple)):  # Keras interprets both as (x, y)
         if len(data) not in (2, 3):
             raise InvalidInput(
                 "`validation_data` must be (x, y), (x, y, sample_weight), or data in any form that x may have, got "
@@ -199,7 +199,7 @@ def as_arrays(value: Any, name: str) -> Any:
         )
     if array.ndim == 0:
         raise InvalidInput(
-            f"The arrays in `{name}` must have at least one dimension, the examples, got {value!r}", field=name
+            f"The arrays in `{name}` must have at least one dimension, for the examples, got {value!r}", field=name
         )
     if array.dtype.kind not in "biufc" and array.dtype.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         return _words(array, name)
@@ -246,7 +246,7 @@ def split_off(data: Data, fraction: float) -> tuple[Data, Data]:
     """Split off the last ``fraction`` of the examples. Return the training data and the validation data."""
     if not isinstance(data, Arrays):
         raise InvalidInput(
-            f"`validation_split` must be used with arrays, got {fraction} with other data. Pass validation_data",
+            f"`validation_split` can only be used with arrays, got {fraction} with other data. Pass validation_data",
             field="validation_split",
         )
     count = length_of(data)

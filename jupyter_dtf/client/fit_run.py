@@ -66,7 +66,7 @@ class FitRun(Run):
     def finish(self) -> FitRun:
         """Wait until the run has ended, then put the trained weights into the model.
 
-        A stopped run keeps what the model has learned so far.
+        If the run was stopped, the model keeps what it has learned so far.
 
         Returns:
             This run.
@@ -320,7 +320,7 @@ class FitRun(Run):
 
 
 def _chief_of(tasks: list[TaskInfo]) -> str | None:
-    """Return the task with the result: the first by rank that has succeeded. None if there is none."""
+    """Return the task with the result: the first one, in rank order, that has succeeded. None if there is none."""
     return next((task.task for task in tasks if task.state is TaskState.SUCCEEDED), None)
 
 

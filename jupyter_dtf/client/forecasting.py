@@ -161,7 +161,7 @@ def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
 
 
 def _design(design: Design | None, graph: LayerGraph, machines: Any, calibration: Calibration | None) -> Design:
-    """Return the design that a plan starts from: the design passed, with the cluster passed."""
+    """Return the design that a plan starts from: the caller's design, with the caller's cluster."""
     if isinstance(machines, Sequence):
         raise InvalidInput(
             f"`machines` must be a cluster or a design for a plan, got {machines!r:.100}", field="machines"

@@ -67,7 +67,7 @@ def code_of(*programs: Any, own: Any = None) -> list[Source]:
 
 
 def keeps_code() -> bool:
-    """Return whether the code of runs is recorded: JUPYTER_DTF_KEEP_CODE, by default yes. Raises InvalidInput."""
+    """Return whether to record the code of runs (JUPYTER_DTF_KEEP_CODE; by default yes). Raises InvalidInput."""
     value = os.environ.get("JUPYTER_DTF_KEEP_CODE", "1")
     if value not in ("0", "1"):
         raise InvalidInput(f"JUPYTER_DTF_KEEP_CODE must be 0 or 1, got {value!r:.200}", field="JUPYTER_DTF_KEEP_CODE")

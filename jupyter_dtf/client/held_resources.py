@@ -40,7 +40,7 @@ def let_go() -> None:
     """Release the resources of runs that have ended."""
     with _lock:
         runs = {run.id: run for run, _ in _held}
-    ended = {run_id for run_id, run in runs.items() if _has_ended(run)}  # without the lock
+    ended = {run_id for run_id, run in runs.items() if _has_ended(run)}  # without holding the lock
     _release(lambda run: run.id in ended)
 
 

@@ -1,4 +1,4 @@
-"""Reads the settings that the user has made for all of Keras, and for TensorFlow, in this process."""
+"""Reads the global settings of Keras and TensorFlow that the user has made in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..backend.task import determinism
 
 
 def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
-    """Return ``epochs``, and the steps of an epoch or of validation, within the limits set for all of Keras."""
+    """Return ``epochs`` and ``steps``, reduced to the global limits of Keras if the user has set any."""
     most = _limit("max_epochs")
     if most and most < epochs:
         warnings.warn(f"Limiting epochs to {most}", stacklevel=3)
@@ -24,11 +24,11 @@ def limited(epochs: int, *steps: int | None) -> tuple[Any, ...]:
 
 
 def _limit(name: str) -> int | None:
-    """Return one of the limits for debugging runs: ``keras.config.max_epochs`` or ``max_steps_per_epoch``."""
+    """Return a global limit of Keras, ``max_epochs`` or ``max_steps_per_epoch``; None if the user has not set it."""
     keras = sys.modules.get("keras")
     if keras is not None:
         return getattr(keras.config, name, lambda: None)()  # from Keras 3.11 on
-    given = os.environ.get(f"KERAS_{name.upper()}", "")  # Keras reads it when it is imported
+    given = os.environ.get(f"KERAS_{name.upper()}", "")  # Keras reads the variable when it is imported
     return int(given) if given.isdecimal() else None
 
 

@@ -58,7 +58,7 @@ class Told:
                 except Unavailable as error:  # a busy store or a full disk: try again
                     if self._session.is_closed:
                         raise
-                    logger.info("Retrying to read the alarms of the run %s: %s", self._run_id, error)
+                    logger.info("Trying again to read the alarms of the run %s: %s", self._run_id, error)
                     time.sleep(RETRY_S)
                     self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone
@@ -84,7 +84,7 @@ class Told:
             try:
                 self._notify.call(alarm)
             except Exception:
-                logger.exception("The function for an alarm of the run %s raised an error", self._run_id)
+                logger.exception("The notification function of the run %s raised an error", self._run_id)
         if words := self._notify.words:
             environment = {**os.environ, "JUPYTER_DTF_RUN": self._run_id, "JUPYTER_DTF_ALARM": alarm.about}
             try:
@@ -96,4 +96,4 @@ class Told:
                     check=True,
                 )
             except (OSError, subprocess.SubprocessError) as error:
-                logger.warning("The command for an alarm of the run %s failed: %s", self._run_id, error)
+                logger.warning("The notification command of the run %s failed: %s", self._run_id, error)

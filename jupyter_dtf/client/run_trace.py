@@ -96,7 +96,7 @@ class Trace:
 def trace_session(
     target: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, *, graph: Any = None, steps: int = 1
 ) -> Trace:
-    """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record what ran on which device.
+    """Run ``fetches`` of a ``tf.compat.v1`` graph on the servers at ``target`` and record which operations ran where.
 
     If ``graph`` is None, the default graph is used. The fetches run ``steps`` times in a new session, with the
     variables that the servers hold. Raises InvalidInput and TensorFlow's errors.

@@ -75,7 +75,7 @@ class Runs(list[Run]):
 
 
 def row(info: RunInfo) -> dict[str, Any]:
-    """Return the row of a run in a table: plain values by column name."""
+    """Return the row of a run in a table: plain values keyed by column name."""
     origin = info.origin
     took = info.ended - info.started if info.ended is not None and info.started is not None else None
     return {

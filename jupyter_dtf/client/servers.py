@@ -224,7 +224,7 @@ def _close_sessions(targets: set[bytes]) -> None:
 
 @cache
 def _closed_ports() -> ClosedPorts:
-    """Return the guard of the servers that TensorFlow starts in this process each time that it connects."""
+    """Return the guard for the servers that TensorFlow starts in this process whenever it connects."""
     ports = ClosedPorts(
         warn=lambda title, text: warnings.warn(f"{title}. {text}", UserWarning, stacklevel=2),
         on_refused=lambda who: logger.warning("A connection to TensorFlow's server here was refused: %s", who),

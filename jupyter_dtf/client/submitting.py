@@ -77,7 +77,7 @@ def submit(
 
 
 def _packed(program: tuple[Any, ...]) -> payload.Packed:
-    """Pack a program for sending. Raises InvalidInput, which names what cannot be pickled."""
+    """Pack a program for sending. Raises InvalidInput, which names the unpicklable object."""
     try:
         return payload.packed(program)
     except (DtfError, MemoryError, OSError):

@@ -24,7 +24,7 @@ class RunOutput:
         self._hub = hub
         self._next_event = 0
         self._places: dict[tuple[str, str], int] = {}
-        self._lines: dict[tuple[str, str], int] = {}  # lines shown from memory, by task and stream
+        self._lines: dict[tuple[str, str], int] = {}  # the number of lines from memory, keyed by task and stream
 
     def new(self) -> Iterator[Logged]:
         """Yield the output since the last call, whose iterator must have been exhausted. Raises NotFound."""

@@ -57,8 +57,8 @@ def import_tensorboard(directory: str | os.PathLike[str], name: str = "") -> lis
             store.close()
     if not ids:
         raise InvalidInput(
-            "`directory` must contain event files (events.out.tfevents...) with scalars, in it or below it, got "
-            f"{root}, which has none",
+            "`directory` must contain event files (events.out.tfevents...) with scalars, directly or in a "
+            f"subdirectory, got {root}, which has none",
             field="directory",
         )
     return [held_run(run_id) for run_id in ids]

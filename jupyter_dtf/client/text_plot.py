@@ -64,8 +64,7 @@ def _span(parts: Sequence[npt.NDArray[Any]]) -> tuple[float, float]:
 
 
 def _places(values: npt.NDArray[Any], span: tuple[float, float], count: int) -> npt.NDArray[np.int64]:
-    """Map ``span`` to the positions 0 to ``count - 1``. If both ends of the span are equal, return the middle position.
-    """
+    """Map ``span`` to the positions 0 to ``count - 1``. If its two ends are equal, return the middle position."""
     low, high = span
     if not high > low:
         return np.full(values.shape, count // 2, dtype=np.int64)

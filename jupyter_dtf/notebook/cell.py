@@ -25,7 +25,7 @@ class Cell(msgspec.Struct):
     filename: str
     """The name of the cell in tracebacks."""
     names: dict[str, Any]
-    """The notebook's variables that the cell uses, pickled."""
+    """The notebook's variables that the cell uses, keyed by name."""
     left_behind: dict[str, str]
     """The variables that the cell uses but that cannot be sent, each with the reason."""
     tasks: list[str]

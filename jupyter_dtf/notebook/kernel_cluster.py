@@ -14,8 +14,8 @@ from typing import Any
 from ..client import notebook_cluster
 
 OWNED_VARIABLE = "JUPYTER_DTF_CLUSTER_OWNED"
-"""Set by the page along with ``notebook_cluster.VARIABLE``: to the same name if the notebook's own code started the
-cluster.
+"""A variable that the page sets along with ``notebook_cluster.VARIABLE``. It has the same value if the notebook's own
+code started the cluster.
 """
 COMM_TARGET = "jupyter_dtf:cluster"
 

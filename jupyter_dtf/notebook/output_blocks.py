@@ -41,7 +41,7 @@ class BlockedOutput:
 
 
 class Blocks:
-    """One output of a notebook, with a block for each task that has printed anything, in order of rank."""
+    """One output of a notebook, with a block for each task that has printed anything, in rank order."""
 
     def __init__(self, tasks: list[str]) -> None:
         self._lines: dict[str, deque[tuple[str, str]]] = {task: deque(maxlen=MOST_LINES) for task in tasks}

@@ -15,8 +15,8 @@ from ..schema import metrics as names
 from ..schema.run import RunInfo
 from ..schema.sizes import duration, number
 
-# The dashboard's palette (src/plots/palette.ts). Its colors can be told from each other with common forms of color
-# blindness, and from white.
+# The dashboard's palette (src/plots/palette.ts). Its colors can be distinguished with common forms of color blindness,
+# and stand out from white.
 PALETTE = ("#0072b2", "#c47d00", "#008a64", "#cc74a3", "#4d93d9", "#c6442f", "#8a8a8a", "#7d54c8")
 
 COLUMNS = 3

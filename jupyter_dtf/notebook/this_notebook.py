@@ -66,7 +66,7 @@ def cluster(
     if name:
         if any(given.values()):
             raise InvalidInput(
-                f"`name` must be given alone, to choose an existing cluster, got {name!r:.100} and "
+                f"`name` chooses an existing cluster and must be given alone, got {name!r:.100} and "
                 f"{', '.join(each for each, is_given in given.items() if is_given)}. `dtf.Cluster(name=...)` starts "
                 "one with a name"
             )

@@ -1,4 +1,4 @@
-"""A trace as an SVG timeline: a row for each device, with the transfers and their bytes between them. Pure.
+"""A trace as an SVG timeline: a row for each device, and arrows for the transfers between them. Pure.
 
 Colors are JupyterLab's CSS variables, so the picture follows the theme where it is part of the page. Where it is an
 image, it has the colors of the light theme.

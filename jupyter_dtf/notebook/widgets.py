@@ -123,14 +123,14 @@ class LiveWidget(ipywidgets.VBox):
         return not thread.is_alive()
 
     def close(self) -> None:
-        """Stop following. The run or cluster itself is not affected.
+        """Stop following the run or cluster, which is not affected itself.
 
         Traits keep their values, and cells that show the widget keep a picture.
         """
         if self._thread is not None:
             self._closing.set()
             self._changed.set()
-            if threading.current_thread() is not self._thread:  # it is if an observer closes the widget
+            if threading.current_thread() is not self._thread:  # an observer may close the widget from that thread
                 self._thread.join()
             self._thread = None
         for child in _with_descendants(self._shipped):
@@ -162,7 +162,7 @@ class LiveWidget(ipywidgets.VBox):
         self._unsubscribe = unsubscribe
         self._changed.set()
         # The thread does not have this cell's context: its messages belong to whichever cell is running, because
-        # nbclient ignores all others.
+        # nbclient ignores messages that belong to other cells.
         self._thread = threading.Thread(target=self._follow, name="dtf-widget", daemon=True)
         self._thread.start()
 

@@ -12,7 +12,7 @@ from ..wording import without_control
 from .trials import Trial
 
 _COLUMN = 14
-"""The number of characters of a value that are shown."""
+"""The maximum number of characters to show of a value."""
 
 
 def table(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
 MODEL, CHECKPOINTS = "model", "checkpoints"
 MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
-"""The user attributes that a trial has in the study."""
+"""The names of a trial's user attributes in the study, like those above."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
     "cluster.search(..., keep_models=n) keeps, for each of the n best trials, the model that the last `fit` trained "

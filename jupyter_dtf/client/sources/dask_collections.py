@@ -203,7 +203,7 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
     if kind == "array":
         if not value.ndim:
             raise InvalidInput(
-                f"`{name}` must have at least one dimension, the examples, got {value!r:.200}", field=name
+                f"`{name}` must have at least one dimension, for the examples, got {value!r:.200}", field=name
             )
         own = _chunks(value)
         if chunks is not None and own is not None and own != chunks and sum(own) == sum(chunks):

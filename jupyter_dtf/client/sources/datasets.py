@@ -37,7 +37,9 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
         )
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in the dataset's elements, got both", field=name)
+            raise InvalidInput(
+                f"`{name}` must be contained in the dataset's elements, not passed separately", field=name
+            )
     from ...backend.task.fit.sources.graph_rules import check_options, check_spec
     from ...backend.task.fit.sources.graph_view import GraphView
     from .fed_datasets import fed_dataset
@@ -82,7 +84,7 @@ def _serialized(dataset: Any, field: str) -> bytes:
 
 
 def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
-    """Return the Python functions that a graph calls, by token, in a form that can be pickled."""
+    """Return the Python functions that a graph calls, keyed by token, in a form that can be pickled."""
     # TensorFlow 2.21: the registry of functions of tf.py_function is not public.
     from tensorflow.python.ops import script_ops
 
@@ -160,7 +162,7 @@ def _files(view: Any) -> list[str]:
 
 
 def _taken_out(view: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """Take large constants out of the graph, leaving placeholders."""
+    """Replace large constants in the graph with placeholders, and return them, keyed by node name."""
     import tensorflow as tf
 
     found = {}

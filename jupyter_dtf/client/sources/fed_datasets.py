@@ -85,8 +85,8 @@ class _OwnDataset(FedDataset):
 class DatasetPasses:
     """The passes over a dataset, each with the iterator that Keras would use.
 
-    The order of a shuffled pass is drawn when its iterator is created, and Keras creates two for each pass whose length
-    it knows.
+    The order of a shuffled pass is drawn when its iterator is created, and Keras creates two iterators for each pass of
+    known length.
     """
 
     def __init__(self, dataset: Any, read: Any, length: int, *, draws: bool) -> None:
@@ -101,7 +101,7 @@ class DatasetPasses:
     def begin(self, number: int, *, in_parts: bool, count: int | None) -> Iterator[Batch]:
         """Start pass ``number``, from 0, of which ``count`` batches will be read (None: all).
 
-        ``in_parts``: whether epochs are parts of the pass. Skipped passes are read first if the order of this pass
+        ``in_parts``: whether the pass spans several epochs. Skipped passes are read first if the order of this pass
         depends on them.
         """
         import tensorflow as tf

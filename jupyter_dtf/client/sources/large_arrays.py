@@ -29,7 +29,7 @@ def stored_array(value: Any, name: str) -> StoredArray | None:
         return None
     if found is not None and found.ndim == 0:
         raise InvalidInput(
-            f"The arrays in `{name}` must have at least one dimension, the examples, got {value!r}", field=name
+            f"The arrays in `{name}` must have at least one dimension, for the examples, got {value!r}", field=name
         )
     return found
 

@@ -74,4 +74,4 @@ def _not_by_number(loader: Any) -> str:
 def _refuse_beside(what: str, y: Any, sample_weight: Any, field: str) -> None:
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in {what}, got both", field=field)
+            raise InvalidInput(f"`{name}` must be contained in {what}, not passed separately", field=field)

@@ -28,7 +28,9 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | 
     what = name_of(x)
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
-            raise InvalidInput(f"`{name}` must be contained in what {what} yields, got both", field=name)
+            raise InvalidInput(
+                f"`{name}` must be contained in the values that {what} yields, not passed separately", field=name
+            )
     return stream_of(x, field, what)
 
 
@@ -146,7 +148,7 @@ def _array(leaf: Any, field: str) -> Any:
     array = np.array(leaf, order="C")
     if array.ndim < 1:
         raise InvalidInput(
-            f"The arrays of a batch must have at least one dimension, the examples, got {leaf!r:.200}", field=field
+            f"The arrays of a batch must have at least one dimension, for the examples, got {leaf!r:.200}", field=field
         )
     if array.dtype.kind in "USTO":
         words = [word.encode() if isinstance(word, str) else word for word in array.reshape(-1).tolist()]

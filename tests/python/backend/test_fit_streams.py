@@ -241,7 +241,7 @@ def test_what_cannot_be_a_batch_is_refused_before_anything_starts(cluster: dtf.C
             fit(cluster, data)
     with pytest.raises(InvalidInput, match="`batch_size` must be left out for the generator, which is already batched"):
         fit(cluster, batches(3), batch_size=3)
-    with pytest.raises(InvalidInput, match="`y` must be contained in what the generator yields"):
+    with pytest.raises(InvalidInput, match="`y` must be contained in the values that the generator yields"):
         cluster.fit(model(), batches(3), Y)
 
 

@@ -174,7 +174,7 @@ def test_every_form_is_answered_in_its_order_with_an_uneven_end(
             ours = cluster.evaluate(model, make(), jobs={"worker": tasks}, **beside)
             np.testing.assert_allclose(ours, model.evaluate(here, verbose=0, **beside), rtol=1e-4)
             assert not {"One task predicts", "One task evaluates"} & set(notes(cluster.runs[0]))
-    with pytest.raises(InvalidInput, match="`steps` must be given for a dataset that is infinite"):
+    with pytest.raises(InvalidInput, match="`steps` must be given for an infinite dataset"):
         cluster.predict(model, of_a_generator().repeat())
 
 

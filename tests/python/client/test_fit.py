@@ -149,7 +149,7 @@ def _generator() -> Any:
         ),
         ({"x": lambda ctx: ctx, "y": Y}, "`y` must be contained in the dataset that the function returns"),
         ({"x": lambda ctx: ctx, "batch_size": 4}, "`batch_size` must be left out for a function's"),
-        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "`validation_split` must be used with arrays"),
+        ({"x": lambda ctx: ctx, "validation_split": 0.1}, "`validation_split` can only be used with arrays"),
         ({"x": X, "y": Y, "callbacks": ["no callback"]}, "`callbacks` must be keras.callbacks"),
         ({"x": X, "y": Y, "strategy": "alone"}, '`strategy` must be one of "allreduce"'),
         ({"x": X, "y": Y, "scale_lr": 2}, "`scale_lr` must be True or False, got 2"),
@@ -158,7 +158,7 @@ def _generator() -> Any:
             {"x": X, "y": Y, "scale_lr": True, "strategy": Pipeline({"dense": "/job:worker/task:0"})},
             "got scale_lr=True with replicas=1",
         ),
-        ({"x": X, "y": Y, "warmup_epochs": 3}, "`warmup_epochs` must be given with scale_lr=True"),
+        ({"x": X, "y": Y, "warmup_epochs": 3}, "`warmup_epochs` requires scale_lr=True"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_rule(arguments: dict[str, Any], message: str) -> None:

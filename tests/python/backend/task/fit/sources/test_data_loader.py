@@ -122,7 +122,7 @@ def test_what_cannot_be_used_is_named() -> None:
     made.dataset.lock = threading.Lock()
     with pytest.raises(InvalidInput, match=r"DataLoader must be picklable.*attribute dataset\.lock, _thread\.lock"):
         data_loader(made, None, None, "x")
-    with pytest.raises(InvalidInput, match="`y` must be contained in a DataLoader's batches, got both"):
+    with pytest.raises(InvalidInput, match="`y` must be contained in a DataLoader's batches, not passed separately"):
         data_loader(loader("in order"), np.arange(3), None, "x")
     with pytest.raises(InvalidInput, match="must have at least one batch, got one whose sampler yields none"):
         data_loader(DataLoader([], batch_size=2), None, None, "x")
