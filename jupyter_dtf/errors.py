@@ -62,7 +62,7 @@ _HERE = os.path.join(os.path.dirname(__file__), "")
 
 
 class InvalidInput(DtfError, ValueError):
-    """A value is invalid. The message states the rule and the received value.
+    """A value is invalid. The message states the rule and, in most cases, the received value.
 
     Attributes:
         field: The dotted path of the invalid value, such as ``"restart.max_restarts"``; empty if the whole input is

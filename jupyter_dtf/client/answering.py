@@ -55,7 +55,7 @@ class Answering(ClusterHandle):
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
             x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Labels in it are ignored.
-            batch_size: Examples in each batch, which is computed by one task; 32 by default.
+            batch_size: Examples per batch; each batch is computed by one task. Default: 32.
             verbose: Ignored; the run shows its own progress.
             steps: The number of batches to predict. By default one pass over the data.
             callbacks: Must be None.
@@ -66,7 +66,7 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the predictions. False returns the run immediately; its ``result()`` returns the predictions.
+            wait: Wait for the predictions. If False, return the run; its ``result()`` returns the predictions.
 
         Returns:
             The value that ``model.predict`` would return: NumPy arrays of shape ``[examples, ...]`` in the order of the
@@ -124,7 +124,7 @@ class Answering(ClusterHandle):
             x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Each task reads the partitions of
                 Dask collections as in training.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
-            batch_size: Examples in each batch, which is computed by one task; 32 by default.
+            batch_size: Examples per batch; each batch is computed by one task. Default: 32.
             verbose: Ignored; the run shows its own progress.
             sample_weight: A weight for each example, of shape ``[examples]``.
             steps: The number of batches to evaluate. By default one pass over the data.
@@ -137,7 +137,7 @@ class Answering(ClusterHandle):
             gpu_memory: See ``run``.
             restart: What happens when a task dies. By default the run ends.
             modules: See ``run``.
-            wait: Wait for the result. False returns the run immediately; its ``result()`` returns the evaluation.
+            wait: Wait for the result. If False, return the run; its ``result()`` returns the evaluation.
 
         Returns:
             The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict keyed by name.

@@ -225,8 +225,8 @@ class Cluster(Searching, Answering):
             jobs: The jobs that take part, with the number of tasks of each. By default all jobs of the cluster.
             threads_per_task: Threads for TensorFlow in each task. 0 divides a host's threads among its tasks.
             gpus_per_task: GPUs for each task. None divides a machine's GPUs among its tasks.
-            gpu_memory: The most that a task may allocate on each of its GPUs, in bytes (int) or as a fraction of the
-                GPU's memory (float), so that several tasks can share a GPU. None: no limit.
+            gpu_memory: The maximum memory that a task may allocate on each of its GPUs, in bytes (int) or as a fraction
+                of the GPU's memory (float), so that several tasks can share a GPU. None: no limit.
             stop_grace_s: Seconds that the program has to end on its own after a stop request before it is killed.
             environment: Environment variables for the tasks.
             trace_steps: ``(first, last)``, counted from 1: record which operations ran on which device in the steps
@@ -238,7 +238,7 @@ class Cluster(Searching, Answering):
             checkpoint: Which of the checkpoints that the program writes with ``ctx.checkpoint`` are kept, and where.
             notify: What to notify you about: a ``dtf.Notify``, True, or a function that is called with each alarm.
             modules: Paths of your own modules and packages, or imported modules, to send along with this run.
-            wait: Wait until the run has ended, showing its progress. False returns the run immediately.
+            wait: Wait until the run has ended, showing its progress. If False, return immediately.
 
         Returns:
             The run. ``run.result()`` returns the tasks' return values, indexed by rank or by name.
@@ -382,7 +382,7 @@ class Cluster(Searching, Answering):
         modules: Sequence[Any] = (),
         wait: bool = True,
     ) -> FitRun:
-        """Train a Keras model on all tasks of the cluster. Takes the same arguments as ``model.fit``.
+        """Train a Keras model on all tasks of the cluster. Takes the arguments of ``model.fit``, and more.
 
         After the run, ``model`` holds the trained weights. ``run.model`` is always the trained model, and
         ``run.history`` is the equivalent of Keras's ``History``. If the run is stopped, the model keeps what it has
@@ -410,8 +410,7 @@ class Cluster(Searching, Answering):
             steps_per_epoch: Steps in an epoch. By default one pass over the data.
             validation_steps: Steps in each validation pass. By default one pass over the validation data.
             validation_batch_size: Examples per validation step. By default ``batch_size``.
-            validation_freq: If an integer, the number of epochs between validations; if a list, the epochs after which
-                to validate.
+            validation_freq: Validate every ``validation_freq`` epochs or, if this is a list, after the epochs in it.
             scale_lr: Multiply the learning rate by the number of tasks that share a step.
             warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Requires
                 ``scale_lr=True``.
@@ -432,7 +431,7 @@ class Cluster(Searching, Answering):
                 every epoch that is long enough not to be slowed down by a checkpoint. ``False``: never.
             notify: See ``run``.
             modules: See ``run``.
-            wait: Wait until training has ended, showing its progress. False returns the run immediately.
+            wait: Wait until training has ended, showing its progress. If False, return immediately.
 
         Returns:
             The run.
@@ -541,7 +540,7 @@ class Cluster(Searching, Answering):
         Args:
             jobs: See ``run``.
             threads_per_task: See ``run``.
-            clients: Addresses or names of further machines that may connect.
+            clients: Addresses or names of additional machines that may connect.
             wait: Wait until all servers accept connections.
 
         Returns:

@@ -340,7 +340,8 @@ class Run(NamedRun):
         Raises:
             InvalidInput: If ``steps`` is not an integer from 1 to 100.
             Conflict: If the run is not running, is already being profiled, or has ended before a step was traced.
-            TimeoutError: If the trace is not complete after ``timeout_s`` seconds. ``timeline`` returns it later.
+            TimeoutError: If the trace is not complete after ``timeout_s`` seconds. ``timeline`` returns the trace once
+                it is complete.
 
         Example:
             >>> run.profile(steps=3).save("trace.json")

@@ -87,7 +87,7 @@ class Searching:
             environment: Environment variables for the tasks.
             restart: What happens when a task dies or freezes. By default the trial starts again.
             modules: Paths of your own modules and packages, or imported modules, to send along.
-            wait: Wait until the search has ended, showing its progress. False returns the search immediately.
+            wait: Wait until the search has ended, showing its progress. If False, return immediately.
 
         Returns:
             The search.
