@@ -18,8 +18,8 @@ class Accumulation:
         self._held: list[Any] | None = None
 
     def add(self, gradients: Sequence[Gradient], examples: tf.Tensor) -> None:
-        """Add gradients that have been multiplied by their number of examples. They must belong to the same variables
-        in every call.
+        """Add the gradients of a batch, multiplied by its number of examples. Every call must pass the gradients of the
+        same variables, in the same order.
         """
         if self._held is None:
             with tf.init_scope():

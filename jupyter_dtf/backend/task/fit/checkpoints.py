@@ -85,8 +85,8 @@ class Training:
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None
-    """The tasks that write the weights that they train. They do so instead of a ``fetch``, if they can access the
-    checkpoint directory.
+    """The tasks that can write the weights that they train, if they can access the checkpoint directory. No ``fetch``
+    is needed then.
     """
 
 
@@ -246,7 +246,7 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def _is_whole(self, within: int) -> bool:
-        """Return whether the epoch is known to have no more than ``within`` steps."""
+        """Return whether the epoch is known to have at most ``within`` steps."""
         length = self._length if self._steps_of is None else self._steps_of(self._epoch)
         return length is not None and within >= length
 

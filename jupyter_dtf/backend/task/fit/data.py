@@ -1,8 +1,8 @@
-"""The examples that a task sees in each step.
+"""Provides the examples that a task receives in each step.
 
 With arrays (``array_shares``) and sources of batches (``sources/``), each task takes its share of every global batch.
-With functions, a step takes one batch of every task's own dataset; a task whose dataset has ended participates with an
-empty batch.
+With functions, a step takes one batch from every task's own dataset; a task whose dataset has ended participates with
+an empty batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class TaskData:
 
     dataset: tf.data.Dataset
     steps: int | None
-    """The number of steps per epoch or validation run that is passed to Keras; None: until the dataset ends."""
+    """The number of steps per epoch or validation run that is passed to Keras; None: Keras runs until the dataset ends.
+    """
     length: int | None
     """The number of steps that is displayed, if known."""
     may_be_empty: bool = False
@@ -67,7 +68,8 @@ class Skip:
     """The number of calls of Keras's train function that must still be skipped."""
     takes: int = 0
     """The number of batches that each skipped call takes from the dataset. 0: the datasets do not contain the skipped
-    batches. 0 is impossible if an execution of several steps detects the end of an epoch by the end of the dataset.
+    batches. The number cannot be 0 if an execution of several steps detects the end of an epoch by the end of the
+    dataset.
     """
     passed: int = 0
     """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length."""
@@ -176,7 +178,7 @@ def steps_of_epoch(job: FitJob) -> int | None:
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
     """Return this task's part of the validation data. Tasks may have different numbers of steps, or none.
 
-    If the built model has losses that are not plain means, which cannot be combined from parts, rank 0 gets all
+    If the built model has losses that are not plain means, and therefore cannot be combined from parts, rank 0 gets all
     examples and the other tasks get none.
     """
     if job.validation_data is None:

@@ -29,7 +29,7 @@ class Weights:
         self.checks = 0
 
     def checksum(self) -> int:
-        """Return a CRC-32 of all variables, which changes almost certainly if any bit of any variable changes."""
+        """Return a CRC-32 of all variables, which almost certainly changes if any bit of any variable changes."""
         return _checksum(self.variables)
 
     def checksum_with_copies(self) -> int:

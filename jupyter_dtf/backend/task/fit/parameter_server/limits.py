@@ -1,4 +1,4 @@
-"""The limits of parameter servers, and their reasons."""
+"""The limits of parameter servers, and the reasons for them."""
 
 from __future__ import annotations
 
