@@ -292,7 +292,9 @@ class Server:
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
-        """Keep a step's assignments until the next update, because other workers may not have the last values yet."""
+        """Keep a step's assignments until the next update, because other workers may not have received the previous
+        values yet.
+        """
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:
             self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()

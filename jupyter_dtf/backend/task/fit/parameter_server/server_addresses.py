@@ -36,7 +36,7 @@ class Places:
         self.secret = bytes.fromhex(ctx.secret)
 
     def listen(self) -> list[socket.socket]:
-        """Return this server's sockets: one for the tasks of this machine, and one for those of any other machines."""
+        """Return this server's sockets: one for tasks on this machine, and one for tasks on other machines."""
         listeners = [wire.listen(self._path(self.server))]
         if len(set(self._ctx.machines)) > 1:
             listeners.append(wire.listen_on_port(*split_endpoint(self._endpoints[self.server])))

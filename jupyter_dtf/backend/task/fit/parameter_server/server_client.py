@@ -55,7 +55,9 @@ class Answered:
     """The mean over the servers of the gradient's staleness."""
     stop: bool = False
     examples: int = 0
-    """The number of examples in this task's last update: its own, or, if synchronous, those of all its gradients."""
+    """The number of examples in this task's last update: this task's own, or, if tasks are synchronous, those of all
+    gradients in the update.
+    """
 
 
 class Client:
@@ -171,7 +173,8 @@ class Client:
             word, _ = self._ask(server, GetStart(known[0].version if known else 0))
             assert isinstance(word, Started)
             known.append(word)
-        self.pushed = max(word.number for word in known)  # a lost process's last gradient may not be on all servers
+        # The last gradient of a lost process may not have reached all servers.
+        self.pushed = max(word.number for word in known)
         return known[0]
 
     def keep(self, moving: npt.NDArray[np.float64]) -> None:

@@ -99,7 +99,7 @@ def _order(slot: Slot) -> tuple[bool, int, int]:
 
 
 class Plan:
-    """The layout over the servers of a whole model's state, its weights and optimizer. The chief uses it.
+    """The layout of a whole model's state, its weights and optimizer, over the servers. Used by the chief.
 
     A server's state consists of the bytes of its pieces, then the bytes of their slots, ordered by piece and slot
     number, then the bytes of the optimizer's own variables.

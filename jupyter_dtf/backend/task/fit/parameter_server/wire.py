@@ -136,7 +136,7 @@ class Reader:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a socket that listens for the tasks of this machine."""
+    """Return a socket that listens for tasks on this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     path.chmod(0o600)
@@ -145,7 +145,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def listen_on_port(host: str, port: int) -> socket.socket:
-    """Return a socket that listens for tasks of other machines, on the port that the host reserves for this task."""
+    """Return a socket that listens for tasks on other machines, on the port that the host reserves for this task."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)

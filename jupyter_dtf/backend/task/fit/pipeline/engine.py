@@ -1,4 +1,4 @@
-"""The training of a model placed on the devices of a cluster, with its graph and the session of the only client."""
+"""Trains a model placed on the devices of a cluster, in a graph and the session of the only client."""
 
 from __future__ import annotations
 

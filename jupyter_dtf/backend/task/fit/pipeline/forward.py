@@ -27,7 +27,7 @@ FORWARD = "forward"
 class Part:
     """The examples of a microbatch: rows ``low`` to ``high`` of the batch.
 
-    ``share``: its fraction of the batch's examples, float32.
+    ``share``: the microbatch's fraction of the batch's examples, float32.
     """
 
     inputs: Any
@@ -42,7 +42,7 @@ class Pass:
 
     outputs: Any
     assignments: Assignments
-    """Its assignments to variables, and the losses that layers have added."""
+    """The pass's assignments to variables, and the losses that layers have added in it."""
     part: Part
     number: int
     """The number of the microbatch, counted from 0 over all copies."""

@@ -1,4 +1,4 @@
-"""The limits of a pipeline, and their reasons. ``checks.py`` determines when they are checked."""
+"""The limits of a pipeline, and the reasons for them. ``checks.py`` determines when they are checked."""
 
 from __future__ import annotations
 

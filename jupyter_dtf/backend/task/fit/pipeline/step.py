@@ -95,7 +95,7 @@ class Steps:
         self._scaling = scaling
         with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
             self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
-        """The index of a training step over all epochs; it is fed if the learning rate is scaled."""
+        """The index of a training step over all epochs; it is fed only if the learning rate is scaled."""
         self.variables = GraphVariables()
         """The variables of the model and its optimizers, and other variables that the model's code reads."""
         for variable, home in units.homes:

@@ -130,7 +130,7 @@ class BatchSource(ABC):
         """Open the source in a task. Not a collective. Raises InvalidInput for unusable data."""
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """Release the tasks that wait for this task to read, after this task's program has ended. Raises nothing.
+        """Release the tasks that wait for this task to read, after this task's program has ended. Never raises.
 
         Called even if the task has not opened the source or has not read it to its end.
         """

@@ -15,14 +15,13 @@ _noted: list[Exception] = []
 
 
 def noted(error: Exception) -> Exception:
-    """Record an error, so that the ``fit`` run that fails because of it can raise it, and return it."""
+    """Record an error and return it. The ``fit`` run that fails because of the error raises it."""
     _noted.append(error)
     return error
 
 
 def of_data(error: AnyError) -> AnyError:
-    """Mark an error as caused by the data, so that ``is_of_data`` recognizes it in this or another process, and return
-    it.
+    """Mark an error as caused by the data, for ``is_of_data`` in this or another process, and return the error.
 
     Used for results that are computed ahead of their use: such an error is recorded only when it is raised to
     TensorFlow.

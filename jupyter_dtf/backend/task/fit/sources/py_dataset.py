@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Keras 3.15: how a PyDataset's batches are turned into specs is not public.
+# Keras 3.15: the code that turns a PyDataset's batches into specs is not public.
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 
 # Keras 3.15: there is no public way to find out whether the iterator of fit resets datasets.

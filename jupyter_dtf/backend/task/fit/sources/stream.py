@@ -1,4 +1,4 @@
-"""Contains the source for a stream: batches that the client reads once, of which it sends each task its share
+"""Contains the source for a stream: batches that the client reads once and divides among the tasks
 (``client/feeding.py``).
 """
 
@@ -88,7 +88,7 @@ class StreamSource(BatchSource):
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """See ``BatchSource``. Tells the client to keep no more batches for this task."""
+        """See ``BatchSource``. Also notifies the client that this task needs no more batches."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.connect(address_of(self.name))
             if is_own(peer):
