@@ -13,8 +13,8 @@ def run(job: FitJob, ctx: Any) -> Any:
 
     try:
         return implementation_of(job.strategy).train(job, ctx)
-    except SystemExit as error:  # would count as the end of training, while other tasks still wait
+    except SystemExit as error:  # would count as the end of training, although the other tasks still wait
         raise RuntimeError(
-            f"A training must not be ended by sys.exit, got sys.exit({error.code!r}): set model.stop_training = True, "
-            "or raise an error"
+            f"Training must not be ended with sys.exit, but sys.exit({error.code!r}) was called: set "
+            "model.stop_training = True, or raise an error"
         ) from error

@@ -121,7 +121,7 @@ def by_example(variable: Any) -> InvalidInput:
     """Return the error for a trainable weight that is assigned a value that depends on the examples."""
     return InvalidInput(
         "`model`: a value that a step assigns to a trainable weight must not depend on the batch, because every task "
-        f"has only its own share of it, got an assignment of such a value to {variable.path}. Make it a weight with "
+        f"has only its own share of it, but a step assigns such a value to {variable.path}. Create this weight with "
         "trainable=False: such weights are averaged over the tasks",
         field="model",
     )

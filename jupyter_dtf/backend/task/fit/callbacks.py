@@ -246,7 +246,7 @@ class Last(keras.callbacks.Callback):
         if self.model.stop_training or self._ctx.should_stop or self._has_warned:
             return
         if not self._step:
-            raise InvalidInput("`x` must have at least one batch, got data that ended before the first", field="x")
+            raise InvalidInput("`x` must have at least one batch, got data without any", field="x")
         if wanted is not None and found < wanted and self._ctx.is_chief:
             self._has_warned = True
             self._ctx.note(

@@ -314,7 +314,9 @@ class Saving(keras.callbacks.Callback):
             self._warned_of_best = True
             if self._ctx.is_chief:
                 there = ", ".join(values) or "none"
-                self._ctx.note("warning", f"No checkpoint can be the best by {name}", f"Metrics of the epochs: {there}")
+                self._ctx.note(
+                    "warning", f"There is no best checkpoint: no metric {name}", f"Metrics of the epochs: {there}"
+                )
         return values.get(name)
 
     # -- what to save ---------------------------------------------------------------------------------------------

@@ -133,8 +133,8 @@ def training_data(
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if -1 in lengths and job.steps_per_epoch is None:
         raise InvalidInput(
-            "`steps_per_epoch` must be given for endless datasets, got None, with datasets of these numbers of "
-            f"batches by rank (-1: endless): {lengths}",
+            "`steps_per_epoch` must be given for endless datasets, got None. The numbers of batches in the tasks' "
+            f"datasets, in rank order (-1: endless): {lengths}",
             field="steps_per_epoch",
         )
     known = [n for n in lengths if n is not None and n >= 0]

@@ -86,7 +86,7 @@ class Weights:
             self.from_chief()
             return
         text = (
-            f"After epoch {epoch + 1} the weights differ between the tasks, most of all {largest[1]}, by "
+            f"After epoch {epoch + 1} the weights differ between the tasks. The largest difference is in {largest[1]}: "
             f"{largest[0]:.3g} relative to its size. Weights stay equal only if they are changed by an optimizer of "
             "the model, in train_step, and in the same way on all tasks"
         )

@@ -56,7 +56,7 @@ class Places:
             except (ConnectionRefusedError, FileNotFoundError):
                 if time.monotonic() > end:
                     after = "any more" if self._ctx.rejoins else f"after {_REACH_S:g} s"
-                    raise Unavailable(f"{self.servers[server]} does not listen {after}") from None
+                    raise Unavailable(f"{self.servers[server]} is not listening {after}") from None
                 time.sleep(_RETRY_S)
 
     def shares_memory(self, server: int) -> bool:

@@ -252,7 +252,7 @@ def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
 
 def _expect_proof(connection: Connection | Encrypted, secret: bytes, role: bytes, nonces: bytes) -> None:
     if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
-        raise AuthenticationError(f"`secret` must be the run's, got a different proof from a {role.decode()}")
+        raise AuthenticationError(f"`secret` must be that of the run, got a different proof from a {role.decode()}")
 
 
 def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Connection | Encrypted:

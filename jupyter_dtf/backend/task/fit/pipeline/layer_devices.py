@@ -118,7 +118,7 @@ def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
     """
     if len(tasks) % copies:
         raise InvalidInput(
-            f"`replicas` must divide the number of tasks, {len(tasks)}, got {copies}",
+            f"`replicas` must divide the number of tasks ({len(tasks)}), got {copies}",
             field="strategy.replicas",
         )
     there = tasks[: len(tasks) // copies]
@@ -152,7 +152,7 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     homeless = [path for path, layer in layers.items() if layer.weights and not places.of(path)]
     if homeless:
         raise InvalidInput(
-            f"`placement` must place every layer that has weights, got none for {_few(homeless)}",
+            f"`placement` must place every layer that has weights, got no device for {_few(homeless)}",
             field="placement.devices",
         )
     for name in places.placement.splits:

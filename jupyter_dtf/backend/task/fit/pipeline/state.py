@@ -78,7 +78,7 @@ class Assignments(keras.StatelessScope):
         if not isinstance(value.graph, PipelineGraph):
             raise InvalidInput(
                 "A layer that is called for each microbatch must assign its weights outside of conditions and loops, "
-                f"got {variable.path} assigned in one. Let these return the value, and assign it afterwards",
+                f"got {variable.path} assigned inside one. Return the value from there, and assign it afterwards",
                 field="model",
             )
         value = tf.stop_gradient(value)

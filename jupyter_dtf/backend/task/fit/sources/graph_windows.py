@@ -196,7 +196,7 @@ def _columns(root: Any) -> list[tf.TensorSpec] | None:
 
 
 def _moved(view: GraphView, chain: Chain) -> Any:
-    """Make the operations that do not change elements precede the maps. Return the node that the first map then reads."""
+    """Make the operations that keep elements unchanged precede the maps. Return the node that the first map reads."""
     top = chain.root
     for node in reversed(chain.before):
         if node.op in MAPS:

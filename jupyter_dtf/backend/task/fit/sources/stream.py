@@ -164,8 +164,8 @@ class Batches:
             raise failures.noted(
                 InvalidInput(
                     f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "
-                    "where the previous one stopped, and nothing follows its end, got another iteration. Pass a "
-                    "keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
+                    "where the previous one stopped, and nothing follows its end, but it was iterated over again. Pass "
+                    "a keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
                 )
             )
         goes_on = reading.field in ("x", "feed")

@@ -183,7 +183,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         dtf.InGraph(devices=("/job:worker/task:2/device:CPU:0",)),
         model,
         JOBS,
-        "must be of tasks of the run (",
+        "must belong to tasks of the run (",
     ),
     "what is no device": (dtf.InGraph(devices=("fast",)), model, JOBS, "got 'fast'"),
 }
@@ -268,4 +268,6 @@ def test_a_design_is_told_what_holds_when() -> None:
 
 def test_a_model_that_is_not_compiled_is_told() -> None:
     bare = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)], name="bare")
-    assert found(bare) == [("model", "A model that is trained must be compiled, got 'bare' before model.compile(...)")]
+    assert found(bare) == [
+        ("model", "A model must be compiled before it is trained, but 'bare' is not: call model.compile(...)")
+    ]

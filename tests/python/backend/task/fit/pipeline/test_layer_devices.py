@@ -77,7 +77,7 @@ def test_what_is_no_placement_is_refused(devices: Any, splits: Any, said: str) -
     ("devices", "splits", "said"),
     [
         ({"a": device(0), "nine": device(0)}, {}, "must name layers of the model .*got nine"),
-        ({"a": device(0)}, {}, "got none for block/b, c"),
+        ({"a": device(0)}, {}, "got no device for block/b, c"),
         ({"a": device(0), "block": device(0)}, {"c": [device(0), device(1)]}, "Dense or Embedding, got c"),
     ],
 )
