@@ -33,7 +33,9 @@ class Accumulation:
         self._examples.assign_add(examples)
 
     def total(self, gradients: Sequence[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
-        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients added last."""
+        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients that were added
+        last, which show the kind and shape of each total.
+        """
         assert self._held is not None
         totals: list[Gradient] = []
         for held, gradient in zip(self._held, gradients, strict=True):

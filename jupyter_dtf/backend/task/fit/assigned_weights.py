@@ -1,7 +1,7 @@
 """Finds assignments to a model's weights that are made outside of its optimizer: in a layer's ``call``, or before or
 after ``apply``.
 
-Examples: spectral normalization that divides its kernel, weights that are clipped after each update, a counter. The
+Examples: the division of a kernel in spectral normalization, the clipping of weights after each update, a counter. The
 assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 

@@ -112,7 +112,7 @@ class Last(keras.callbacks.Callback):
         self._ctx = ctx
         self._steps = steps
         self.agreement: Any = None
-        """The tasks' agreement in the last step."""
+        """The ``Agreement`` of the tasks in the last step."""
         self._step = done[0]
         self._before = done[0] - done[1]
         self._within = done[1]

@@ -23,8 +23,8 @@ from .sources.base import BatchSource
 
 @dataclass
 class Part:
-    """The state of one task. Lists are in the model's order. ``moving`` and ``metrics`` are None between two epochs,
-    when all tasks have the same values.
+    """The state of one task. ``seeds``, ``moving`` and ``metrics`` are in the order in which the model lists its
+    variables. ``moving`` and ``metrics`` are None between two epochs, when all tasks have the same values.
 
     The states of the program's random generators are None if they have been lost; the generators then keep their
     initial states.

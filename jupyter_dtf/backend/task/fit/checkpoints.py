@@ -75,7 +75,7 @@ class Training:
     batch: Any
     """The structure of a batch, as in ``FitResult.batch``."""
     steps_of: Callable[[int], int] | None = None
-    """As in ``TaskData``."""
+    """See ``TaskData``."""
     fetch: Callable[[], None] = lambda: None
     """Copies weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
@@ -400,7 +400,7 @@ class Saving(keras.callbacks.Callback):
 
     @property
     def callback_pickles(self) -> Pickles:
-        """The pickler of the attributes of the task's callbacks."""
+        """The pickler for the attributes of the task's callbacks."""
         return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
 
     def part(self, is_within: bool) -> Part:

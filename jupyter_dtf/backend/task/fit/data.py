@@ -40,7 +40,7 @@ class TaskData:
     """The number of steps per epoch or validation run that is passed to Keras; None: Keras runs until the dataset ends.
     """
     length: int | None
-    """The number of steps that is displayed, if known."""
+    """The number of steps that is shown to the user, if known."""
     may_be_empty: bool = False
     """Whether a task may get a batch without examples."""
     ends_by_agreement: bool = False
@@ -273,7 +273,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after applying it, beyond the batches that all tasks read
+    if job.class_weight is not None:  # Keras would prefetch after applying it, past the batches that all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)

@@ -291,7 +291,7 @@ class Guard:
     # -- weights that are not trained -----------------------------------------------------------------------------
 
     def _differing_states(self, before: list[Any], after: list[Any], alone: list[Any], batches: list[Any]) -> list[Any]:
-        """Return the non-trainable weights that the shares change differently than the whole batch does.
+        """Return the non-trainable weights that a step on shares changes differently than a step on the whole batch.
 
         The moving statistics of Keras's own layers are not included, because they are intentionally computed from
         shares.

@@ -138,7 +138,7 @@ class GradientSync:
         return bool(self._ended)
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Start ``epoch``, of which ``done`` steps are already done."""
+        """Start ``epoch``, in which ``done`` steps have already been taken."""
         self._epoch.assign(epoch)
         self._step.assign(done)
         if self._steps_of is not None:

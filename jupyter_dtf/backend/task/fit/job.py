@@ -27,7 +27,7 @@ class Arrays:
 
 @dataclass
 class DataFunction:
-    """A function of ``ctx`` that returns this task's own batched ``tf.data.Dataset``."""
+    """A function that takes ``ctx`` and returns this task's own batched ``tf.data.Dataset``."""
 
     function: Callable[[Any], Any]
 

@@ -195,7 +195,7 @@ class Again:
 
 
 class _GoingOnList(_SkippingList):
-    """A list of callbacks that calls only ``ours`` for events that all of its callbacks have already received."""
+    """A list of callbacks that calls only ``ours`` for events that the other callbacks have already received."""
 
     callbacks: list[Any]
 

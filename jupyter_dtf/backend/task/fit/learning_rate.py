@@ -1,4 +1,4 @@
-"""Linear scaling of the learning rate with gradual warm-up.
+"""Scales the learning rate linearly, with gradual warm-up.
 
 Goyal et al. 2017, "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", sections 2.1 and 2.2: with n times the
 batch size, the rate is multiplied by n. During warm-up, the rate increases from the rate of one task by the same amount

@@ -41,7 +41,7 @@ class Standing:
     the job.
     """
     is_over: bool = False
-    """Whether the tasks have agreed to stop at the end of the previous epoch."""
+    """Whether the tasks agreed, at the end of the previous epoch, to stop training."""
     epoch_begun: bool = False
     """Whether the task's callbacks have been called for the start of the epoch."""
     epoch_ended: bool = False
@@ -135,4 +135,4 @@ def _callbacks_of(
 
 
 NOTHING = pickle.dumps({})
-"""The pickled attributes of a callback whose attributes no survivor knows: an empty dict."""
+"""The pickled attributes that a callback gets if no survivor has its attributes: an empty dict."""

@@ -173,7 +173,7 @@ class ReplicaStep:
         return optimizer._iterations
 
     def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
-        """Assign a value that a step assigns to a trainable weight only once, not on every replica.
+        """Make a step's assignment to a trainable weight only once, not on every replica.
 
         The first replica's part of the step runs first, so the other replicas see the new value.
         """

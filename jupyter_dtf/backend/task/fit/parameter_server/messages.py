@@ -205,7 +205,7 @@ class Kept(Word, frozen=True):
 
 
 class Held(Word, frozen=True):
-    """The number of each worker's last gradient, in rank order."""
+    """The number of each worker's last gradient, in rank order: the answer to ``Hold`` and ``Release``."""
 
     numbers: tuple[int, ...]
 

@@ -139,7 +139,8 @@ class Following(Rule):
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        self._takes_part_from: dict[int, float] = {}  # of lost or reconnected workers: from this version
+        # The first version in whose update each lost or reconnected worker takes part; infinite while it is lost.
+        self._takes_part_from: dict[int, float] = {}
 
     def push(self, worker: int, version: int) -> Updates:
         if version < self.version:

@@ -152,7 +152,7 @@ class Server:
                 self._in_thread(self._receive_task, connected)
 
     def _hear_of_a_stop(self) -> None:
-        """Wake up waiting threads when the run is stopped, because no lost worker reconnects after that."""
+        """Wake up waiting threads when the run is stopped, because no lost worker reconnects after a stop."""
         self._ctx.stop_requested.wait()
         self._look_again()
 

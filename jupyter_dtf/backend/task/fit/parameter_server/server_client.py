@@ -1,4 +1,4 @@
-"""The client with which a training task communicates with all ``ps`` tasks."""
+"""The client through which a training task communicates with all ``ps`` tasks."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Client:
     def state(
         self, shapes: list[list[tuple[Any, int]]], final: bool, *, stays: bool = False
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
-        """Return every server's arrays, the first one's message, and the sum of the workers' moving statistics.
+        """Return every server's arrays, the first server's message, and the sum of the workers' moving statistics.
 
         ``final``: wait until all workers have left. Otherwise, if workers are asynchronous and there are several
         servers, updates are held during the call, so that all servers have applied the same gradients of each worker.

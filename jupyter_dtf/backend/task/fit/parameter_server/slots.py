@@ -43,7 +43,10 @@ def fresh(optimizer: Any) -> Any:
 
 
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
-    """Build an optimizer, and return the slot of each of ``optimizer.variables``, with positions in ``variables``."""
+    """Build an optimizer for ``variables``, and return the slot of each of ``optimizer.variables``.
+
+    ``Slot.variable`` is a position in ``variables``.
+    """
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
     maker = getattr(optimizer, "inner_optimizer", optimizer)  # loss scaling has no slots
@@ -133,7 +136,8 @@ class Plan:
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
 
     def parts(self) -> list[list[tuple[Any, str]]]:
-        """Return the variable and its slice (``slice_of``; empty: the whole) for each array of each server's state.
+        """Return the variable and its slice (``slice_of``; empty: the whole variable) for each array of each server's
+        state.
 
         The optimizer's own variables exist on several servers: for these, the variable is None for all servers but the
         first.

@@ -1,4 +1,4 @@
-"""Trains a model placed on the devices of a cluster, in a graph and the session of the only client."""
+"""Trains a model placed on the devices of a cluster, using the graph and session of the only client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's forward pass, once for each microbatch, with every layer on its device."""
+"""Runs a model's forward pass once for each microbatch, with every layer on its device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES
 
 FORWARD = "forward"
-"""The name scope. ``forward/2/encoder/dense_1`` contains layer ``encoder/dense_1``'s operations for microbatch 2."""
+"""The name scope of forward passes. ``forward/2/encoder/dense_1`` contains the operations of layer ``encoder/dense_1``
+for microbatch 2.
+"""
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""The devices of a model's layers, and checks of them. Pure, except for the layers. Also used by the client."""
+"""The devices of a model's layers, and checks of placements. Pure, apart from the given layers. Also used by the
+client.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Places:
     def of(self, layer: str) -> list[str]:
         """Return the devices of a layer or its parts.
 
-        Without a device, a layer runs on the device of its largest input.
+        A layer without a device runs on the device of its largest input.
         """
         return self.placement.devices_of(self.name(layer))
 

@@ -1,4 +1,4 @@
-"""Changes that a model's layers make to its variables when they are called, over the microbatches of a step.
+"""Handles the changes that a model's layers make to its variables when they are called for the microbatches of a step.
 
 One process calls the model once per step, so each layer makes its assignments once. Here, the model is called for each
 microbatch:

@@ -1,4 +1,4 @@
-"""The graph of one step: the forward and backward passes of the microbatches, then one update.
+"""Builds the graph of one step: the forward and backward passes of the microbatches, then one update.
 
 The reported loss is computed once, on the outputs of all microbatches together, so it equals that of one process, for
 any reduction, weights and masks. If the loss is the sum of the microbatches' parts (``loss_by_parts.py``), the backward
@@ -170,7 +170,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)
 
     def test(self, spec: Any, microbatches: int) -> Step:
-        """Build a step that only evaluates."""
+        """Build a validation step, which has no backward passes and no update."""
         with operations_made() as begun:
             fed, data = self._batch(spec)
             values = Values(self.variables.reads(), self._units.split)

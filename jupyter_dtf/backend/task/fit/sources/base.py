@@ -62,7 +62,7 @@ class Reading:
     draw the same random numbers in all tasks.
     """
     in_step: bool = True
-    """Whether all tasks that share the batches read every batch, so that a task never waits forever for another task's
+    """Whether all tasks that share the batches read every batch, so that a task never waits forever for another task to
     read.
     """
 

@@ -1,8 +1,8 @@
 """Records errors that a source raises while TensorFlow reads it.
 
-TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, whose message has
-names of graph nodes around the original message. The code of a dataset therefore records the original exception here,
-and ``KerasFit`` raises it.
+TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, whose message
+surrounds the original message with names of graph nodes. The code of a dataset therefore records the original exception
+here, and ``KerasFit`` raises it.
 """
 
 from __future__ import annotations

@@ -54,7 +54,9 @@ def check_options(options: Any, field: str) -> None:
 
 
 def check_graph(view: GraphView, field: str) -> None:
-    """Raise OnlyWhereMade if tasks would compute the dataset differently, or if it needs the caller's process."""
+    """Raise OnlyWhereMade if tasks would compute the dataset differently, or if the dataset needs the caller's
+    process.
+    """
     of_values = {node.name: by_example for node, by_example in view.of_values()}
     for node in view.datasets():
         _check_state(view, node, field)

@@ -246,7 +246,7 @@ def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -
 
 
 def _flag(view: GraphView, node: Any) -> None:
-    """Make a map accept a flag in addition to its inputs, and return the flag unchanged."""
+    """Make a map accept a flag in addition to its inputs, and output the flag unchanged."""
     name = f"{node.attr['f'].func.name}_flagged"
     if name not in view.functions:
         function = view.graph.library.function.add()

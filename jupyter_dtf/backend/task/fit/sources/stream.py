@@ -248,9 +248,7 @@ class _RaisedThere(Exception):
 
 
 def _packed(structure: Any, values: list[Any], nothing: Any = None) -> Any:
-    """Return the structure, with indices replaced with the values at these indices, and None replaced with
-    ``nothing``.
-    """
+    """Return the structure, with each index replaced by the value at that index, and None replaced by ``nothing``."""
     if isinstance(structure, dict):
         return {key: _packed(item, values, nothing) for key, item in structure.items()}
     if isinstance(structure, tuple):
