@@ -146,7 +146,7 @@ class Guard:
         """A callback that runs before all others, after the step has changed the weights."""
 
     def remember(self) -> None:
-        """Save the state before the first step."""
+        """Copy the variables before the first step, unless repeating the step would be expensive."""
         if self._is_small():
             self._before = [np.array(v.numpy()) for v in self._variables]
 

@@ -51,7 +51,7 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """Start an epoch. The time since the last step is not counted, except for the time spent on saving a
+        """Start an epoch. The time since the last step is not counted, except for the time spent saving a
         checkpoint.
         """
         totals = self._totals()

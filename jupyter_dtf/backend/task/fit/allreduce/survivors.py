@@ -184,8 +184,8 @@ class Survival(keras.callbacks.Callback):
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raise the error for a lost peer if the run has a newer attempt, which tasks can join although none was lost.
-        All tasks notice such an attempt at the end of a step.
+        """Raise the error for a lost peer if the run has a newer attempt, because tasks may join it even if none was
+        lost. All tasks detect such an attempt at the end of a step.
         """
         check_gang()
 

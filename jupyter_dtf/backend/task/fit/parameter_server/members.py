@@ -38,7 +38,7 @@ class Member:
 
 @dataclass
 class Members:
-    """All workers, keyed by rank."""
+    """All workers of the run, keyed by rank."""
 
     by_rank: dict[int, Member]
     start: Start | None = field(default=None)

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all messages."""
+    """Base class of all messages."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):

@@ -53,7 +53,7 @@ class Rule(ABC):
 
     @property
     def present(self) -> set[int]:
-        """Workers that are training and connected."""
+        """The workers that are training and connected."""
         return self.training - self.away
 
 

@@ -74,7 +74,7 @@ class Places:
 
 
 class AmongWorkers:
-    """``ctx`` for the training tasks: ``size`` and ``shard`` exclude the ``ps`` tasks."""
+    """A wrapper of ``ctx`` for the training tasks, in which ``size`` and ``shard`` exclude the ``ps`` tasks."""
 
     def __init__(self, ctx: Any, size: int) -> None:
         self._ctx = ctx

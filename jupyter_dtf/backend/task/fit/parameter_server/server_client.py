@@ -195,7 +195,7 @@ class Client:
         self._on_each(lambda server: (Build(batch), states[server]))
 
     def set_state(self, states: list[list[npt.NDArray[Any]]]) -> None:
-        """Replace variables and slots. Called by the chief."""
+        """Replace the servers' variables and slots. Called by the chief."""
         self._on_each(lambda server: (SetState(), states[server]))
 
     def state(

@@ -161,7 +161,7 @@ class Encrypted:
         self._socket = connected
 
     def send_bytes(self, data: bytes | memoryview) -> None:
-        """Send a message."""
+        """Send ``data`` as one message."""
         self._socket.sendall(_LENGTH.pack(len(data)))
         self._socket.sendall(data)
 

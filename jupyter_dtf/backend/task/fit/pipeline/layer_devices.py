@@ -23,7 +23,9 @@ class Places:
     placement: Placement
     """The placement, with the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The placement's names of layers and containers that have a different id in this process."""
+    """The names that the placement uses for layers and containers that have a different id in this process, keyed by
+    that id.
+    """
 
     def of(self, layer: str) -> list[str]:
         """Return the devices of a layer or its parts.
@@ -33,7 +35,7 @@ class Places:
         return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
-        """Return the placement's name of a layer."""
+        """Return the name that the placement uses for a layer."""
         return self.names.get(layer, layer)
 
     def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:

@@ -86,12 +86,14 @@ class Assignments(keras.StatelessScope):
         self.state_mapping[id(variable)] = value
 
     def sources(self, variable: Any) -> list[tf.Tensor]:
-        """Return all tensors that have represented a variable. The variable's derivative is the sum of theirs."""
+        """Return all tensors that have represented a variable. The variable's derivative is the sum of the derivatives
+        with respect to these tensors.
+        """
         return [self.values[variable], *self.made.get(id(variable), [])]
 
 
 class Microbatches:
-    """The variables of a model over the microbatches of a step, which starts with ``values``.
+    """Tracks the variables of a model over the microbatches of a step, which starts with ``values``.
 
     ``count``: the total number of microbatches in all copies. ``per_example``: the variables with one row per example.
     """

@@ -45,7 +45,7 @@ LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 
 @dataclass
 class Logs:
-    """The logs of a step."""
+    """The logs that a step reports, as tensors in its graph."""
 
     results: Any
     """The results of the metrics, keyed by name."""

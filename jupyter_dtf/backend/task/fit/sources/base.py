@@ -96,8 +96,8 @@ class Opened:
 
 
 class BatchSource(ABC):
-    """A source of data in one form. Its fields are plain data or are pickled by value, because tasks do not have the
-    caller's modules.
+    """A source of batches, for one form of data. Its fields are plain data or are pickled by value, because tasks do
+    not have the caller's modules.
     """
 
     what: ClassVar[str] = "the data"

@@ -40,7 +40,7 @@ class Leaf:
         return tf.TensorSpec(self.shape, tf.string if self.words else tf.as_dtype(self.dtype))
 
     def array(self, raw: Any, shape: tuple[int, ...]) -> Any:
-        """Convert received values to an array."""
+        """Convert received bytes to an array of shape ``shape``."""
         if not self.words:
             return raw.view(np.dtype(self.dtype)).reshape(shape)
         array = np.empty(int(np.prod(shape)), object)
@@ -98,7 +98,7 @@ class StreamSource(BatchSource):
         return [leaf.spec for leaf in self.leaves]
 
     def values(self, message: Message, raws: list[Any]) -> Any:
-        """Convert a received batch."""
+        """Convert a received message and the bytes of its leaves to a batch."""
         arrays = [
             leaf.array(raw, shape) for leaf, raw, (shape, _) in zip(self.leaves, raws, message.leaves, strict=True)
         ]
