@@ -177,7 +177,7 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         placed(replicas=2),
         model,
         {"worker": 3},
-        "number of tasks, 3, got 2",
+        "number of tasks (3), got 2",
     ),
     "a task that is not there": (
         dtf.InGraph(devices=("/job:worker/task:2/device:CPU:0",)),
@@ -240,7 +240,7 @@ def test_a_function_is_called_in_the_tasks_alone_and_its_jobs_are_checked() -> N
     def never() -> Any:
         raise AssertionError("it is called in a task")
 
-    with pytest.raises(InvalidInput, match="number of tasks, 3, got 2"):
+    with pytest.raises(InvalidInput, match=r"number of tasks \(3\), got 2"):
         prepare(never, X, Y, strategy=placed(replicas=2)).check_jobs({"worker": 3})
 
 

@@ -91,7 +91,7 @@ def test_devices_are_those_of_the_first_copy() -> None:
     layer_devices.check_tasks(read({"a": device(1)}), tasks, 2)
     with pytest.raises(InvalidInput, match=r"first of 2 copies \(worker:0, worker:1\), got .*task:2"):
         layer_devices.check_tasks(read({"a": device(2)}), tasks, 2)
-    with pytest.raises(InvalidInput, match="divide the number of tasks, 4, got 3"):
+    with pytest.raises(InvalidInput, match=r"divide the number of tasks \(4\), got 3"):
         layer_devices.check_tasks(read({"a": device(0)}), tasks, 3)
 
 
