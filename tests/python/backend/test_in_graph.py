@@ -102,7 +102,7 @@ def test_one_client_trains_on_the_devices_of_all_tasks(cluster: dtf.Cluster) -> 
 
 def test_devices_that_are_not_there_are_named(cluster: dtf.Cluster) -> None:
     strategy = dtf.InGraph(devices=("/job:worker/task:7/device:CPU:0",))
-    with pytest.raises(dtf.InvalidInput, match=r"`devices` must be of tasks of the run \(chief:0, worker:0"):
+    with pytest.raises(dtf.InvalidInput, match=r"`devices` must belong to tasks of the run \(chief:0, worker:0"):
         cluster.fit(network(), *data(), strategy=strategy)
 
 

@@ -202,7 +202,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(cluster: dtf.Cluster
     again = fit(cluster, model(5), resume=run, checkpoint=False)
     assert_equal(again, run.model.get_weights())
     told = [event.title for _, event in session().hub.events(again.id) if isinstance(event, Note)]
-    assert "The training continues from step 28: later checkpoints are damaged" in told
+    assert "Training continues from step 28: later checkpoints are damaged" in told
 
 
 def test_a_fit_without_any_writes_none(cluster: dtf.Cluster) -> None:

@@ -1,4 +1,6 @@
-"""``model.fit`` on every task of a run, with one subpackage per strategy. The client side is ``client/fit.py``."""
+"""Runs ``model.fit`` on every task of a run. Each strategy has its own subpackage. The client side is
+``client/fit.py``.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ def run(job: FitJob, ctx: Any) -> Any:
 
     try:
         return implementation_of(job.strategy).train(job, ctx)
-    except SystemExit as error:  # would count as the end of training, while other tasks still wait
+    except SystemExit as error:  # it would end this task as if training were complete, while the others wait
         raise RuntimeError(
-            f"A training must not be ended by sys.exit, got sys.exit({error.code!r}): set model.stop_training = True, "
-            "or raise an error"
+            f"Training must not be ended with sys.exit, but sys.exit({error.code!r}) was called: set "
+            "model.stop_training = True, or raise an error"
         ) from error

@@ -18,8 +18,8 @@ class Accumulation:
         self._held: list[Any] | None = None
 
     def add(self, gradients: Sequence[Gradient], examples: tf.Tensor) -> None:
-        """Add gradients that have been multiplied by their number of examples. They must belong to the same variables
-        in every call.
+        """Add the gradients of a batch, multiplied by its number of examples. Every call must pass the gradients of the
+        same variables, in the same order.
         """
         if self._held is None:
             with tf.init_scope():
@@ -33,7 +33,9 @@ class Accumulation:
         self._examples.assign_add(examples)
 
     def total(self, gradients: Sequence[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
-        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients added last."""
+        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients that were added
+        last, which show the kind and shape of each total.
+        """
         assert self._held is not None
         totals: list[Gradient] = []
         for held, gradient in zip(self._held, gradients, strict=True):

@@ -1,7 +1,7 @@
 """Divides arrays among tasks: each global batch is cut into ``size`` contiguous shares whose sizes differ by at most 1.
 
-Together, the tasks compute the same result as one process does from the whole batch. The order of the examples in each
-epoch depends only on the job's seed and the epoch.
+Together, the tasks compute the same result as one process would compute from the whole batch. The order of the examples
+in each epoch depends only on the job's seed and the epoch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 from keras import tree
 
-# Keras 3.15: how arrays are converted and shuffled in fit is not public.
+# Keras 3.15: the code that converts and shuffles the arrays passed to fit is not public.
 from keras.src.trainers.data_adapters import array_slicing
 
-# Keras 3.15: how arrays are batched in fit is not public.
+# Keras 3.15: the code that batches the arrays passed to fit is not public.
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 
 from ....errors import InvalidInput
@@ -116,7 +116,7 @@ def _rows(array: Any, rows: Any) -> tf.Tensor:
 
 
 def shares_in_order(adapter: ArrayDataAdapter, reducer: Reducer) -> list[tf.data.Dataset]:
-    """Return a dataset of this task's shares of the full batches, and one of its share of the last, partial batch. A
+    """Return up to two datasets: this task's shares of the full batches, and its share of the last, partial batch. A
     dataset without examples is omitted.
     """
     count, batch = adapter._num_samples, adapter.batch_size
@@ -156,7 +156,7 @@ def _read_in_order(
 
 
 def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
-    """Return an empty dataset whose element type is a batch of the arrays without a fixed batch size."""
+    """Return an empty dataset with the element type of batches of the arrays, without a fixed batch size."""
     return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
 
 

@@ -1,6 +1,7 @@
-"""Finds assignments to a model's weights outside of its optimizer: in a layer's ``call``, or before or after ``apply``.
+"""Finds assignments to a model's weights that are made outside of its optimizer: in a layer's ``call``, or before or
+after ``apply``.
 
-Examples: spectral normalization that divides its kernel, weights that are clipped after each update, a counter. The
+Examples: the division of a kernel in spectral normalization, the clipping of weights after each update, a counter. The
 assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
 """
 
@@ -27,8 +28,8 @@ class Outside:
     """Watches the weights of a built model while a step is traced or run eagerly.
 
     ``agree(weights, before)`` is called for the weights that the step has assigned, before an optimizer is applied and
-    at the end of the step. ``before`` has the weights' earlier values if ``may_be_empty`` is set (a task may get a
-    batch without examples); otherwise, and for trainable weights, None.
+    at the end of the step. ``before`` contains the earlier values of the weights that are not trainable if
+    ``may_be_empty`` is set (a task may get a batch without examples); its other elements are None.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class Outside:
 
     @contextmanager
     def watched(self, provenance: Provenance | None) -> Iterator[None]:
-        """Watch the step inside this context. ``provenance``: the provenance of the step's tensors; None: it is run
-        eagerly.
+        """Watch the step inside this context. ``provenance``: the provenance of the step's tensors; None: the step is
+        run eagerly.
         """
         self._provenance = provenance
         self.pass_over()
@@ -60,7 +61,7 @@ class Outside:
             self.settle()
 
     def settle(self) -> None:
-        """Agree on the assignments so far.
+        """Call ``agree`` for the weights that the step has assigned since the last call.
 
         Raises InvalidInput if a weight that an optimizer trains is assigned a value that depends on a task's own
         examples.
@@ -120,7 +121,7 @@ def by_example(variable: Any) -> InvalidInput:
     """Return the error for a trainable weight that is assigned a value that depends on the examples."""
     return InvalidInput(
         "`model`: a value that a step assigns to a trainable weight must not depend on the batch, because every task "
-        f"has only its own share of it, got an assignment of such a value to {variable.path}. Make it a weight with "
+        f"has only its own share of it, but a step assigns such a value to {variable.path}. Create this weight with "
         "trainable=False: such weights are averaged over the tasks",
         field="model",
     )
@@ -130,7 +131,7 @@ def flattened(variables: list[Any], before: list[tf.Tensor | None]) -> tf.Tensor
     """Return the number 1, the variables' values and the values of ``before`` that are not None, concatenated in
     float64.
 
-    The sum of equal vectors divided by their number is then bitwise equal to each of them.
+    In float64, the sum of equal vectors divided by their number is bitwise equal to each vector.
     """
     values = [*(variable.value for variable in variables), *(value for value in before if value is not None)]
     return tf.concat([tf.ones([1], tf.float64), *(tf.reshape(tf.cast(v, tf.float64), [-1]) for v in values)], 0)
@@ -141,7 +142,7 @@ def take_mean(variables: list[Any], before: list[tf.Tensor | None], total: tf.Te
     on these tasks.
 
     A variable that differed from the tasks' mean before the step keeps its value, because this task computes it from
-    its own examples. If ``total`` is a sum over no tasks, nothing changes.
+    its own examples. If no task has contributed to ``total``, nothing changes.
     """
     has_before = [value is not None for value in before]
     changed = [*variables, *(v for v, has in zip(variables, has_before, strict=True) if has)]

@@ -11,7 +11,8 @@ def modules_of_batch_hooks(callback: Any) -> set[str]:
     """Return the names of the modules whose code a callback runs for each batch; empty if the callback overrides no
     hook.
 
-    The functions passed to a ``keras.callbacks.LambdaCallback`` are attributes of the instance.
+    Hooks are looked up on the instance, because the functions passed to a ``keras.callbacks.LambdaCallback`` are its
+    attributes.
     """
     bases = [base for base in type(callback).__mro__ if base.__name__ == "Callback"]
     keras_own = {base.__module__ for base in bases if base.__module__.startswith("keras.")}

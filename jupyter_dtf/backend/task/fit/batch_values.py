@@ -21,8 +21,8 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""The number of first steps in which logs are compared with the means that they are assumed to be, because a train_step
-may return any values.
+"""The number of steps, at the start of training, in which each log is compared with the mean that it is assumed to be.
+A ``train_step`` may return any values.
 """
 _LIKE = 1e-4
 
@@ -46,14 +46,16 @@ def is_mean(metric: Any) -> bool:
 
 
 class _Stand:
-    """A placeholder that stands for the result of a metric."""
+    """A placeholder for a metric's result."""
 
     def __init__(self, metric: Any) -> None:
         self.metric = metric
 
 
 def _leaves(metrics: Sequence[Any]) -> list[Any]:
-    """Return the metrics, replacing containers such as ``compile``'s with the metrics that they contain."""
+    """Return the metrics. Containers of metrics, such as the one that ``compile`` creates, are replaced with their
+    metrics.
+    """
     found: list[Any] = []
     for metric in metrics:
         parts = getattr(metric, "metrics", None)
@@ -64,7 +66,8 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 class BatchValues:
     """Computes the values to report from a step's logs.
 
-    ``counts``: returns the counts of the means, keyed by log; None: the counts are read from the metrics' variables.
+    ``counts``: returns the counts of the means, keyed by the log's name; None: the counts are read from the metrics'
+    variables.
     """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:

@@ -21,7 +21,7 @@ def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: boo
         batch: The structure of a batch, ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. Each array may be represented
             by any object that has a ``shape``.
         what: The name of the data in messages.
-        field: The argument as which the data was passed.
+        field: The name of the argument in which the data was passed.
         divided: Whether the first dimension is the number of examples in one task's share.
     """
     x = batch[0] if isinstance(batch, tuple) else batch

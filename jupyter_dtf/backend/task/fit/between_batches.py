@@ -1,4 +1,4 @@
-"""Copies to the other tasks the weights that the caller's callbacks on the chief assign between two batches.
+"""Sends the other tasks the weights that the caller's callbacks on the chief assign between two batches.
 
 Examples: a loss weight that increases with the steps, kernels that are clipped after each step. Changes that callbacks
 make at the beginning and the end of an epoch are detected by a checksum, which would take too long for each batch.
@@ -45,7 +45,7 @@ class BetweenBatches:
             yield
 
     def begin(self) -> None:
-        """Start to record assignments, because the next ones are made by callbacks."""
+        """Start recording assignments, because callbacks run next."""
         self._watches = True
 
     def pause(self) -> None:
@@ -58,7 +58,7 @@ class BetweenBatches:
         return [self._weights.variables[position] for position in sorted(self._assigned)]
 
     def settle(self) -> None:
-        """Copy the chief's values of the variables that callbacks on the chief have assigned to all tasks. A
+        """For the variables that callbacks on the chief have assigned, copy the chief's values to all other tasks. A
         collective.
         """
         self._watches = False

@@ -42,8 +42,8 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """A callback that runs before the caller's callbacks, and marks that from then on code runs that the other tasks do
-    not run.
+    """A callback that runs before the caller's callbacks, and records that the code that runs next may run on this task
+    alone.
     """
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
@@ -91,8 +91,8 @@ class Last(keras.callbacks.Callback):
     """A callback that runs after the caller's callbacks, applies the changes they made on the chief to all tasks, and
     reports the run's progress.
 
-    ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and in the first epoch of
-    this run.
+    ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and the number of them in
+    the epoch in which this run starts.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Last(keras.callbacks.Callback):
         self._ctx = ctx
         self._steps = steps
         self.agreement: Any = None
-        """The tasks' agreement in the last step."""
+        """The ``Agreement`` of the tasks in the last step."""
         self._step = done[0]
         self._before = done[0] - done[1]
         self._within = done[1]
@@ -246,7 +246,7 @@ class Last(keras.callbacks.Callback):
         if self.model.stop_training or self._ctx.should_stop or self._has_warned:
             return
         if not self._step:
-            raise InvalidInput("`x` must have at least one batch, got data that ended before the first", field="x")
+            raise InvalidInput("`x` must have at least one batch, got data without any", field="x")
         if wanted is not None and found < wanted and self._ctx.is_chief:
             self._has_warned = True
             self._ctx.note(
@@ -305,7 +305,7 @@ class Last(keras.callbacks.Callback):
 def callbacks_here(packed: PackedCallbacks, is_chief: bool, model: Any) -> list[Any]:
     """Return the caller's callbacks that run on this task, in the order that ``PackedCallbacks.places`` returns.
 
-    Their references to parts of the trained model refer to parts of ``model``, which must be built.
+    Their references to parts of the trained model are resolved to the parts of ``model``, which must be built.
     """
     places = packed.places(is_chief)
     if not places:

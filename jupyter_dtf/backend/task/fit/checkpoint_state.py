@@ -23,8 +23,8 @@ from .sources.base import BatchSource
 
 @dataclass
 class Part:
-    """The state of one task. Lists are in the model's order. ``moving`` and ``metrics`` are None outside of the middle
-    of an epoch, where all tasks have the same values.
+    """The state of one task. ``seeds``, ``moving`` and ``metrics`` are in the order in which the model lists its
+    variables. ``moving`` and ``metrics`` are None between two epochs, when all tasks have the same values.
 
     The states of the program's random generators are None if they have been lost; the generators then keep their
     initial states.
@@ -73,7 +73,7 @@ class Begin:
     state: FitState
     is_of_this_run: bool
     is_over: bool = False
-    """Whether no steps remain, because the tasks had agreed to stop."""
+    """Whether no steps remain, because the tasks have agreed to stop."""
     of: str = ""
     """The name of the task from which this state comes; empty if it comes from a checkpoint."""
 
@@ -99,8 +99,8 @@ class Begin:
 
 
 def variables_of(model: Any, optimizers: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every variable that is equal on all tasks, with its key ``<group>/<number>/<path>``, such as
-    ``model/0/...``.
+    """Yield the key and the variable for every variable that is equal on all tasks. A key is
+    ``<group>/<number>/<path>``, such as ``model/0/...``.
     """
     groups = [("model", model.weights), *((_numbered("optimizer", i), o.variables) for i, o in enumerate(optimizers))]
     groups += [(_numbered("aside", i), layer.variables) for i, layer in enumerate(layers_aside(model))]
@@ -137,7 +137,7 @@ def data_of(job: FitJob) -> dict[str, Any]:
 
 
 def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
-    """Assign values to variables, if their number and shapes match."""
+    """Assign values to variables if their number and shapes match; otherwise, do nothing."""
     if [tuple(v.shape) for v in variables] == [np.shape(value) for value in values]:
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)

@@ -75,7 +75,7 @@ class Training:
     batch: Any
     """The structure of a batch, as in ``FitResult.batch``."""
     steps_of: Callable[[int], int] | None = None
-    """As in ``TaskData``."""
+    """See ``TaskData``."""
     fetch: Callable[[], None] = lambda: None
     """Copies weights that are trained elsewhere into the chief's model."""
     load: Callable[[], None] = lambda: None
@@ -85,8 +85,8 @@ class Training:
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None
-    """The tasks that write the weights that they train. They do so instead of a ``fetch``, if they can access the
-    checkpoint directory.
+    """The tasks that can write the weights that they train, if they can access the checkpoint directory. No ``fetch``
+    is needed then.
     """
 
 
@@ -246,7 +246,7 @@ class Saving(keras.callbacks.Callback):
             self._save(self._epoch, within, is_last=self._stopped_within)
 
     def _is_whole(self, within: int) -> bool:
-        """Return whether the epoch is known to have no more than ``within`` steps."""
+        """Return whether the epoch is known to have at most ``within`` steps."""
         length = self._length if self._steps_of is None else self._steps_of(self._epoch)
         return length is not None and within >= length
 
@@ -314,7 +314,9 @@ class Saving(keras.callbacks.Callback):
             self._warned_of_best = True
             if self._ctx.is_chief:
                 there = ", ".join(values) or "none"
-                self._ctx.note("warning", f"No checkpoint can be the best by {name}", f"Metrics of the epochs: {there}")
+                self._ctx.note(
+                    "warning", f"There is no best checkpoint: no metric {name}", f"Metrics of the epochs: {there}"
+                )
         return values.get(name)
 
     # -- what to save ---------------------------------------------------------------------------------------------
@@ -398,7 +400,7 @@ class Saving(keras.callbacks.Callback):
 
     @property
     def callback_pickles(self) -> Pickles:
-        """The pickler of the attributes of the task's callbacks."""
+        """The pickler for the attributes of the task's callbacks."""
         return pickles_of(self._job.callbacks, self._ctx.is_chief, self.model, self._own)
 
     def part(self, is_within: bool) -> Part:

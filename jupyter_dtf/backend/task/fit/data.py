@@ -1,8 +1,8 @@
-"""The examples that a task sees in each step.
+"""Provides the examples that a task receives in each step.
 
 With arrays (``array_shares``) and sources of batches (``sources/``), each task takes its share of every global batch.
-With functions, a step takes one batch of every task's own dataset; a task whose dataset has ended participates with an
-empty batch.
+With functions, a step takes one batch from every task's own dataset; a task whose dataset has ended participates with
+an empty batch.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class TaskData:
 
     dataset: tf.data.Dataset
     steps: int | None
-    """The number of steps per epoch or validation run that is passed to Keras; None: until the dataset ends."""
+    """The number of steps per epoch or validation run that is passed to Keras; None: Keras runs until the dataset ends.
+    """
     length: int | None
-    """The number of steps that is displayed, if known."""
+    """The number of steps that is shown to the user, if known."""
     may_be_empty: bool = False
     """Whether a task may get a batch without examples."""
     ends_by_agreement: bool = False
@@ -67,7 +68,8 @@ class Skip:
     """The number of calls of Keras's train function that must still be skipped."""
     takes: int = 0
     """The number of batches that each skipped call takes from the dataset. 0: the datasets do not contain the skipped
-    batches. 0 is impossible if an execution of several steps detects the end of an epoch by the end of the dataset.
+    batches. The number cannot be 0 if an execution of several steps detects the end of an epoch by the end of the
+    dataset.
     """
     passed: int = 0
     """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length."""
@@ -131,8 +133,8 @@ def training_data(
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if -1 in lengths and job.steps_per_epoch is None:
         raise InvalidInput(
-            "`steps_per_epoch` must be given for endless datasets, got None, with datasets of these numbers of "
-            f"batches by rank (-1: endless): {lengths}",
+            "`steps_per_epoch` must be given for endless datasets, got None. The numbers of batches in the tasks' "
+            f"datasets, in rank order (-1: endless): {lengths}",
             field="steps_per_epoch",
         )
     known = [n for n in lengths if n is not None and n >= 0]
@@ -176,7 +178,7 @@ def steps_of_epoch(job: FitJob) -> int | None:
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
     """Return this task's part of the validation data. Tasks may have different numbers of steps, or none.
 
-    If the built model has losses that are not plain means, which cannot be combined from parts, rank 0 gets all
+    If the built model has losses that are not plain means, and therefore cannot be combined from parts, rank 0 gets all
     examples and the other tasks get none.
     """
     if job.validation_data is None:
@@ -271,7 +273,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after applying it, beyond the batches that all tasks read
+    if job.class_weight is not None:  # Keras would prefetch after applying it, past the batches that all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)

@@ -11,7 +11,7 @@ from .job import FitJob
 
 
 class EpochEnd:
-    """A function that runs between the last step of an epoch and the epoch's validation: it averages and checks the
+    """A callable that runs between the last step of an epoch and the epoch's validation, and averages and checks the
     weights.
     """
 

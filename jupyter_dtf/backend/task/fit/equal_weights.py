@@ -29,7 +29,7 @@ class Weights:
         self.checks = 0
 
     def checksum(self) -> int:
-        """Return a CRC-32 of all variables, which changes almost certainly if any bit of any variable changes."""
+        """Return a CRC-32 of all variables, which almost certainly changes if any bit of any variable changes."""
         return _checksum(self.variables)
 
     def checksum_with_copies(self) -> int:
@@ -86,7 +86,7 @@ class Weights:
             self.from_chief()
             return
         text = (
-            f"After epoch {epoch + 1} the weights differ between the tasks, most of all {largest[1]}, by "
+            f"After epoch {epoch + 1} the weights differ between the tasks. The largest difference is in {largest[1]}: "
             f"{largest[0]:.3g} relative to its size. Weights stay equal only if they are changed by an optimizer of "
             "the model, in train_step, and in the same way on all tasks"
         )

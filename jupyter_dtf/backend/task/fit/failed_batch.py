@@ -1,4 +1,4 @@
-"""Adds the batch at which a TensorFlow error occurred in a training or validation run to the error's message."""
+"""Adds to a TensorFlow error's message the batch of training or validation data at which the error occurred."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Compares the first step of a ``fit`` run with the same step done by the chief alone on the whole batch.
 
-The project's tests compare training with each of Keras's own parts with training in one process. They cannot cover
-custom parts: a loss that compares the examples of a batch, a layer that averages over them, an optimizer that uses more
-than gradients. For such models, the chief repeats the first step as one process would do it, and warns if the resulting
-weights differ. Non-trainable weights are compared with the values that they will have when the tasks have averaged
-them.
+For each of Keras's own parts, the project's tests compare distributed training with training in one process. They
+cannot cover custom parts: a loss that compares the examples of a batch, a layer that averages over them, an optimizer
+that uses more than gradients. For such models, the chief repeats the first step as one process would do it, and warns
+if the resulting weights differ. Non-trainable weights are compared with the values that they will have when the tasks
+have averaged them.
 
 The repetition reproduces intended differences: normalization layers compute their statistics, and random layers draw
 their numbers, separately for each task's share of the batch.
@@ -41,8 +41,8 @@ LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
 """The largest relative difference between two updates to a variable that is attributed to rounding."""
 FAINT = 1e-4
-"""Gradients below this fraction of the variable's largest gradient, or of a tenth of the model's largest, are ignored:
-they may be rounding errors, which some optimizers amplify to a step of full size.
+"""Gradients are ignored below this fraction of the variable's largest gradient, or of a tenth of the model's largest
+gradient if that is larger: they may be rounding errors, which some optimizers amplify to a step of full size.
 """
 _LEAP = 4
 """The factor by which the number of examples grows from one timing to the next, up to the size of the batch."""
@@ -146,12 +146,14 @@ class Guard:
         """A callback that runs before all others, after the step has changed the weights."""
 
     def remember(self) -> None:
-        """Save the state before the first step."""
+        """Copy the variables before the first step, unless repeating the step would be expensive."""
         if self._is_small():
             self._before = [np.array(v.numpy()) for v in self._variables]
 
     def _is_small(self) -> bool:
-        """Return whether the sizes of the variables and the number of layers allow the step to be cheap to repeat."""
+        """Return whether the step may be cheap to repeat, judging by the sizes of the variables and the number of
+        layers.
+        """
         held = sum(int(np.prod(v.shape)) * tf.as_dtype(v.dtype).size for v in self._variables)
         return held <= MOST_BYTES and 3 * len(self._model._flatten_layers()) * _LAYER_S <= BUDGET_S
 
@@ -191,7 +193,8 @@ class Guard:
         """Return whether the step is likely to stay within the budget, according to the times of forward passes on some
         of the examples.
 
-        The number of examples is increased, because the cost of a batch may be quadratic in its size.
+        The number of examples is increased from one pass to the next, because the cost of a batch may be quadratic in
+        its size.
         """
         sizes = sum(int(np.asarray(leaf).nbytes) for leaf in tf.nest.flatten(batches) if _is_dense(leaf))
         if sizes > MOST_BYTES:
@@ -218,8 +221,8 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Return the variables' resulting values, and the absolute gradients of the last step keyed by the variables'
-        ids.
+        """Train on the batches. Return the variables' resulting values, and the absolute gradients of the last step,
+        keyed by the variables' ids.
         """
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
@@ -248,7 +251,7 @@ class Guard:
 
     @contextmanager
     def _as_the_tasks_do(self, shares: list[tuple[int, int, int]]) -> Iterator[None]:
-        """Inside this context, run the layers that intentionally use only a task's share once for each share.
+        """Inside this context, layers that intentionally use only a task's share of the batch run once for each share.
 
         ``shares``: the number, start and end of each share.
         """
@@ -288,7 +291,7 @@ class Guard:
     # -- weights that are not trained -----------------------------------------------------------------------------
 
     def _differing_states(self, before: list[Any], after: list[Any], alone: list[Any], batches: list[Any]) -> list[Any]:
-        """Return the non-trainable weights that the shares change differently than the whole batch does.
+        """Return the non-trainable weights that a step on shares changes differently than a step on the whole batch.
 
         The moving statistics of Keras's own layers are not included, because they are intentionally computed from
         shares.
@@ -313,11 +316,10 @@ class Guard:
         return states
 
     def _averaged(self, before: list[Any], after: list[Any], states: list[Any], batches: list[Any]) -> list[Any]:
-        """Return ``after`` with the values of ``states`` replaced by the mean that the tasks will compute, except that
-        the shares have other sizes.
+        """Return ``after`` with the values of ``states`` replaced by the mean that the tasks will compute.
 
-        Two groups of shares, each processed as one share, suffice: a mean over examples is also the weighted mean over
-        the two groups.
+        The mean is computed from two groups of shares, each processed as one share, because a mean over examples is
+        also the weighted mean over the two groups.
         """
         position = self._positions()
         starts = [before]

@@ -38,7 +38,7 @@ class Agreement:
 
 
 class GradientSync:
-    """Installs itself on a model's optimizers, whose ``apply`` then is a collective.
+    """Replaces the ``apply`` of a model's optimizers with a collective.
 
     ``may_end``: whether there may be a step in which no task has examples; such a step ends the epoch.
     ``steps_per_epoch`` is None if it is unknown; ``steps_of``: see ``TaskData``. ``begin_epoch`` must be called before
@@ -138,7 +138,7 @@ class GradientSync:
         return bool(self._ended)
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Start ``epoch``, of which ``done`` steps are already done."""
+        """Start ``epoch``, in which ``done`` steps have already been taken."""
         self._epoch.assign(epoch)
         self._step.assign(done)
         if self._steps_of is not None:
@@ -234,14 +234,16 @@ class _SharedOptimizer:
         """The fields of an Agreement, in order."""
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
-        """Replace the optimizer's ``apply``. A collective in steps that are due."""
+        """Reduce and apply gradients, in place of the optimizer's own ``apply``. A collective in steps that are due."""
         if self._is_applying:
             self._apply(grads, trainable_variables)
         else:
             self._share(grads, trainable_variables, self._optimizer.apply, self._apply)
 
     def apply_gradients(self, grads_and_vars: Any) -> Any:
-        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all tasks."""
+        """Reduce and apply gradients, in place of an optimizer's own ``apply_gradients``, which needs the gradients of
+        all tasks.
+        """
         if self._is_applying:
             return self._apply_gradients(grads_and_vars)
 
@@ -323,7 +325,7 @@ class _SharedOptimizer:
         variables: Sequence[Any],
         apply_to: Callable[..., Any],
     ) -> None:
-        """Apply an update after its exchange."""
+        """Apply an update. ``sums`` and ``lanes`` are the results of its exchange."""
         if isinstance(rate, keras.Variable):
             rate.assign(lanes[2])
         factor = self._sync.rate_factor

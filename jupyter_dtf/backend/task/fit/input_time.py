@@ -47,7 +47,7 @@ def spent_s() -> float:
 
 
 class _Timed(OwnedIterator):
-    """An iterator that adds up the time spent on waiting for its batches."""
+    """An iterator that adds up the time spent waiting for its batches."""
 
     @property
     def _type_spec(self) -> Any:

@@ -27,7 +27,7 @@ class Arrays:
 
 @dataclass
 class DataFunction:
-    """A function of ``ctx`` that returns this task's own batched ``tf.data.Dataset``."""
+    """A function that takes ``ctx`` and returns this task's own batched ``tf.data.Dataset``."""
 
     function: Callable[[Any], Any]
 
@@ -129,12 +129,12 @@ class FitResult:
     history: dict[str, list[float]]
     epoch: list[int]
     callbacks: bytes
-    """A list of dicts, one with the attributes of each of the caller's callbacks, pickled by ``Pickles``."""
+    """One dict of attributes for each of the caller's callbacks: a list, pickled by ``Pickles``."""
     updates: dict[str, dict[str, int]] = field(default_factory=dict)
     """With parameter servers, the numbers of gradients that were ``scheduled``, ``applied``, ``dropped`` or
     ``repeated`` (received twice, applied once), keyed by task.
     """
     more: ExtraState = field(default_factory=ExtraState)
-    """The model's state besides its weights."""
+    """The model's state other than its weights."""
     question: Question | None = None
     """An input with which the model was called at the end of training, and the model's output."""

@@ -96,7 +96,7 @@ class KerasFit:
             check_batched(model, spec, name_of(job.validation_data), "validation_data", divided=True)
         with warnings.catch_warnings(), _within_a_pass(data):
             warnings.filterwarnings("ignore", "Your input ran out of data")  # tasks may have fewer steps than others
-            failures.taken()  # discards errors of earlier reads
+            failures.taken()  # discards errors from earlier reads
             try:
                 model.fit(
                     data.dataset,
@@ -195,7 +195,7 @@ class Again:
 
 
 class _GoingOnList(_SkippingList):
-    """A list of callbacks that calls only ``ours`` for events that all of its callbacks have already received."""
+    """A list of callbacks that calls only ``ours`` for events that the other callbacks have already received."""
 
     callbacks: list[Any]
 

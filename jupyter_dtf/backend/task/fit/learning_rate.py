@@ -1,4 +1,4 @@
-"""Linear scaling of the learning rate with gradual warm-up.
+"""Scales the learning rate linearly, with gradual warm-up.
 
 Goyal et al. 2017, "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", sections 2.1 and 2.2: with n times the
 batch size, the rate is multiplied by n. During warm-up, the rate increases from the rate of one task by the same amount
@@ -47,8 +47,8 @@ def linear_scaling(job: FitJob, tasks: int, steps_per_epoch: int | None) -> Line
         return None
     if job.warmup_epochs and steps_per_epoch is None:
         raise InvalidInput(
-            "`warmup_epochs` must be 0 unless an epoch has a known length, by steps_per_epoch or a dataset with a "
-            f"known cardinality, got {job.warmup_epochs:g} with datasets of unknown length",
+            "`warmup_epochs` must be 0 unless the length of an epoch is known from steps_per_epoch or the datasets' "
+            f"cardinality, got {job.warmup_epochs:g} with datasets of unknown length",
             field="warmup_epochs",
         )
     return LinearScaling(tasks, job.warmup_epochs * (steps_per_epoch or 0))

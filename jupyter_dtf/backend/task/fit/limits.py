@@ -1,4 +1,4 @@
-"""Contains the limits of ``fit`` over several tasks, and their reasons. ``checks.py`` determines when they are
+"""Contains the limits of ``fit`` over several tasks, and the reasons for them. ``checks.py`` determines when they are
 checked.
 """
 

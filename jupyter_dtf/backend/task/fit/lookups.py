@@ -1,4 +1,4 @@
-"""Finds the rows of an embedding's gradient that every task has, but of which one process would have only one copy.
+"""Finds the rows of an embedding's gradient that every task has a copy of, but that one process would have only once.
 
 A row of a ``tf.IndexedSlices`` belongs to one index of a lookup. Words are looked up per example: one process has the
 rows of all examples side by side, and so do the tasks together. Positions are looked up once per batch: one process has

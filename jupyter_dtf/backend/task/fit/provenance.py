@@ -1,7 +1,7 @@
 """Determines which tensors of a step depend on the batch, by following the step's graph back to the batch's tensors.
 
 For every tensor on the way, it derives from the tensor's operation whether its values depend on the examples or their
-number, and which of its extents do (``provenance_rules``).
+number, and which of its extents depend on them (``provenance_rules``).
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ def _operation(tensor: Any) -> Any:
 
 
 def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Return the tensors from which a tensor is concatenated along its first dimension, apart from flattening."""
+    """Return the tensors from which a tensor is concatenated along its first dimension. Casts and flattening are
+    ignored.
+    """
     op = _operation(tensor)
     while op is not None:
         if op.type == "ConcatV2" and constant(op.inputs[-1]) == 0:

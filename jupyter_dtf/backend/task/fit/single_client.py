@@ -6,7 +6,7 @@ from typing import Any
 
 
 class OneClient:
-    """A wrapper of ``ctx`` under which the task has all of the data."""
+    """A wrapper of ``ctx`` for a task that reads all of the data."""
 
     size = 1
 

@@ -14,7 +14,7 @@ EVERY_S = 1.0
 
 
 class StepClock:
-    """Measures the parts in ``STEP_PARTS``, which add up to the step time, apart from waiting, which is part of the
+    """Measures the parts in ``STEP_PARTS``. They add up to the step time, except that waiting is included in the
     exchange. Calls ``tell(figures)`` to report them.
 
     As in ``step_seconds``, a step lasts from the end of the previous one to its own end. The first step, which includes
@@ -51,7 +51,7 @@ class StepClock:
         self._saved_between_s = self._saved_s = 0.0
 
     def begin_epoch(self, now: float) -> None:
-        """Start an epoch. The time since the last step is not counted, except for the time spent on saving a
+        """Start an epoch. The time since the last step is not counted, except for the time spent saving a
         checkpoint.
         """
         totals = self._totals()
@@ -118,9 +118,10 @@ def parts_of(
     saved_between_s: float,
 ) -> dict[str, float]:
     """Return the parts of the ``seconds`` that steps have taken, keyed by metric. ``exchanged_s`` and ``waited_s`` are
-    None if they are not measured; they then are part of the computation.
+    None if they are not measured; they are then included in the computation.
 
-    An exchange that runs during computation counts as exchange. The time of saving between steps is added to the sum.
+    An exchange that runs during computation counts as exchange. The time spent saving checkpoints between steps is
+    added to that of saving within steps.
     """
     left = seconds
     found = {STEP_CHECKPOINT: _within(saved_s, left)}

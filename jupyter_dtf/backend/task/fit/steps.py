@@ -152,8 +152,8 @@ class Metrics:
         """Whether callbacks are running that the other tasks do not run."""
 
     def __call__(self, logs: Any) -> Any:
-        """Replace ``model._get_metrics_result_or_logs``, which Keras calls once at the end of each epoch and of each
-        validation run.
+        """Return the combined results, in place of ``model._get_metrics_result_or_logs``, which Keras calls once at the
+        end of each epoch and of each validation run.
         """
         if self.alone or self._reducer.size == 1:
             return self._original(logs)

@@ -41,7 +41,7 @@ def where_to_begin(job: FitJob, ctx: Any, reducer: Reducer) -> tuple[Begin | Non
             if stored is not None and stored.passed_over:
                 ctx.note(
                     "warning",
-                    f"The training continues from step {stored.manifest.step}: later checkpoints are damaged",
+                    f"Training continues from step {stored.manifest.step}: later checkpoints are damaged",
                     "; ".join(stored.passed_over),
                 )
         except (InvalidInput, NotFound, OSError) as error:
@@ -74,7 +74,8 @@ def _newest(place: Place) -> files.Stored:
 def _read(stored: files.Stored, again: bool) -> Begin:
     if stored.manifest.kind != "fit":
         raise InvalidInput(
-            f"`resume` must be a checkpoint of a training, got {stored.info.path!r} of kind {stored.manifest.kind!r}",
+            f"`resume` must be a checkpoint of a training run, got {stored.info.path!r} of kind "
+            f"{stored.manifest.kind!r}",
             field="resume",
         )
     state = stored.state()
@@ -124,7 +125,7 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
     ):
         raise InvalidInput(
-            "`steps_per_execution` must be 1 to resume a training whose epochs have only some examples, got "
+            "`steps_per_execution` must be 1 to resume a training run whose epochs have only some examples, got "
             f"{steps_per_execution} with steps_per_epoch={job.steps_per_epoch}",
             field="resume",
         )

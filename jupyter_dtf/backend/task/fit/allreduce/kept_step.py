@@ -1,9 +1,9 @@
 """Contains a training step that can be repeated if it fails halfway because another task is lost.
 
 The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
-changes is small, and is copied before the step begins. An execution of several steps that fails in a later step has
-already applied updates. In this case, the variables that updates change are also copied, and the whole execution is
-repeated.
+changes is small, and is copied before the step begins. If a call of Keras's train function executes several steps, it
+may fail after it has applied some updates. The variables that updates change are then copied as well, and the whole
+call is repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..checkpoint_state import metric_variables
 
 
 class KeptStep:
-    """A wrapper of ``step``, which replaces the model's ``train_step``. It copies the variables that the step changes
+    """Wraps ``step``, the replacement for the model's ``train_step``, and copies the variables that the step changes
     outside of the update.
 
     ``updated``: returns the variables that updates change. They are also copied if a call of Keras's train function
@@ -36,7 +36,9 @@ class KeptStep:
         self._copy: Callable[[], Any] = lambda: None
         self._pairs: list[tuple[Any, tf.Variable]] | None = None
         self.is_under_way = False
-        """Whether a call of Keras's train function has begun and not yet ended."""
+        """Whether a call of Keras's train function has begun but not completed. It remains true if the call raises an
+        exception.
+        """
 
     def prepare(self) -> None:
         """Create the copies. Must be called before the first step, when the model and its metrics have created all
@@ -89,7 +91,7 @@ class KeptStep:
         return train_function
 
     def take_back(self) -> None:
-        """Undo an unfinished step. It must have failed before its last update."""
+        """Undo a step that has not completed. The step must have failed before its last update."""
         if self.is_under_way:
             for variable, copy in self._pairs or ():
                 variable.assign(copy.numpy())

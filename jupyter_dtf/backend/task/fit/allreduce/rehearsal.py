@@ -17,7 +17,7 @@ from .training import train
 
 
 class _Alone:
-    """The part of a Context that ``train`` uses, for a task that trains alone."""
+    """A stand-in for the Context of a task that trains alone. It has the attributes that ``train`` uses."""
 
     rank, size, is_chief, should_stop = 0, 1, True, False
     attempt, goes_on_from = 1, ""
@@ -30,7 +30,7 @@ class _Alone:
 
 
 def rehearse() -> None:
-    """Train a small classifier for two steps. Starts TensorFlow's runtime in this process."""
+    """Train a small classifier for two steps, which starts TensorFlow's runtime in this process."""
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(2)])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="adam", loss=loss, metrics=["accuracy"])

@@ -1,5 +1,5 @@
-"""Describes the positions of a run's tasks when some tasks are lost, and chooses the position to continue from: that of
-the furthest survivor.
+"""Describes the positions of a run's tasks when some tasks are lost, and chooses the position of the furthest survivor
+as the one to continue from.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ class Standing:
     """The position of a surviving task. ``part``, ``own`` and the fields after ``own`` describe only this task."""
 
     step: int
-    """The number of steps done in all epochs."""
+    """The number of steps completed so far, in all epochs."""
     epoch: int
     """The epoch to continue with, counted from 0."""
     within: int
-    """The number of steps of this epoch that are done. While the end of the epoch is being processed, these are all of
-    its steps.
-    """
+    """The number of completed steps of this epoch; while the end of the epoch is being processed, all of its steps."""
     part: Part
     """The task's own state."""
     state: FitState
@@ -43,7 +41,7 @@ class Standing:
     the job.
     """
     is_over: bool = False
-    """Whether the tasks have agreed to stop at the end of the previous epoch."""
+    """Whether the tasks agreed, at the end of the previous epoch, to stop training."""
     epoch_begun: bool = False
     """Whether the task's callbacks have been called for the start of the epoch."""
     epoch_ended: bool = False
@@ -51,7 +49,7 @@ class Standing:
     was_chief: bool = False
     """Whether this task was the chief, on which all callbacks run."""
     wants_stop: bool = False
-    """Whether a callback has requested at the end of the epoch that training stop."""
+    """Whether a callback requested, at the end of the epoch, that training stop."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,10 @@ class Agreed:
 
 
 def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, reducer: Reducer) -> Agreed:
-    """Return the state from which the tasks continue. ``own`` is None on a new task. A collective.
+    """Agree with all other tasks on the state from which training continues. A collective.
 
-    ``tasks``: the names of the tasks, in rank order; ``packed``: the job's callbacks.
+    ``own``: this task's position; None: this task is new. ``tasks``: the names of the tasks, in rank order; ``packed``:
+    the job's callbacks.
     """
     standings: list[Standing | None] = reducer.all_gather(own)
     living = [(rank, each) for rank, each in enumerate(standings) if each is not None]
@@ -86,7 +85,9 @@ def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, r
 
 
 def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, packed: PackedCallbacks) -> Part:
-    """Return a task's new state. State that only a lost task had is derived from the state of the surviving tasks."""
+    """Return the new state of task ``rank``. State that was lost with a task is derived from the state of the
+    survivors.
+    """
     best, own = standings[furthest], standings[rank]
     assert best is not None
     chief = next((each for each in standings if each is not None and each.was_chief), None)
@@ -122,8 +123,8 @@ def _callbacks_of(
     """Return the pickled attributes of a task's callbacks: its own, or the last known attributes of the chief or
     another task.
 
-    ``chief``: the chief, if it has survived. Otherwise, only the attributes that the chief has shared with the other
-    tasks are known.
+    ``chief``: the position of the chief, if it has survived; otherwise None, and only the attributes that the chief has
+    shared with the other tasks are known.
     """
     if rank == 0:
         known = {**best.own, **best.chiefs, **(chief.own if chief is not None else {})}
@@ -134,4 +135,4 @@ def _callbacks_of(
 
 
 NOTHING = pickle.dumps({})
-"""The pickled attributes of a callback whose attributes no survivor knows: an empty dict."""
+"""The pickled attributes that a callback gets if no survivor has its attributes: an empty dict."""

@@ -1,4 +1,4 @@
-"""Continues training in the surviving processes when other tasks are lost, by recording the position and replacing the
+"""Continues training in the surviving processes after other tasks are lost: records their positions and replaces the
 reducer.
 """
 
@@ -46,7 +46,8 @@ def reducer_of(transport: str, ctx: Any) -> Reducer:
 
 
 def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
-    """Leave the old group of tasks, and join the run's next attempt when the tasks of that attempt are announced.
+    """Leave the old group of tasks, wait until the tasks of the run's next attempt are announced, and join that
+    attempt.
 
     Return the new reducer. It is the same object if this task's rank and the number of tasks are unchanged.
     """
@@ -78,7 +79,8 @@ def can_go_on(
 ) -> bool:
     """Return whether a step that fails halfway can be repeated, because all of its effects can be undone.
 
-    This also applies to the only task that is left of its group, as shown by ``begin``, so that other tasks can return.
+    The last surviving task of a group, which is recognized by ``begin``, can also repeat steps, so that other tasks can
+    rejoin it.
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
@@ -96,8 +98,9 @@ def can_go_on(
 class Survival(keras.callbacks.Callback):
     """A callback that tracks the position of this task during a ``fit`` run. It must be the last callback.
 
-    ``own``: the caller's callbacks that run on this task. The callbacks must also include ``here``, before ``Last``,
-    and ``moved``, after ``Last``. ``before``: this task's previous position, if its process continues.
+    ``own``: the caller's callbacks that run on this task. The list of callbacks must also contain ``here``, before
+    ``Last``, and ``moved``, after ``Last``. ``before``: this task's position when other tasks were lost; None in a new
+    process.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class Survival(keras.callbacks.Callback):
         self._ended = before is not None and before.epoch_ended
         self._is_over = False
         self.is_under_way = False
-        """Whether this task has restored its whole state, and has continued training."""
+        """Whether this task has restored its whole state and continued training."""
         self.here: Any = _Here(self)
         self.moved: Any = _Moved(self)
 
@@ -181,8 +184,8 @@ class Survival(keras.callbacks.Callback):
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Check whether tasks join while no task is missing. All tasks are notified of joining tasks at the end of a
-        step.
+        """Raise the error for a lost peer if the run has a newer attempt, because tasks may join it even if none was
+        lost. All tasks detect such an attempt at the end of a step.
         """
         check_gang()
 
@@ -203,8 +206,8 @@ class Survival(keras.callbacks.Callback):
         return {place: data for place, data in held.items() if len(data) <= MOST_SHARED}
 
     def own_heard_of_end(self) -> None:
-        """Record that the caller's callbacks have been called for the end of the epoch. They must not be called for it
-        twice.
+        """Record that the caller's callbacks have been called for the end of the epoch, so that they are not called for
+        it again.
         """
         self._ended = True
         if self._wants_stop:
@@ -239,7 +242,7 @@ class _Moved(keras.callbacks.Callback):
 
 
 def as_of(standing: Standing, begin: Any, rank: int) -> Standing:
-    """Return the position that a task has after it has received the weights of the furthest task."""
+    """Return a task's position after the task has received the weights of the furthest task."""
     info = begin.info
     same = standing.epoch == info.epoch
     return dataclasses.replace(

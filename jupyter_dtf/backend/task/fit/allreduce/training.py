@@ -44,8 +44,8 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     """Run ``job`` as task ``ctx.rank`` of ``ctx.size``. Return the result on the chief, None on the other tasks.
 
     If other tasks are lost and the run may have another attempt, this process participates in that attempt. Raises
-    InvalidInput for a job that cannot be trained in this way, RuntimeError if another task has died, and any exception
-    that the caller's code raises.
+    InvalidInput for a job that cannot be trained with this strategy, RuntimeError if another task has died, and any
+    exception that the caller's code raises.
     """
     assert isinstance(job.strategy, AllReduce)
     transport = job.strategy.transport
@@ -206,8 +206,8 @@ class Fit:
         return self._kept is not None and self._ctx.peer_lost and self._ctx.going_over.is_able
 
     def stand(self) -> None:
-        """Record this task's position after other tasks are lost, unless training has not continued since the last
-        loss.
+        """Record this task's position after other tasks are lost. If training has not continued since the previous
+        loss, keep the position that was recorded then.
         """
         if self._survival is not None and (self.standing is None or self._survival.is_under_way):
             self.standing = self._survival.standing()
@@ -301,9 +301,9 @@ class Fit:
                 saving.close()
         result = fit.result(model, self._spec) if ctx.is_chief else None
         if self._kept is not None:
-            reducer.all_gather("done")  # if the chief is lost before this point, another task has the model
-            # Raises an exception if a new attempt was announced before this point: this task joins the attempt, and the
-            # other tasks receive the trained model.
+            reducer.all_gather("done")  # if the chief is lost before this point, another task still has the model
+            # Raises an exception if a new attempt was announced before this point. This task then joins the attempt,
+            # and the other tasks receive the trained model.
             check_gang()
             ctx.going_over.say(False)
         if ctx.is_chief and self._weights.checks:

@@ -1,8 +1,8 @@
 """Saves and restores the tensors that layers, metrics and losses hold between the parts of a replica's step.
 
 Keras keeps the losses of a forward pass (``add_loss``, activity regularizers) in its layers, and a user's own code may
-keep any tensor in an attribute. Replicas share these objects and run in turn, so each replica must find in the objects
-the tensors that it has stored itself, not tensors that another replica has stored since.
+keep any tensor in an attribute. Replicas share these objects and run in turn, so before a replica continues, the
+objects must hold the tensors that this replica has stored, not tensors that another replica has stored since.
 """
 
 from __future__ import annotations

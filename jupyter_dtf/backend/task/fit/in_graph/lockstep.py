@@ -1,8 +1,8 @@
 """Runs a function once per replica, in lockstep.
 
-After ``optimizer.apply``, a training step needs the variables in the state after the update with all replicas' mean
-gradient. Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all
-other replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
+After ``optimizer.apply``, a training step needs the variables as updated with the mean gradient of all replicas.
+Therefore, each replica's part of the step runs in its own thread up to a meeting, where it waits for all other
+replicas; the caller's thread then merges their values, and the replicas continue with the result. Only one of the
 threads runs at a time, in the order of the replicas, so operations are created in the same order every time.
 (``tf.distribute`` runs its own replicas in the same way.)
 """

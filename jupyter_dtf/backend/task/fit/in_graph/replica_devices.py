@@ -14,7 +14,7 @@ from .....schema.strategy import InGraph
 def connect(ctx: Any) -> list[str]:
     """Make the devices of all tasks available in this process. Return the names of all GPUs and CPUs.
 
-    Must be called before TensorFlow has run anything. Waits until the other tasks' servers are running.
+    Must be called before TensorFlow has run any operation. Waits until the other tasks' servers are running.
     """
     if ctx.size > 1:
         tf.config.experimental_connect_to_cluster(

@@ -25,6 +25,6 @@ def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
                 f"{each}:0 to {each}:{count - 1}" if count > 1 else f"{each}:0" for each, count in jobs.items()
             )
             raise InvalidInput(
-                f"`devices` must be of tasks of the run ({there}), got {name!r}",
+                f"`devices` must belong to tasks of the run ({there}), got {name!r}",
                 field="strategy.devices",
             )

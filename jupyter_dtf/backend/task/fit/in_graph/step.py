@@ -156,15 +156,15 @@ class ReplicaStep:
         return self._meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
 
     def _refuse(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        """Replace the ``apply`` of an optimizer that is not an attribute of the model, and whose gradients are
-        therefore not summed. Raises InvalidInput if there are several replicas.
+        """Run in place of the ``apply`` of an optimizer that is not an attribute of the model, so its gradients are not
+        summed. Raises InvalidInput if there are several replicas.
         """
         if self._lockstep.current is None or len(self._sizes) == 1:
             return apply(grads, trainable_variables)
         raise by_example((trainable_variables or optimizer._trainable_variables)[0])
 
     def _apply_gradients(self, optimizer: Any, apply_gradients: Any, grads_and_vars: Any) -> Any:
-        """Replace an optimizer's own ``apply_gradients``, which must see the gradients of all replicas."""
+        """Run in place of an optimizer's own ``apply_gradients``, which needs the gradients of all replicas."""
 
         def apply(grads: Any, variables: Any) -> None:
             apply_gradients(list(zip(grads, variables, strict=True)))
@@ -173,7 +173,7 @@ class ReplicaStep:
         return optimizer._iterations
 
     def _settle(self, variable: Any, assign: Callable[[Any], Any], value: Any) -> Any:
-        """Assign a value that a step assigns to a trainable weight only once, not on every replica.
+        """Make a step's assignment to a trainable weight only once, not on every replica.
 
         The first replica's part of the step runs first, so the other replicas see the new value.
         """

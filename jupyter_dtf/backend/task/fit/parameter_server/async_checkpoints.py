@@ -48,7 +48,7 @@ class Beginning:
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
     def skip(self, job: FitJob, steps_per_execution: int) -> Skip | None:
-        """Return the examples to skip, or None if there are none."""
+        """Return the part of the first epoch to skip, or None if there is none."""
         place, first = self.place, self.started.first_epoch
         if not place.within and (job.steps_per_epoch is None or place.epoch == first):
             return None

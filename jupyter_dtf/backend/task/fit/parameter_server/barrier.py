@@ -20,7 +20,7 @@ class Meeting:
         """The last sum. No worker can reach the next sum before all workers have requested this one."""
 
     def arrive(self, rank: int, array: npt.NDArray[Any]) -> int:
-        """Add a worker's array. Its sum is complete when ``held`` exceeds the returned number."""
+        """Add a worker's array to the current sum, which is complete when ``held`` exceeds the returned number."""
         meeting = self.held
         self._arrived[rank] = array
         if len(self._arrived) == self._size:

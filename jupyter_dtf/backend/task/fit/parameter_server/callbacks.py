@@ -210,7 +210,7 @@ class OwnLast(Last):
         return super()._steps_done(batch) if self._following is None else self._following.step
 
     def _tell(self) -> bool:
-        """Send the servers any changes of callbacks, and return whether there were any."""
+        """Send the servers any changes that callbacks have made, and return whether there were any."""
         self._between.warn()
         if self._push is None or self._state.checksum == self._state.weights.checksum_with_copies():
             return False

@@ -1,4 +1,4 @@
-"""The distribution of variables, by rows, over the ``ps`` tasks.
+"""Distributes variables over the ``ps`` tasks, splitting large ones by rows.
 
 Pure: every task computes the same layout from the shapes.
 """

@@ -1,4 +1,4 @@
-"""The limits of parameter servers, and their reasons."""
+"""The limits of parameter servers, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def refuse_sums(is_plain_mean: bool) -> None:
     if not is_plain_mean:
         raise InvalidInput(
             "`model`: with backup_workers, a loss must be a mean over examples, without masks, because the size of the "
-            "global batch is known only after late gradients have been dropped, got a sum, a mean over weights or "
-            "masked steps",
+            "global batch is known only after late gradients have been dropped, got a sum, a weighted mean, or a mean "
+            "over unmasked steps",
             field="model",
         )

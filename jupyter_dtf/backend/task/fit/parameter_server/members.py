@@ -17,28 +17,28 @@ class Visit:
 
 @dataclass
 class Member:
-    """A worker."""
+    """A worker, as a ``ps`` task knows it."""
 
     task: str
     number: int = 0
-    """The number of its last gradient."""
+    """The number of the worker's last gradient."""
     scheduled: int = 0
     applied: int = 0
     repeated: int = 0
     has_left: bool = False
-    """Whether its training has ended."""
+    """Whether the worker's training has ended."""
     has_gone: bool = False
-    """Whether its process has disconnected after that."""
+    """Whether the worker's process has disconnected after the end of its training."""
     place: Place | None = None
-    """Its position after its last gradient; None before the first gradient, while it is at its starting position."""
+    """The worker's position after its last gradient; None before its first gradient, at its starting position."""
     visit: Visit | None = None
-    """The current connection; None while it is not connected."""
+    """The current connection; None while the worker is not connected."""
     visits: int = 0
 
 
 @dataclass
 class Members:
-    """All workers, keyed by rank."""
+    """All workers of the run, keyed by rank."""
 
     by_rank: dict[int, Member]
     start: Start | None = field(default=None)

@@ -8,11 +8,11 @@ import msgspec
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all messages."""
+    """Base class of all messages."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's position: it has taken ``steps`` in total, ``within`` of them in ``epoch``, which counts from 0."""
+    """A worker's position: ``steps`` steps in total, ``within`` of them in epoch ``epoch``, counted from 0."""
 
     epoch: int
     within: int = 0
@@ -195,7 +195,7 @@ class Started(Word, frozen=True):
     has_left: bool = False
     """Whether its training has already ended."""
     is_back: bool = False
-    """Whether an earlier process of this worker had been connected."""
+    """Whether an earlier process of this worker was connected."""
 
 
 class Kept(Word, frozen=True):
@@ -205,7 +205,7 @@ class Kept(Word, frozen=True):
 
 
 class Held(Word, frozen=True):
-    """The number of each worker's last gradient, in rank order."""
+    """The number of each worker's last gradient, in rank order: the answer to ``Hold`` and ``Release``."""
 
     numbers: tuple[int, ...]
 

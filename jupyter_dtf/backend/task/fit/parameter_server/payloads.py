@@ -1,4 +1,4 @@
-"""Functions with which a ``ps`` task reads the payloads of workers."""
+"""Functions that a ``ps`` task uses to read the payloads of workers' messages."""
 
 from __future__ import annotations
 

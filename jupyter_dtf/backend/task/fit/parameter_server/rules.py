@@ -53,7 +53,7 @@ class Rule(ABC):
 
     @property
     def present(self) -> set[int]:
-        """Workers that are training and connected."""
+        """The workers that are training and connected."""
         return self.training - self.away
 
 
@@ -89,7 +89,8 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """Makes one update per step, from the first gradients to arrive: one per worker, minus ``backup_workers``.
+    """Makes one update per step, from the gradients that arrive first: one from each worker except ``backup_workers``
+    of them.
 
     The first ``ps`` task uses this rule, and decides for all servers which workers' gradients form an update.
     """
@@ -130,15 +131,16 @@ class Synchronous(Rule):
 class Following(Rule):
     """The rule of the other ``ps`` tasks in synchronous training, which follow the decisions of the first.
 
-    If a worker was lost while sending a gradient, the first ``ps`` task may have received it although this one has not.
-    This task's update then omits it.
+    If a worker was lost while sending a gradient, the first ``ps`` task may have received the gradient although this
+    one has not. This task's update then omits it.
     """
 
     def __init__(self, workers: Iterable[int]) -> None:
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        self._takes_part_from: dict[int, float] = {}  # of lost or reconnected workers: the first version
+        # The first version in whose update each lost or reconnected worker takes part; infinite while it is lost.
+        self._takes_part_from: dict[int, float] = {}
 
     def push(self, worker: int, version: int) -> Updates:
         if version < self.version:

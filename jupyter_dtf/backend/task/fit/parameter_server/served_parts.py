@@ -20,7 +20,7 @@ Parts = Sequence[Sequence[tuple[Any, str]]]
 
 
 class ServedParts:
-    """An implementation of ``Owners`` by the servers that hold variables to be written.
+    """Implements ``Owners`` with the servers that hold variables to be written.
 
     Checkpoints use separate channels, so that a thread can wait for the servers while training continues.
 

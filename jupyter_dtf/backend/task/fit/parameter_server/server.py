@@ -152,7 +152,7 @@ class Server:
                 self._in_thread(self._receive_task, connected)
 
     def _hear_of_a_stop(self) -> None:
-        """Wake up waiting threads when the run is stopped, because no lost worker reconnects after that."""
+        """Wake up waiting threads when the run is stopped, because no lost worker reconnects after a stop."""
         self._ctx.stop_requested.wait()
         self._look_again()
 
@@ -292,7 +292,9 @@ class Server:
         return self._present(staleness=staleness, late=rule.dropped[rank] > dropped)
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
-        """Keep a step's assignments until the next update, because other workers may not have the last values yet."""
+        """Keep a step's assignments until the next update, because other workers may not have received the previous
+        values yet.
+        """
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:
             self._replacements[i] = reader.take(shard.dtype, shard.pieces[i].size).copy()

@@ -36,7 +36,7 @@ class Places:
         self.secret = bytes.fromhex(ctx.secret)
 
     def listen(self) -> list[socket.socket]:
-        """Return this server's sockets: one for the tasks of this machine, and one for those of any other machines."""
+        """Return this server's sockets: one for tasks on this machine, and one for tasks on other machines."""
         listeners = [wire.listen(self._path(self.server))]
         if len(set(self._ctx.machines)) > 1:
             listeners.append(wire.listen_on_port(*split_endpoint(self._endpoints[self.server])))
@@ -56,7 +56,7 @@ class Places:
             except (ConnectionRefusedError, FileNotFoundError):
                 if time.monotonic() > end:
                     after = "any more" if self._ctx.rejoins else f"after {_REACH_S:g} s"
-                    raise Unavailable(f"{self.servers[server]} does not listen {after}") from None
+                    raise Unavailable(f"{self.servers[server]} is not listening {after}") from None
                 time.sleep(_RETRY_S)
 
     def shares_memory(self, server: int) -> bool:
@@ -74,7 +74,7 @@ class Places:
 
 
 class AmongWorkers:
-    """``ctx`` for the training tasks: ``size`` and ``shard`` exclude the ``ps`` tasks."""
+    """A wrapper of ``ctx`` for the training tasks, in which ``size`` and ``shard`` exclude the ``ps`` tasks."""
 
     def __init__(self, ctx: Any, size: int) -> None:
         self._ctx = ctx

@@ -1,4 +1,4 @@
-"""The client with which a training task communicates with all ``ps`` tasks."""
+"""The client through which a training task communicates with all ``ps`` tasks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Answered:
     """The mean over the servers of the gradient's staleness."""
     stop: bool = False
     examples: int = 0
-    """The number of examples in this task's last update: its own, or, if synchronous, those of all its gradients."""
+    """The number of examples in this task's last update: this task's own, or, if tasks are synchronous, those of all
+    gradients in the update.
+    """
 
 
 class Client:
@@ -171,7 +173,8 @@ class Client:
             word, _ = self._ask(server, GetStart(known[0].version if known else 0))
             assert isinstance(word, Started)
             known.append(word)
-        self.pushed = max(word.number for word in known)  # a lost process's last gradient may not be on all servers
+        # The last gradient of a lost process may not have reached all servers.
+        self.pushed = max(word.number for word in known)
         return known[0]
 
     def keep(self, moving: npt.NDArray[np.float64]) -> None:
@@ -192,13 +195,13 @@ class Client:
         self._on_each(lambda server: (Build(batch), states[server]))
 
     def set_state(self, states: list[list[npt.NDArray[Any]]]) -> None:
-        """Replace variables and slots. Called by the chief."""
+        """Replace the servers' variables and slots. Called by the chief."""
         self._on_each(lambda server: (SetState(), states[server]))
 
     def state(
         self, shapes: list[list[tuple[Any, int]]], final: bool, *, stays: bool = False
     ) -> tuple[list[list[npt.NDArray[Any]]], State, npt.NDArray[np.float64]]:
-        """Return every server's arrays, the first one's message, and the sum of the workers' moving statistics.
+        """Return every server's arrays, the first server's message, and the sum of the workers' moving statistics.
 
         ``final``: wait until all workers have left. Otherwise, if workers are asynchronous and there are several
         servers, updates are held during the call, so that all servers have applied the same gradients of each worker.

@@ -285,7 +285,7 @@ class Exchange:
 
 def _assigned_beside(variable: Any) -> InvalidInput:
     return InvalidInput(
-        "With backup_workers, only the optimizer may change weights within a step, because an assignment of a late "
-        f"task would overwrite what the other tasks have trained, got an assignment to {variable.path}",
+        "With backup_workers, only the optimizer may change weights within a step, because an assignment by a late "
+        f"task would overwrite the updates of the other tasks, got an assignment to {variable.path}",
         field="model",
     )

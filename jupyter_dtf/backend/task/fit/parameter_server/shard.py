@@ -54,7 +54,7 @@ def mean(gradients: Sequence[Gradient]) -> Gradient | None:
     total = sum(gradient.examples for gradient in given)
     kinds = {gradient.kind for gradient in given}
     if len(kinds) > 1:
-        raise ValueError(f"`gradients` of a step must be of the same variables, got {sorted(kinds)}")
+        raise ValueError(f"`gradients` of a step must be for the same variables, got {sorted(kinds)}")
     dense = np.zeros_like(given[0].dense)
     for gradient in given:
         dense += gradient.dense * dense.dtype.type(gradient.examples / total)

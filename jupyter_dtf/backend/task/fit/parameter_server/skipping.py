@@ -1,4 +1,4 @@
-"""Skipping of steps with backup workers: a late task continues at the run's step and at its position in the data."""
+"""Skipping of steps with backup workers: a late task continues at the step and data position of the run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from .server_client import Client
 
 
 class FollowTheRun:
-    """A replacement for Keras's train function: a task takes part in the run's current step, not in its own next step.
+    """A replacement for Keras's train function that makes a task take part in the run's current step, not its own next
+    step.
 
     Batches of missed steps are skipped, so that every task is at the same position in the data, and an epoch ends for
-    all tasks when the run's ends. The dataset contains all epochs.
+    all tasks when the run's epoch ends. The dataset contains all epochs.
     """
 
     def __init__(

@@ -43,7 +43,10 @@ def fresh(optimizer: Any) -> Any:
 
 
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
-    """Build an optimizer, and return the slot of each of ``optimizer.variables``, with positions in ``variables``."""
+    """Build an optimizer for ``variables``, and return the slot of each of ``optimizer.variables``.
+
+    ``Slot.variable`` is a position in ``variables``.
+    """
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
     maker = getattr(optimizer, "inner_optimizer", optimizer)  # loss scaling has no slots
@@ -99,7 +102,7 @@ def _order(slot: Slot) -> tuple[bool, int, int]:
 
 
 class Plan:
-    """The layout over the servers of a whole model's state, its weights and optimizer. The chief uses it.
+    """The layout of a whole model's state, its weights and optimizer, over the servers. Used by the chief.
 
     A server's state consists of the bytes of its pieces, then the bytes of their slots, ordered by piece and slot
     number, then the bytes of the optimizer's own variables.
@@ -133,7 +136,8 @@ class Plan:
         return [[(array.dtype, array.size) for array in arrays] for arrays in self.taken_apart()]
 
     def parts(self) -> list[list[tuple[Any, str]]]:
-        """Return the variable and its slice (``slice_of``; empty: the whole) for each array of each server's state.
+        """Return the variable and its slice (``slice_of``; empty: the whole variable) for each array of each server's
+        state.
 
         The optimizer's own variables exist on several servers: for these, the variable is None for all servers but the
         first.

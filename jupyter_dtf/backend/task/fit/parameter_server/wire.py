@@ -136,7 +136,7 @@ class Reader:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a socket that listens for the tasks of this machine."""
+    """Return a socket that listens for tasks on this machine."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     path.chmod(0o600)
@@ -145,7 +145,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def listen_on_port(host: str, port: int) -> socket.socket:
-    """Return a socket that listens for tasks of other machines, on the port that the host reserves for this task."""
+    """Return a socket that listens for tasks on other machines, on the port that the host reserves for this task."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -161,7 +161,7 @@ class Encrypted:
         self._socket = connected
 
     def send_bytes(self, data: bytes | memoryview) -> None:
-        """Send a message."""
+        """Send ``data`` as one message."""
         self._socket.sendall(_LENGTH.pack(len(data)))
         self._socket.sendall(data)
 
@@ -252,7 +252,7 @@ def _proof(secret: bytes, role: bytes, nonces: bytes) -> bytes:
 
 def _expect_proof(connection: Connection | Encrypted, secret: bytes, role: bytes, nonces: bytes) -> None:
     if not hmac.compare_digest(connection.recv_bytes(_PROOF_BYTES), _proof(secret, role, nonces)):
-        raise AuthenticationError(f"`secret` must be the run's, got a different proof from a {role.decode()}")
+        raise AuthenticationError(f"`secret` must be that of the run, got a different proof from a {role.decode()}")
 
 
 def _prepared(connected: socket.socket, secret: bytes, is_server: bool) -> Connection | Encrypted:

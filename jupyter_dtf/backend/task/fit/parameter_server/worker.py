@@ -198,7 +198,7 @@ class Worker:
                     self._saving.close()
 
     def finish(self) -> FitResult | None:
-        """Leave the servers; the chief waits for the other tasks and returns the result."""
+        """Report the end of training to the servers. The chief waits for the other tasks and returns the result."""
         model, ctx = self._model, self._ctx
         place = self._last.place if isinstance(self._last, OwnLast) else None
         self._client.leave(bool(model.stop_training), moving.take(model), place)

@@ -76,7 +76,7 @@ def checked_layers(placement: Placement, model: Any) -> list[str]:
 def refused_as_drawn(model: Any) -> list[Refusal]:
     """Return the reasons why a pipeline cannot train a Keras model at all, in several copies, or with split layers."""
     if not getattr(model, "compiled", False):
-        message = f"A model that is trained must be compiled, got {model.name!r} before model.compile(...)"
+        message = f"A model must be compiled before it is trained, but {model.name!r} is not: call model.compile(...)"
         return [Refusal(field="model", message=message)]
     checks = PipelineChecks()
     anywhere = Asked(Pipeline(placement=Placement()))

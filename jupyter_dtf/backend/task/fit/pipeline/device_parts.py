@@ -1,4 +1,4 @@
-"""The parts of a checkpoint that a pipeline's tasks write. They use TensorFlow operations, as they run no Python."""
+"""The parts of a checkpoint that a pipeline's tasks write. The tasks run TensorFlow operations only, no Python."""
 
 from __future__ import annotations
 

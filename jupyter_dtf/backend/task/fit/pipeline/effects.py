@@ -1,4 +1,4 @@
-"""The execution and order of operations with effects, as in a ``tf.function``.
+"""Makes a session run all operations with effects in program order, as a ``tf.function`` does.
 
 In a session's graph, an operation runs only if a result needs it, and the order is not defined. A ``tf.function`` runs
 all operations with effects in program order: assignments, assertions, prints, Python functions.

@@ -1,4 +1,4 @@
-"""The training of a model placed on the devices of a cluster, with its graph and the session of the only client."""
+"""Trains a model placed on the devices of a cluster, using the graph and session of the only client."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _METHODS = {True: "train_step", False: "test_step"}
 class Engine:
     """Trains a built model on the devices of ``places``. The model itself is not updated until ``fetch``.
 
-    ``microbatches``: the number of microbatches per replica. ``known_layers``: the placement's names of the model's
-    layers, in the order of their calls, if this process built the layers with other names. A step is built when a batch
-    first needs it. A batch with fewer examples than microbatches is split into as many microbatches as it has examples.
-    Raises InvalidInput for a model that a pipeline cannot train, and for unknown layers or devices.
+    ``microbatches``: the number of microbatches per replica. ``known_layers``: the names that the placement uses for
+    the model's layers, in the order of their calls, if this process built the layers with other names. A step is built
+    when a batch first needs it. A batch with fewer examples than microbatches is split into as many microbatches as it
+    has examples. Raises InvalidInput for a model that a pipeline cannot train, and for unknown layers or devices.
     """
 
     def __init__(

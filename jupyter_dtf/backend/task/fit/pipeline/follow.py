@@ -1,4 +1,4 @@
-"""Devices for operations without a placement: each runs on the device of its largest input.
+"""Chooses devices for operations without a placement: each runs on the device of its largest input.
 
 Thus, an addition between two layers, a loss, or an optimizer's arithmetic runs on the device that holds its data,
 regardless of the code that adds it to the graph.

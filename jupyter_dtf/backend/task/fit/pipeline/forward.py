@@ -1,4 +1,4 @@
-"""A model's forward pass, once for each microbatch, with every layer on its device."""
+"""Runs a model's forward pass once for each microbatch, with every layer on its device."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from .state import Assignments, Values
 from .variables import SCOPE as VARIABLES
 
 FORWARD = "forward"
-"""The name scope. ``forward/2/encoder/dense_1`` contains layer ``encoder/dense_1``'s operations for microbatch 2."""
+"""The name scope of forward passes. ``forward/2/encoder/dense_1`` contains the operations of layer ``encoder/dense_1``
+for microbatch 2.
+"""
 
 
 @dataclass
 class Part:
     """The examples of a microbatch: rows ``low`` to ``high`` of the batch.
 
-    ``share``: its fraction of the batch's examples, float32.
+    ``share``: the microbatch's fraction of the batch's examples, float32.
     """
 
     inputs: Any
@@ -42,7 +44,7 @@ class Pass:
 
     outputs: Any
     assignments: Assignments
-    """Its assignments to variables, and the losses that layers have added."""
+    """The pass's assignments to variables, and the losses that layers have added in it."""
     part: Part
     number: int
     """The number of the microbatch, counted from 0 over all copies."""

@@ -1,4 +1,6 @@
-"""The devices of a model's layers, and checks of them. Pure, except for the layers. Also used by the client."""
+"""The devices of a model's layers, and checks of placements. Pure, apart from the given layers. Also used by the
+client.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,19 @@ class Places:
     placement: Placement
     """The placement, with the full names of devices."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """The placement's names of layers and containers that have a different id in this process."""
+    """The names that the placement uses for layers and containers that have a different id in this process, keyed by
+    that id.
+    """
 
     def of(self, layer: str) -> list[str]:
         """Return the devices of a layer or its parts.
 
-        Without a device, a layer runs on the device of its largest input.
+        A layer without a device runs on the device of its largest input.
         """
         return self.placement.devices_of(self.name(layer))
 
     def name(self, layer: str) -> str:
-        """Return the placement's name of a layer."""
+        """Return the name that the placement uses for a layer."""
         return self.names.get(layer, layer)
 
     def renamed(self, here: Iterable[str], there: Sequence[str]) -> Places:
@@ -118,7 +122,7 @@ def check_tasks(places: Places, tasks: Sequence[str], copies: int) -> None:
     """
     if len(tasks) % copies:
         raise InvalidInput(
-            f"`replicas` must divide the number of tasks, {len(tasks)}, got {copies}",
+            f"`replicas` must divide the number of tasks ({len(tasks)}), got {copies}",
             field="strategy.replicas",
         )
     there = tasks[: len(tasks) // copies]
@@ -152,7 +156,7 @@ def check_layers(places: Places, layers: Mapping[str, Any]) -> None:
     homeless = [path for path, layer in layers.items() if layer.weights and not places.of(path)]
     if homeless:
         raise InvalidInput(
-            f"`placement` must place every layer that has weights, got none for {_few(homeless)}",
+            f"`placement` must place every layer that has weights, got no device for {_few(homeless)}",
             field="placement.devices",
         )
     for name in places.placement.splits:

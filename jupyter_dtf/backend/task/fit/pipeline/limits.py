@@ -1,4 +1,4 @@
-"""The limits of a pipeline, and their reasons. ``checks.py`` determines when they are checked."""
+"""The limits of a pipeline, and the reasons for them. ``checks.py`` determines when they are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from .layer_devices import Places
 
 
 def refuse_unsupported(model: Any) -> None:
-    """Raise InvalidInput, stating the necessary change, for a model that a pipeline cannot train like one process."""
+    """Raise InvalidInput, stating the necessary change, for a model that a pipeline cannot train as one process
+    does.
+    """
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
@@ -37,7 +39,7 @@ def refuse_unsupported(model: Any) -> None:
 
 
 def refuse_own_step(model: Any, replicas: int, is_split: bool) -> None:
-    """Raise InvalidInput for a custom ``train_step`` with several copies, or with parts of layers."""
+    """Raise InvalidInput for a custom ``train_step`` with several copies of the pipeline, or with split layers."""
     if own_step(model, "train_step") and (replicas > 1 or is_split):
         raise InvalidInput(
             "A model with a custom train_step must have replicas=1 and no splits, because the step runs on whole "

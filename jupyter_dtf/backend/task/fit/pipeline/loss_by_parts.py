@@ -1,8 +1,8 @@
-"""The loss of a batch as the sum of its microbatches' parts, and the conditions under which it is this sum.
+"""Computes the loss of a batch as the sum of its microbatches' parts, if this is possible.
 
-The conditions are that every loss is one of Keras's own, uses each example separately, and is a mean or a sum over
-examples. Then, a microbatch's outputs suffice for the derivatives. A loss that combines several examples, or uses the
-total of masked steps or weights, needs the outputs of all microbatches first.
+It is possible if every loss is one of Keras's own, uses each example separately, and is a mean or a sum over examples.
+Then, a microbatch's outputs suffice for the derivatives. A loss that combines several examples, or uses the total of
+masked steps or weights, needs the outputs of all microbatches first.
 """
 
 from __future__ import annotations

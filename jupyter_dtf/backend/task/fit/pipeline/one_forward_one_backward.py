@@ -1,4 +1,4 @@
-"""The schedule "one forward, one backward" (1F1B), as control dependencies in the graph of a step.
+"""Implements the schedule "one forward, one backward" (1F1B) as control dependencies in the graph of a step.
 
 Every device does all its work in a fixed order. The work consists of the forward passes of its stages, the derivatives
 that other stages wait for, and the derivatives with respect to weights; ``schema/one_f_one_b.py`` determines their

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: the runtime context has no public API for this.
+# TensorFlow 2.21: no public function returns the global seed.
 from tensorflow.python.eager import context
 
-# TensorFlow 2.21: the class of tf.function objects is not exported, and its calls are intercepted.
+# TensorFlow 2.21: the class of tf.function objects, whose calls are intercepted here, is not exported.
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from .....errors import InvalidInput

@@ -1,4 +1,4 @@
-"""Changes that a model's layers make to its variables when they are called, over the microbatches of a step.
+"""Handles the changes that a model's layers make to its variables when they are called for the microbatches of a step.
 
 One process calls the model once per step, so each layer makes its assignments once. Here, the model is called for each
 microbatch:
@@ -78,7 +78,7 @@ class Assignments(keras.StatelessScope):
         if not isinstance(value.graph, PipelineGraph):
             raise InvalidInput(
                 "A layer that is called for each microbatch must assign its weights outside of conditions and loops, "
-                f"got {variable.path} assigned in one. Let these return the value, and assign it afterwards",
+                f"got {variable.path} assigned inside one. Return the value from there, and assign it afterwards",
                 field="model",
             )
         value = tf.stop_gradient(value)
@@ -86,12 +86,14 @@ class Assignments(keras.StatelessScope):
         self.state_mapping[id(variable)] = value
 
     def sources(self, variable: Any) -> list[tf.Tensor]:
-        """Return all tensors that have represented a variable. The variable's derivative is the sum of theirs."""
+        """Return all tensors that have represented a variable. The variable's derivative is the sum of the derivatives
+        with respect to these tensors.
+        """
         return [self.values[variable], *self.made.get(id(variable), [])]
 
 
 class Microbatches:
-    """The variables of a model over the microbatches of a step, which starts with ``values``.
+    """Tracks the variables of a model over the microbatches of a step, which starts with ``values``.
 
     ``count``: the total number of microbatches in all copies. ``per_example``: the variables with one row per example.
     """

@@ -1,4 +1,4 @@
-"""The graph of one step: the forward and backward passes of the microbatches, then one update.
+"""Builds the graph of one step: the forward and backward passes of the microbatches, then one update.
 
 The reported loss is computed once, on the outputs of all microbatches together, so it equals that of one process, for
 any reduction, weights and masks. If the loss is the sum of the microbatches' parts (``loss_by_parts.py``), the backward
@@ -45,7 +45,7 @@ LOSS, METRICS, BACKWARD, UPDATE = "loss", "metrics", "backward", "update"
 
 @dataclass
 class Logs:
-    """The logs of a step."""
+    """The logs that a step reports, as tensors in its graph."""
 
     results: Any
     """The results of the metrics, keyed by name."""
@@ -95,7 +95,7 @@ class Steps:
         self._scaling = scaling
         with tf.compat.v1.device(client), tf.name_scope(f"{DATA_SCOPE}/"):
             self.number = tf.compat.v1.placeholder(tf.int64, [], name="step")
-        """The index of a training step over all epochs; it is fed if the learning rate is scaled."""
+        """The index of a training step over all epochs; it is fed only if the learning rate is scaled."""
         self.variables = GraphVariables()
         """The variables of the model and its optimizers, and other variables that the model's code reads."""
         for variable, home in units.homes:
@@ -170,7 +170,7 @@ class Steps:
         return Step(fed, logs, tf.group(*effects.all), learning_rate, filled)
 
     def test(self, spec: Any, microbatches: int) -> Step:
-        """Build a step that only evaluates."""
+        """Build a validation step, which has no backward passes and no update."""
         with operations_made() as begun:
             fed, data = self._batch(spec)
             values = Values(self.variables.reads(), self._units.split)

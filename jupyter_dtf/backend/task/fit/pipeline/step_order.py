@@ -3,7 +3,7 @@
 TensorFlow's executor starts any operation that is ready. Without control dependencies, the first stage would therefore
 process all its microbatches before the second stage gets one. A *stage* is the work of one device between two
 transfers: the device's operations that have the same number of device changes on the path to them. In "fill and drain",
-each stage makes the forward passes of all microbatches in order, and then the backward passes.
+each stage runs the forward passes of all microbatches in order, and then the backward passes.
 ``one_forward_one_backward.py`` implements the other schedule.
 """
 
@@ -109,7 +109,7 @@ def when_ended(device: str, operations: Sequence[tf.Operation], others: Sequence
 
 
 def begin_after(operations: Sequence[tf.Operation], others: Sequence[tf.Operation]) -> None:
-    """Make each operation in ``operations`` that has inputs from outside them wait for ``others``."""
+    """Make those of ``operations`` that have inputs from outside the group wait for ``others``."""
     names = {operation.name for operation in operations}
     for operation in operations:
         outside = [

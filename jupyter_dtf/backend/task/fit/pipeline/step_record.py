@@ -48,7 +48,7 @@ def _moves(node: Any) -> bool:
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:
-    """Return the layer whose scope contains a node, or the node from which it is derived; None if there is no layer."""
+    """Return the layer whose scope contains a node, or the node that it is derived from; None if no scope does."""
     match = _OF_LAYER.search(node)
     scope = match["rest"] if match else ""
     while scope and scope not in layers:

@@ -198,7 +198,7 @@ def _stepping(run: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _fetching(engine: Engine, optimizer: Any) -> Callable[[Any], None]:
-    """Return the optimizer's final change to the weights, wrapped so that it first fetches them into the model."""
+    """Wrap the optimizer's final change to the weights so that the weights are first fetched into the model."""
     finalize = optimizer.finalize_variable_values
 
     def finalize_variable_values(variables: Any) -> None:

@@ -87,7 +87,8 @@ class Units:
             variable.assign(values[0] if len(parts) == 1 else np.concatenate(values, -1))
 
     def stored(self, keys: Mapping[int, str]) -> dict[int, tuple[str, str]]:
-        """Return the key and the slice (``slice_of``; empty: the whole) of each kept variable, by the variable's id.
+        """Return the key and the slice (``slice_of``; empty: the whole variable) of each kept variable, keyed by the
+        variable's id.
 
         A part has the key of the whole variable. ``keys``: the keys of whole variables, keyed by the variable's id.
         Variables without a key are left out.

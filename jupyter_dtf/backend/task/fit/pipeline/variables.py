@@ -1,4 +1,4 @@
-"""Graph variables that hold a Keras model's variables on the devices of a cluster, with transfers both ways."""
+"""Graph variables that hold a Keras model's variables on the devices of a cluster, and transfers in both directions."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class _Held:
         with tf.compat.v1.device(device), tf.name_scope(f"{SCOPE}/{scope}/"):
             self.fed = tf.compat.v1.placeholder(variable.dtype, variable.shape, name="fed")
             name = tf.compat.v1.get_default_graph().unique_name("variable", mark_as_used=False)
-            # Unique to this fit, because a server keeps named variables.
+            # The name is unique to this ``fit`` run, because a server keeps named variables.
             self.handle = tf.raw_ops.VarHandleOp(
                 dtype=self.fed.dtype, shape=variable.shape, shared_name=f"{name} {uuid4()}", name="variable"
             )

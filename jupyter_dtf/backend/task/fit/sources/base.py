@@ -62,7 +62,7 @@ class Reading:
     draw the same random numbers in all tasks.
     """
     in_step: bool = True
-    """Whether all tasks that share the batches read every batch, so that a task never waits forever for another task's
+    """Whether all tasks that share the batches read every batch, so that a task never waits forever for another task to
     read.
     """
 
@@ -96,8 +96,8 @@ class Opened:
 
 
 class BatchSource(ABC):
-    """A source of data in one form. Its fields are plain data or are pickled by value, because tasks do not have the
-    caller's modules.
+    """A source of batches, for one form of data. Its fields are plain data or are pickled by value, because tasks do
+    not have the caller's modules.
     """
 
     what: ClassVar[str] = "the data"
@@ -130,7 +130,7 @@ class BatchSource(ABC):
         """Open the source in a task. Not a collective. Raises InvalidInput for unusable data."""
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """Release the tasks that wait for this task to read, after this task's program has ended. Raises nothing.
+        """Release the tasks that wait for this task to read, after this task's program has ended. Never raises.
 
         Called even if the task has not opened the source or has not read it to its end.
         """

@@ -1,8 +1,8 @@
 """Records errors that a source raises while TensorFlow reads it.
 
-TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, whose message has
-names of graph nodes around the original message. The code of a dataset therefore records the original exception here,
-and ``KerasFit`` raises it.
+TensorFlow converts an exception raised in a dataset's Python code to an exception of another class, whose message
+surrounds the original message with names of graph nodes. The code of a dataset therefore records the original exception
+here, and ``KerasFit`` raises it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ _noted: list[Exception] = []
 
 
 def noted(error: Exception) -> Exception:
-    """Record an error, so that the ``fit`` run that fails because of it can raise it, and return it."""
+    """Record an error and return it. The ``fit`` run that fails because of the error raises it."""
     _noted.append(error)
     return error
 
 
 def of_data(error: AnyError) -> AnyError:
-    """Mark an error as caused by the data, so that ``is_of_data`` recognizes it in this or another process, and return
-    it.
+    """Mark an error as caused by the data, for ``is_of_data`` in this or another process, and return the error.
 
     Used for results that are computed ahead of their use: such an error is recorded only when it is raised to
     TensorFlow.

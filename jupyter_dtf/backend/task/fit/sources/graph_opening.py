@@ -1,5 +1,5 @@
-"""Opens a passed dataset in a task: creates the dataset from its graph, equally in all tasks, and divides it among the
-tasks.
+"""Opens a passed dataset in a task: creates the dataset from its graph, in the same way in all tasks, and divides it
+among the tasks.
 """
 
 from __future__ import annotations

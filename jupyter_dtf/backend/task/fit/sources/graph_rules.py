@@ -54,7 +54,9 @@ def check_options(options: Any, field: str) -> None:
 
 
 def check_graph(view: GraphView, field: str) -> None:
-    """Raise OnlyWhereMade if tasks would compute the dataset differently, or if it needs the caller's process."""
+    """Raise OnlyWhereMade if tasks would compute the dataset differently, or if the dataset needs the caller's
+    process.
+    """
     of_values = {node.name: by_example for node, by_example in view.of_values()}
     for node in view.datasets():
         _check_state(view, node, field)
@@ -62,14 +64,14 @@ def check_graph(view: GraphView, field: str) -> None:
         python = [inner for inner in calls if inner.op in PYTHON]
         if python and node.name not in of_values:
             raise OnlyWhereMade(
-                "a Python function decides which elements there are (from_generator, or a py_function before a filter, "
-                f"flat_map or interleave), below {node.op}",
+                "a Python function determines which elements the dataset has (from_generator, or a py_function before "
+                f"a filter, flat_map or interleave), below {node.op}",
                 field,
             )
         unseeded = [inner for inner in calls if is_random(inner) and not is_seeded(inner)]
         if unseeded and not of_values.get(node.name, False):
             raise OnlyWhereMade(
-                "random numbers without a seed affect whole batches, or decide which elements there are "
+                "random numbers without a seed affect whole batches, or determine which elements the dataset has "
                 f"({unseeded[0].op} in {node.op})",
                 field,
             )

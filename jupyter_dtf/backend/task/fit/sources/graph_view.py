@@ -153,7 +153,7 @@ class GraphView:
         return [node for node in self.graph.node if _is_dataset(node.op)]
 
     def of_values(self) -> list[tuple[Any, bool]]:
-        """Return the maps that affect only the values of examples, but not the selection of examples.
+        """Return the maps that affect only the values of examples, not the selection of examples.
 
         Each map comes with a flag: whether its elements are single examples, which are batched later, instead of
         batches.

@@ -1,4 +1,4 @@
-"""Divides a dataset below its maps, so that each task maps only the examples of its shares.
+"""Divides a dataset before its maps are applied, so that each task maps only the examples of its shares.
 
 If a dataset ends with ``source, map ..., batch``, the elements of ``source`` are read in blocks of the batch size. Each
 task takes its share of every block (every n-th example, if batches divide evenly), and maps only these examples.
@@ -22,8 +22,8 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""The largest batch size, in examples, with which a dataset is divided below its maps. It is limited because the shares
-of all possible partial batches are checked one by one.
+"""The largest batch size, in examples, with which a dataset is divided before its maps are applied. It is limited
+because the shares of all possible partial batches are checked one by one.
 """
 
 
@@ -74,7 +74,7 @@ def chain_of(view: GraphView) -> Chain | None:
 def _is_movable(view: GraphView, node: Any) -> bool:
     if node.op not in MAPS:
         if node.op == "RepeatDataset" and not _is_endless(view, node) and _shuffles(view, node):
-            return False  # the number of draws of the operations below depends on the operations in between
+            return False  # how often the earlier shuffles draw depends on the operations in between
         return node.op in OPAQUE and not node.op.startswith("Cache")  # a cache keeps mapped elements
     if "preserve_cardinality" in node.attr and not node.attr["preserve_cardinality"].b:
         return False
@@ -160,7 +160,7 @@ def _strided(elements: tf.data.Dataset, chain: Chain, share: Share, *, draws: bo
             return None  # a partial batch may fill the share of only some tasks
         if count >= 0 and count % chain.size:
             if draws:
-                return None  # one process would read all elements, so a repeat below would draw once more
+                return None  # one process would read all elements, so an earlier repeat would draw once more
             elements = elements.take(count - count % chain.size)
     return elements.shard(share.size, share.rank)
 
@@ -196,7 +196,7 @@ def _columns(root: Any) -> list[tf.TensorSpec] | None:
 
 
 def _moved(view: GraphView, chain: Chain) -> Any:
-    """Move the operations that do not change elements below the maps. Return the node that the first map then reads."""
+    """Make the operations that keep elements unchanged precede the maps. Return the node that the first map reads."""
     top = chain.root
     for node in reversed(chain.before):
         if node.op in MAPS:
@@ -246,7 +246,7 @@ def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -
 
 
 def _flag(view: GraphView, node: Any) -> None:
-    """Make a map accept a flag in addition to its inputs, and return the flag unchanged."""
+    """Make a map accept a flag in addition to its inputs, and output the flag unchanged."""
     name = f"{node.attr['f'].func.name}_flagged"
     if name not in view.functions:
         function = view.graph.library.function.add()

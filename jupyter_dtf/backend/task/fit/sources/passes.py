@@ -1,4 +1,4 @@
-"""Restores the state that a dataset that reshuffles in each pass has after earlier passes."""
+"""Restores a dataset that reshuffles in each pass to its state after earlier passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .graph_view import SEEDS, GraphView
 class Passes:
     """The passes over a dataset.
 
-    Each shuffle draws from its own generator once per iterator. To restore the generators, this class creates again the
+    Each shuffle draws from its own generator once per iterator. To restore the generators, this class recreates the
     iterators that Keras had created up to a step.
     """
 

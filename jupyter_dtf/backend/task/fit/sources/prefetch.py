@@ -25,9 +25,9 @@ class Ahead:
     """Computes ``call(key)`` for every key, in order. At most ``bound`` results are being computed or waiting to be
     taken.
 
-    ``begin``: if given, each worker is a process that is forked from this one, so that it has the current state of this
-    process, and that first calls ``begin(number)`` with its index. Threads are daemons, so a task that ends does not
-    wait for them.
+    ``begin``: if given, each worker is a process that is forked from this one, and therefore has its current state. The
+    worker first calls ``begin(number)`` with its own index. Threads are daemons, so a task that ends does not wait for
+    them.
     """
 
     def __init__(

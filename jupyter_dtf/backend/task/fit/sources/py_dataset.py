@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Keras 3.15: how a PyDataset's batches are turned into specs is not public.
+# Keras 3.15: the code that turns a PyDataset's batches into specs is not public.
 from keras.src.trainers.data_adapters.data_adapter_utils import get_tensor_spec
 
 # Keras 3.15: there is no public way to find out whether the iterator of fit resets datasets.
@@ -118,7 +118,7 @@ class _Reader:
         if reading.share.size > 1:
             together = len(self._exchange.members)
             self.division = (
-                f"The {together} tasks of a machine take turns computing batches, and each takes a share of every batch"
+                f"The {together} tasks on a machine take turns computing batches, and each takes a share of every batch"
                 if together > 1
                 else "Every task computes all batches, and takes a share of each"
             )
@@ -314,7 +314,7 @@ class _Reader:
         if why:
             raise InvalidInput(
                 f"`{self._reading.field}`: a PyDataset with its own {' and '.join(self._changing)} must be read by "
-                f"synchronous tasks of one machine, because only these can be given the same order, got one {why}. "
+                f"synchronous tasks on one machine, because only these can be given the same order, got one {why}. "
                 "Use shuffle=True, which shuffles its batches, or a function data_fn(ctx)"
             )
 
@@ -375,7 +375,7 @@ def _standard(batch: Any, what: str, number: int) -> Any:
         batch = (batch,)
     if not isinstance(batch, tuple) or len(batch) not in (1, 2, 3):
         raise InvalidInput(
-            "`__getitem__` must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs, got for batch "
-            f"{number} of {what} {batch!r:.200}"
+            "`__getitem__` must return (x,), (x, y), (x, y, sample_weight) or a dict of inputs; for batch "
+            f"{number} of {what}, it returned {batch!r:.200}"
         )
     return batch[:2] if len(batch) == 3 and batch[2] is None else batch

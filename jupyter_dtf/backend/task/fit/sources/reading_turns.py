@@ -100,7 +100,7 @@ class Turns:
     # -- internals ----------------------------------------------------------------------------------------------
 
     def _from(self, rank: int, number: int) -> Any:
-        """Return this task's share of a batch that it is another task's turn to read."""
+        """Return this task's share of a batch that another task is due to read."""
         if rank not in self._instead:
             try:
                 return self._exchange.take(f"{self._name}-{number}", self._stop.is_set, rank, self._name)

@@ -1,4 +1,4 @@
-"""Contains the source for a stream: batches that the client reads once, of which it sends each task its share
+"""Contains the source for a stream: batches that the client reads once and divides among the tasks
 (``client/feeding.py``).
 """
 
@@ -40,7 +40,7 @@ class Leaf:
         return tf.TensorSpec(self.shape, tf.string if self.words else tf.as_dtype(self.dtype))
 
     def array(self, raw: Any, shape: tuple[int, ...]) -> Any:
-        """Convert received values to an array."""
+        """Convert received bytes to an array of shape ``shape``."""
         if not self.words:
             return raw.view(np.dtype(self.dtype)).reshape(shape)
         array = np.empty(int(np.prod(shape)), object)
@@ -88,7 +88,7 @@ class StreamSource(BatchSource):
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
-        """See ``BatchSource``. Tells the client to keep no more batches for this task."""
+        """See ``BatchSource``. Also notifies the client that this task needs no more batches."""
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
             peer.connect(address_of(self.name))
             if is_own(peer):
@@ -98,7 +98,7 @@ class StreamSource(BatchSource):
         return [leaf.spec for leaf in self.leaves]
 
     def values(self, message: Message, raws: list[Any]) -> Any:
-        """Convert a received batch."""
+        """Convert a received message and the bytes of its leaves to a batch."""
         arrays = [
             leaf.array(raw, shape) for leaf, raw, (shape, _) in zip(self.leaves, raws, message.leaves, strict=True)
         ]
@@ -164,8 +164,8 @@ class Batches:
             raise failures.noted(
                 InvalidInput(
                     f"`ctx.feed()` of {self._source.what} must be read only once, because an iteration continues "
-                    "where the previous one stopped, and nothing follows its end, got another iteration. Pass a "
-                    "keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
+                    "where the previous one stopped, and nothing follows its end, but it was iterated over again. Pass "
+                    "a keras.utils.PyDataset or a tf.data.Dataset, which can be read again"
                 )
             )
         goes_on = reading.field in ("x", "feed")
@@ -248,9 +248,7 @@ class _RaisedThere(Exception):
 
 
 def _packed(structure: Any, values: list[Any], nothing: Any = None) -> Any:
-    """Return the structure, with indices replaced with the values at these indices, and None replaced with
-    ``nothing``.
-    """
+    """Return the structure, with each index replaced by the value at that index, and None replaced by ``nothing``."""
     if isinstance(structure, dict):
         return {key: _packed(item, values, nothing) for key, item in structure.items()}
     if isinstance(structure, tuple):

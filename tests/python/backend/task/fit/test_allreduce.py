@@ -120,7 +120,7 @@ def test_passes_over_datasets_of_unknown_length_end_with_the_data() -> None:
 
         strategy = AllReduce(backward_passes_per_step=2)
         _, result = fit(ctx, "unknown", model, data_fn, epochs=2, strategy=strategy)
-        with pytest.raises(InvalidInput, match="unless an epoch has a known length"):
+        with pytest.raises(InvalidInput, match="unless the length of an epoch is known"):
             fit(ctx, "warm", model, data_fn, strategy=strategy, scale_lr=True)
         return result and result.weights
 

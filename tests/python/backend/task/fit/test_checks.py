@@ -177,13 +177,13 @@ CASES: dict[str, tuple[Strategy, Any, dict[str, int], str]] = {
         placed(replicas=2),
         model,
         {"worker": 3},
-        "number of tasks, 3, got 2",
+        "number of tasks (3), got 2",
     ),
     "a task that is not there": (
         dtf.InGraph(devices=("/job:worker/task:2/device:CPU:0",)),
         model,
         JOBS,
-        "must be of tasks of the run (",
+        "must belong to tasks of the run (",
     ),
     "what is no device": (dtf.InGraph(devices=("fast",)), model, JOBS, "got 'fast'"),
 }
@@ -240,7 +240,7 @@ def test_a_function_is_called_in_the_tasks_alone_and_its_jobs_are_checked() -> N
     def never() -> Any:
         raise AssertionError("it is called in a task")
 
-    with pytest.raises(InvalidInput, match="number of tasks, 3, got 2"):
+    with pytest.raises(InvalidInput, match=r"number of tasks \(3\), got 2"):
         prepare(never, X, Y, strategy=placed(replicas=2)).check_jobs({"worker": 3})
 
 
@@ -268,4 +268,6 @@ def test_a_design_is_told_what_holds_when() -> None:
 
 def test_a_model_that_is_not_compiled_is_told() -> None:
     bare = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)], name="bare")
-    assert found(bare) == [("model", "A model that is trained must be compiled, got 'bare' before model.compile(...)")]
+    assert found(bare) == [
+        ("model", "A model must be compiled before it is trained, but 'bare' is not: call model.compile(...)")
+    ]

@@ -306,4 +306,4 @@ def test_an_optimizer_that_is_not_the_models_own_is_refused_as_by_several_tasks(
 
     for error in run_gang(1, program)[0]:
         assert "a value that a step assigns to a trainable weight must not depend on the batch" in error
-        assert "/kernel. Make it a weight" in error
+        assert "/kernel. Create this weight" in error

@@ -77,7 +77,7 @@ def test_what_is_no_placement_is_refused(devices: Any, splits: Any, said: str) -
     ("devices", "splits", "said"),
     [
         ({"a": device(0), "nine": device(0)}, {}, "must name layers of the model .*got nine"),
-        ({"a": device(0)}, {}, "got none for block/b, c"),
+        ({"a": device(0)}, {}, "got no device for block/b, c"),
         ({"a": device(0), "block": device(0)}, {"c": [device(0), device(1)]}, "Dense or Embedding, got c"),
     ],
 )
@@ -91,7 +91,7 @@ def test_devices_are_those_of_the_first_copy() -> None:
     layer_devices.check_tasks(read({"a": device(1)}), tasks, 2)
     with pytest.raises(InvalidInput, match=r"first of 2 copies \(worker:0, worker:1\), got .*task:2"):
         layer_devices.check_tasks(read({"a": device(2)}), tasks, 2)
-    with pytest.raises(InvalidInput, match="divide the number of tasks, 4, got 3"):
+    with pytest.raises(InvalidInput, match=r"divide the number of tasks \(4\), got 3"):
         layer_devices.check_tasks(read({"a": device(0)}), tasks, 3)
 
 

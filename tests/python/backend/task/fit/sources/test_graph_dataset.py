@@ -348,7 +348,7 @@ def read_where_made() -> dict[str, tuple[Callable[[], Any], str]]:
         ),
         "Python before a filter": (
             lambda: DATASET.range(3).filter(lambda n: tf.py_function(bool, [n], tf.bool)).batch(2),
-            "decides which elements",
+            "determines which elements",
         ),
         "not to be pickled": (
             lambda: (

@@ -227,7 +227,7 @@ def test_machines_read_by_themselves_what_needs_no_hooks() -> None:
     def program(ctx: Any) -> Any:
         hooked = py_dataset(Numbers("numpy"), None, None, "x")
         with pytest.raises(
-            InvalidInput, match=r"own on_epoch_end must be read by synchronous tasks of one.* on 2 machines"
+            InvalidInput, match=r"own on_epoch_end must be read by synchronous tasks on one.* on 2 machines"
         ):
             passes(ctx, hooked, 1)
         return passes(ctx, py_dataset(Plain(), None, None, "x"), 2, seed=5)
