@@ -49,7 +49,7 @@ def parse(texts: Sequence[str]) -> list[HostEntry]:
     """Parse the hosts, and number those with the same name. Raises InvalidInput."""
     entries = [_parse(text) for text in texts]
     if not entries:
-        raise InvalidInput(f"`hosts` must have at least one host, got none. {HOW}", field=_FIELD)
+        raise InvalidInput(f"`hosts` must name at least one host. {HOW}", field=_FIELD)
     counts = Counter(entry.name for entry in entries)
     seen: Counter[str] = Counter()
     named = []

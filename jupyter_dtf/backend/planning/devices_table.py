@@ -1,7 +1,7 @@
 """A table of the performance figures of devices, from their makers' data sheets. Pure.
 
 Peaks are those without sparsity, for the fastest common form factor (SXM if there is one). Training reaches only a
-fraction of the peak: ``UTILISATION`` has one for each precision, which a device or the user can override.
+fraction of the peak. ``UTILISATION`` has the fraction for each precision; a device or the user can override it.
 """
 
 from __future__ import annotations
