@@ -93,12 +93,12 @@ def ways(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> list[Stages]:
-    """Return the best stages for each number and order of devices tried, fastest first; empty if the layers do not fit.
+    """Return the best stages for each tried number and order of devices, fastest first; none if the layers do not fit.
 
     ``pinned`` maps layers to the devices they must be on. ``busy``: seconds per microbatch of a device's other work.
 
-    With many kinds of device (more than 12 that all differ), only the given order and the order of decreasing speed
-    are tried.
+    With many kinds of device (more than 12 that all differ), only the given order and the order of decreasing speed are
+    tried.
     """
     row = _Row(costs, link)
     kinds = _kinds(row, devices, pinned, busy)
