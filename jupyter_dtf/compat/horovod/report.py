@@ -1,4 +1,4 @@
-"""Reports to viewers from Keras training that was not started by ``cluster.fit``."""
+"""Reports of the metrics and the progress of Keras training that was not started by ``cluster.fit``."""
 
 from __future__ import annotations
 
