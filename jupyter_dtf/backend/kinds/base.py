@@ -84,7 +84,7 @@ class Kind(ABC):
             options: A validated value for each of ``fields``.
 
         Raises:
-            InvalidInput: With the field that caused it.
+            InvalidInput: If an option is invalid; ``field`` names the option.
         """
         return []
 

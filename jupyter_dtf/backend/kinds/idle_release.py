@@ -22,7 +22,7 @@ class Rest(NamedTuple):
 
 
 def fields() -> list[FieldInfo]:
-    """Return the options as form fields. The kind's cluster must have ``watch_hosts``, so that a run can wait."""
+    """Return the options as form fields. The kind's cluster must have ``watch_hosts``: a run waits for its hosts."""
     return [
         FieldInfo(
             name=IDLE,

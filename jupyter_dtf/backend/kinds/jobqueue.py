@@ -24,7 +24,7 @@ _WALLTIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}\Z")
 
 
 class JobQueueKind(Kind):
-    """The base class of the kinds, one for each batch system."""
+    """The base class of the batch system kinds."""
 
     submit: str
     """The command that submits a job."""
@@ -60,7 +60,7 @@ class JobQueueKind(Kind):
                 title="Walltime",
                 type="string",
                 default="01:00:00",
-                help="The time after which a job and everything that runs in it is ended.",
+                help="The time limit of a job and everything that runs in it.",
             ),
             FieldInfo(
                 name="tasks_per_job",

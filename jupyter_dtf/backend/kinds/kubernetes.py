@@ -56,12 +56,14 @@ class KubernetesKind(Kind):
             FieldInfo(name="cores", title="Cores per pod", type="number", default=2, minimum=0.1, maximum=4096),
             FieldInfo(name="memory_bytes", title="Memory per pod", type="bytes", default=4 * GIB, minimum=64 << 20),
             FieldInfo(name="gpus", title="GPUs per pod", type="integer", default=0, minimum=0, maximum=64),
-            text("gpu_resource", "GPU resource", "The name of GPUs in a container's limits.", "nvidia.com/gpu"),
+            text(
+                "gpu_resource", "GPU resource", "The resource name of GPUs in a container's limits.", "nvidia.com/gpu"
+            ),
             text("service_account", "Service account", "The account of the pods. Empty: that of the namespace."),
             text(
                 "pod_template",
                 "Pod template",
-                "A YAML file with a pod, for tolerations, volumes and variables. These options override it.",
+                "A YAML file that defines a pod, for example with tolerations and volumes. These options override it.",
             ),
             text("python", "Python in the image", "The name or path of the program.", "python"),
             FieldInfo(

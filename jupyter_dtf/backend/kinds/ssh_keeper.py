@@ -72,7 +72,7 @@ def hello() -> Dict[str, Any]:
 
 
 def identity() -> str:
-    """Return a string that is the same only for processes that have the same machine and the same shared memory."""
+    """Return a string that is the same for two processes only if they are on one machine and can share memory."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()

@@ -30,7 +30,7 @@ RING_PIPELINE = 8
 
 @dataclass(frozen=True)
 class Exchange:
-    """The gradient exchange of one task in one step: the seconds hidden by and added to computation, and the bytes."""
+    """The gradient exchange of a task in one step: its seconds during and after computation, and the bytes sent."""
 
     hidden_s: float
     exposed_s: float

@@ -34,7 +34,7 @@ GPU_FLOPS_PER_S = 1e13
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it has none."""
+    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it defines none."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)

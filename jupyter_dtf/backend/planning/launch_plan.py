@@ -134,7 +134,7 @@ def main_device(task: PlannedTask) -> str:
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return (job, index) of every task in rank order: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
+    """Return (job, index) of every task in rank order: chief, workers, others alphabetically, ``ps``, ``evaluator``."""
     others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
     order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
     return [(job, index) for job in order for index in range(jobs[job])]

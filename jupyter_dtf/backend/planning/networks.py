@@ -12,7 +12,7 @@ from ...schema.placement import Link
 TCP_EFFICIENCY = 0.55
 """The fraction of a network's nominal rate that collectives reach over TCP, which takes CPU time."""
 RDMA_EFFICIENCY = 0.8
-"""The same fraction over RDMA, where only headers and the time for which pieces wait for each other are lost."""
+"""The same fraction over RDMA. The only losses are headers and the time for which pieces wait for each other."""
 LOCAL_EFFICIENCY = 0.7
 """The fraction of the nominal rate that collectives reach over PCI Express or NVLink."""
 TCP_LATENCY_S = 30e-6

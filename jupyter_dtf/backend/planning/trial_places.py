@@ -129,7 +129,7 @@ class _Host:
         return False
 
     def count(self, taken: PlannedTask) -> None:
-        """Count a share whose place now has another name as taken from a place with the same GPUs, if there is one."""
+        """Count a share as taken from a place with the same GPUs, if any: its own place has another name now."""
         size = _WHOLE // taken.share
         alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size]
         self._take(min(alike)[1] if alike else -1, _key(taken, taken.share), size)

@@ -107,9 +107,7 @@ class TensorFlowState(ObjectState):
 
     def __init__(self, variables: Sequence[Any], session: Any = None, **objects: Any) -> None:
         if session is not None:
-            raise InvalidInput(
-                "`session` must be None, because states are kept in eager mode, got one", field="session"
-            )
+            raise InvalidInput("`session` must be None, because states are kept in eager mode", field="session")
         super().__init__(**objects)
         self.variables = list(variables)
         self._values = self._read()

@@ -126,7 +126,7 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """Convert a process set for ``ops``: None for all tasks. Raises InvalidInput if another set has its number."""
+    """Convert a process set for ``ops``, where None means all tasks. Raises InvalidInput if another has its number."""
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

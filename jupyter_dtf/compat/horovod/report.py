@@ -11,7 +11,7 @@ PROGRESS_PERIOD_S = 0.2
 
 
 def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
-    """Return the numbers among the logs."""
+    """Return the logs that are numbers, as floats."""
     return {name: float(value) for name, value in (logs or {}).items() if isinstance(value, (int, float))}
 
 

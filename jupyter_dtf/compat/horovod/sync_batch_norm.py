@@ -26,7 +26,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
-            raise InvalidInput("`mask` must be None, because SyncBatchNormalization does not support masks, got one")
+            raise InvalidInput("`mask` must be None, because SyncBatchNormalization does not support masks")
         mean, variance = super()._moments(inputs, mask)
         mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
         return mean, square - tf.square(mean)

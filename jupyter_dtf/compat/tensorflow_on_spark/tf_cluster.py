@@ -179,7 +179,9 @@ class TFCluster:
             Unavailable: If ``ssc`` is given.
         """
         if ssc is not None:
-            raise Unavailable("`ssc` must be None, got a streaming context. Feed batches one by one with train()")
+            raise Unavailable(
+                "`ssc` must be None, because streams are not supported. Feed batches one by one with train()"
+            )
         ends = None if timeout < 0 else time.monotonic() + timeout
         try:
             if self.input_mode == InputMode.SPARK:
@@ -206,7 +208,7 @@ class TFCluster:
         if not feed_timeout > 0:
             raise InvalidInput(f"`feed_timeout` must be a number of seconds > 0, got {feed_timeout!r:.100}")
         if hasattr(data, "foreachRDD"):
-            raise Unavailable("`dataRDD` must not be a stream, got one. Feed batches one by one with train()")
+            raise Unavailable("`dataRDD` must not be a stream. Feed batches one by one with train()")
         self._raise_if_failed()
 
     def _tasks(self, serving: bool) -> list[str]:

@@ -182,7 +182,7 @@ class TFManager:
         return self._values[key]
 
     def set(self, key: str, value: Any) -> None:
-        """Set the value for a key: ``state`` is running, terminating or stopped."""
+        """Set the value for a key. The key ``state`` has the values running, terminating and stopped."""
         self._values[key] = value
 
     def terminate(self, name: str) -> None:
