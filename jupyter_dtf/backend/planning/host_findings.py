@@ -13,7 +13,7 @@ from ...schema.sizes import bytes_, seconds_
 FULL_BYTES = 1 << 20
 LITTLE_BYTES = 256 << 20
 LITTLE_MEMORY_BYTES = 32 << 20
-"""The least free space in ``/dev/shm`` without a warning; in containers, ``/dev/shm`` has 64 MiB."""
+"""Less free space than this in ``/dev/shm`` causes a warning; in containers, ``/dev/shm`` has 64 MiB."""
 CLOCK_S = 1.0
 """The largest tolerated clock offset. With a larger one, plots over time and the order of events are wrong."""
 _CPU_ONLY = "tensorflow-cpu"

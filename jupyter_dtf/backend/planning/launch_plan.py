@@ -17,7 +17,7 @@ from ...schema.machines import HostInfo
 from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
-"""The most tasks with a TF_CONFIG. Each TF_CONFIG has the endpoints of all tasks, so thousands would take gigabytes."""
+"""The maximum number of TF_CONFIGs. Each has the endpoints of all tasks, so thousands would take gigabytes."""
 
 
 @dataclass(frozen=True)

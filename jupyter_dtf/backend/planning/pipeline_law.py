@@ -21,8 +21,8 @@ from .schedule import UPDATE, Segment, play
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""The most passes of microbatches that are simulated one by one. Above this number, the time of a step is estimated as
-the time of all stages for the first microbatch, plus the time of the slowest stage for each further microbatch."""
+"""The maximum number of passes that are simulated one by one. Above this number, the time of a step is estimated as the
+time of all stages for the first microbatch, plus the time of the slowest stage for each further microbatch."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from .costs import Costs
 from .prediction import seconds_if_it_fits
 
 _EFFORT = 50_000
-"""The most layers, edges and passes that are examined to improve a placement, so that it takes less than a second."""
+"""The maximum number of layers, edges and passes examined to improve a placement, which takes less than a second."""
 _MOST_TRIED = 800
 _WORTH = 1 - 1e-3
 """A placement is changed only if the change shortens the step to less than this fraction of its time."""

@@ -27,7 +27,7 @@ _DEFAULTS = (
 _MOST_TASKS = 1024
 _HOUR_S = 3600.0
 _MOST_DRAWN = 256
-"""The most machines that a returned design contains."""
+"""The maximum number of machines in a returned design; above it, the design has no machines."""
 
 
 def plan(

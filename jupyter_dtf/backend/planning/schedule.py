@@ -90,7 +90,7 @@ class Levels:
         return Turns(max(self.forward, default=0), max(self.backward, default=0))
 
     def held(self, segment: int, microbatches: int) -> int:
-        """Return the most microbatches whose activations a segment holds at the same time."""
+        """Return the maximum number of microbatches whose activations a segment holds at the same time."""
         return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
 
 

@@ -19,9 +19,9 @@ from ...schema.placement import Device, Link
 from .costs import Costs, Floats
 
 _MOST_CUTS = 1_200
-"""The most positions at which a chain may be cut."""
+"""The maximum number of positions at which a chain may be cut."""
 _MOST_STATES = 5_000
-"""The most sets of used devices that are searched. Eight different devices have 256 such sets."""
+"""The maximum number of sets of used devices that are searched. Eight different devices have 256 such sets."""
 _BLOCK = 64
 _ROUNDING = 1 + 1e-9
 

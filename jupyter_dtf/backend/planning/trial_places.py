@@ -65,10 +65,10 @@ class Free:
     ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
         """Plan the ``tasks`` (job, index) of a run with ``each`` places per task. Return the plan and the places taken.
 
-        The places of a task are on one host: the one with the fewest free places that suffice. With ``shares``, a task
-        gets one of that many shares of a place: of its threads, at least one, and of its GPU memory.
-        ``threads_per_task`` 0: the threads of its places. Returns None if too few places are free. Raises Unavailable
-        for a share of a GPU of unknown size.
+        The places of a task are on one host: the one with the fewest free places that suffice. If ``shares`` is n > 1,
+        a task gets 1/n of a place: of its threads, but at least one, and of its GPU memory. If ``threads_per_task`` is
+        0, a task has the threads of its places. Returns None if too few places are free. Raises Unavailable for a share
+        of a GPU of unknown size.
         """
         planned: list[PlannedTask] = []
         mine: list[PlannedTask] = []

@@ -24,7 +24,7 @@ MASTERS = ("chief", "master")
 
 @dataclass(frozen=True)
 class NodePlan:
-    """Data for all nodes of a cluster. ``executors`` has the nodes' ids, keyed by TensorFlowOnSpark's job names."""
+    """The settings of all nodes of a cluster. ``executors`` has the nodes' ids, keyed by TensorFlowOnSpark's jobs."""
 
     executors: dict[str, list[int]]
     master_node: str = ""
