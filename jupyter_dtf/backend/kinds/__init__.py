@@ -1,1 +1,1 @@
-"""Kinds of Dask cluster: the options of each kind, and the code that starts its parts."""
+"""Kinds of Dask cluster: the options of each kind, and the code that starts its clusters."""

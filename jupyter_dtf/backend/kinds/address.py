@@ -1,6 +1,6 @@
 """The kind ``address``: a Dask scheduler that somebody else runs, and its workers.
 
-This module describes the kind and checks its options; the rest is in ``address_cluster``.
+This module describes the kind and checks its options; ``address_cluster`` connects to the scheduler.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ...schema.hosts import HostDesign
 from .base import Kind
 
 TLS_FILES = {
-    "ca_file": "The file of the certificate authority",
-    "cert_file": "The certificate's file",
-    "key_file": "The private key's file",
+    "ca_file": "The certificate authority file",
+    "cert_file": "The certificate file",
+    "key_file": "The private key file",
 }
 _ADDRESS = re.compile(r"^(?:(?P<scheme>[a-z]+)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s\[\]:/]+):(?P<port>[0-9]{1,5})/?$")
 
@@ -45,21 +45,21 @@ class AddressKind(Kind):
                 title="Certificate authority",
                 type="string",
                 default="",
-                help="For tls://, a file (PEM). If all three are empty, Dask's configuration is used.",
+                help="For tls://, a PEM file. If all three files are empty, Dask's configuration is used.",
             ),
             FieldInfo(
                 name="cert_file",
                 title="Certificate",
                 type="string",
                 default="",
-                help="For tls://, the file of a client's certificate.",
+                help="For tls://, the client certificate file.",
             ),
             FieldInfo(
                 name="key_file",
                 title="Private key",
                 type="string",
                 default="",
-                help="For tls://, the file of the certificate's key, without a passphrase.",
+                help="For tls://, the certificate's key file, without a passphrase.",
             ),
         ]
 
@@ -68,7 +68,7 @@ class AddressKind(Kind):
         return 1
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return no hosts: the scheduler and its workers are unknown until it is contacted. Raises InvalidInput."""
+        """Return no hosts: the workers are unknown until the scheduler is contacted. Raises InvalidInput."""
         check(options)
         return []
 
@@ -79,7 +79,7 @@ class AddressKind(Kind):
 
 
 def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the scheduler's address with its scheme, and the three files for TLS, if they are given.
+    """Return the scheduler's address including its scheme, and the absolute paths of the three TLS files, if given.
 
     Raises:
         InvalidInput: For errors that can be detected without contacting the scheduler.
@@ -100,7 +100,7 @@ def check(options: Mapping[str, Any]) -> tuple[str, list[str]]:
                 field=f"options.{name}",
             )
         if any(files.values()) and not path and scheme == "tls":
-            raise InvalidInput(f"{TLS_FILES[name]} must be given with the others, got ''", field=f"options.{name}")
+            raise InvalidInput(f"{TLS_FILES[name]} is missing: TLS needs all three files", field=f"options.{name}")
         full = Path(path).expanduser()
         if path and not (full.is_file() and os.access(full, os.R_OK)):
             raise InvalidInput(f"{TLS_FILES[name]} must be a readable file, got {path!r:.200}", field=f"options.{name}")

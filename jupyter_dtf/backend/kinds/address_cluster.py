@@ -1,4 +1,4 @@
-"""The connection of the kind ``address`` to a scheduler that somebody else runs, with a check of its versions."""
+"""The connection of the kind ``address`` to a scheduler that somebody else runs, including a check of its versions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 CONNECT_S = 5.0
 LEAVE_S = 6.0
-"""Longer than the controller needs to report the workers that do not respond."""
+"""The timeout for the scheduler's cleanup; longer than its controller takes to report workers that do not respond."""
 PACKAGE = "jupyter_dtf"
 _COMPARED = {"python": "Python", "dask": "Dask", "distributed": "distributed", PACKAGE: PACKAGE}
 
 
 class AddressCluster:
-    """The part of Dask's ``Cluster`` that the cluster process needs, for a scheduler that it does not own."""
+    """A Dask ``Cluster``, reduced to what the cluster process needs, for a scheduler that somebody else runs."""
 
     def __init__(self, address: str, security: Security, scope: str) -> None:
         self.scheduler_address = address
@@ -38,7 +38,7 @@ class AddressCluster:
         self._has_left = False
 
     async def leave(self) -> None:
-        """Remove everything from the scheduler and its workers, if it is reachable."""
+        """Remove everything that this cluster added to the scheduler and its workers, if the scheduler is reachable."""
         if self._has_left:
             return
         self._has_left = True
@@ -58,12 +58,12 @@ async def connect_to(address: str, files: Sequence[str], scope: str) -> AddressC
 
     Args:
         address: The scheduler's address.
-        files: The files of the certificate authority, the certificate and its key, or none.
-        scope: The suffix of the names of this cluster's operations there.
+        files: The paths of the certificate authority, the certificate and its key; empty if not given.
+        scope: The suffix of the names of this cluster's operations on the scheduler.
 
     Raises:
         InvalidInput: If the scheduler cannot be reached, or the certificates cannot be used.
-        Unavailable: If it does not respond like a Dask scheduler, or has other versions.
+        Unavailable: If the server does not respond like a Dask scheduler, or its versions differ.
     """
     security = _security(address, files)
     await _look(address)
@@ -83,8 +83,8 @@ def _security(address: str, files: Sequence[str]) -> Security:
     security: Any = Security(require_encryption=True, **given)  # files not given come from Dask's configuration
     if not (security.tls_ca_file and security.tls_client_cert and security.tls_client_key):
         raise InvalidInput(
-            "A scheduler at tls:// needs certificates, and Dask's configuration has none: give the files of the "
-            "certificate authority, the certificate and its key",
+            "A scheduler at a tls:// address needs certificates, and Dask's configuration has none: give the files of "
+            "the certificate authority, the certificate and its key",
             field="options.ca_file",
         )
     try:
@@ -95,7 +95,7 @@ def _security(address: str, files: Sequence[str]) -> Security:
 
 
 async def _look(address: str) -> None:
-    """Raise InvalidInput if nothing listens there: Dask itself would keep retrying without reporting the problem."""
+    """Raise InvalidInput if nothing listens at the address: Dask itself would keep retrying without an error."""
     host, _, port = address.split("://", 1)[1].rpartition(":")
     try:
         connecting = asyncio.open_connection(host.strip("[]"), int(port))
@@ -111,7 +111,7 @@ async def _look(address: str) -> None:
 def _refusal(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return f"no response within {CONNECT_S:.0f} s"
-    number = getattr(error, "errno", None)  # asyncio's message says only that the call has failed
+    number = getattr(error, "errno", None)  # asyncio's message says only that the call failed
     return os.strerror(number) if number and number > 0 else str(error)
 
 
@@ -135,7 +135,7 @@ async def _ask_versions(cluster: AddressCluster) -> dict[str, Any]:
 
 
 def _why(error: BaseException) -> str:
-    """Return the error's message and that of its root cause: Dask's message says only how long it tried."""
+    """Return the messages of the error and of its root cause: Dask's own message says only how long it tried."""
     said = [str(error)]
     while (cause := error.__cause__ or error.__context__) is not None:
         error = cause
@@ -158,6 +158,6 @@ def _check_versions(address: str, there: Mapping[str, Any]) -> None:
 
 
 def _readable(name: str, version: Any) -> str:
-    """Return the relevant part of a version: of Python's, only the major and minor numbers."""
+    """Return the part of a version that must match: for Python, only the major and minor numbers."""
     text = str(version or "(none)")
     return ".".join(text.split(".")[:2]) if name == "python" else text

@@ -1,8 +1,8 @@
 """The interface of a kind of Dask cluster, ``Kind``.
 
-A kind is a class with an entry point of its name in the group ``jupyter_dtf.kinds``, in this package or in another one.
-All other code uses kinds only through the attributes and methods of ``Kind``. ``jupyter_dtf.testing.kinds`` tests the
-interface; docs/kinds.md has an example.
+A kind is a class that this package or another one registers, under the kind's name, as an entry point of the group
+``jupyter_dtf.kinds``. All other code uses kinds only through the attributes and methods of ``Kind``.
+``jupyter_dtf.testing.kinds`` tests the interface; docs/kinds.md has an example.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTICES = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 NOTICE = "dtf_notice"
 """The operation that notifies a host that its machine is going away; it returns whether tasks remain."""
 SLOTS = "dtf_tasks"
-"""A resource of a Dask worker: the number of a run's tasks that it gets, relative to other workers."""
+"""The Dask resource that determines how many of a run's tasks a worker gets, relative to other workers."""
 
 ENDED = "ended"
 """The step of a ``ComingHost`` that has failed and will not be retried."""
@@ -45,12 +45,13 @@ class Kind(ABC):
     """Whether all hosts are on the machine of the cluster process.
 
     In that case TensorFlow is imported (the warm process is started) while Dask's scheduler starts. With other kinds,
-    each host starts a warm process on its machine when it joins; this would work on this machine too, but take longer.
+    each host starts a warm process on its machine when it joins; this would also work on this machine, but would take
+    longer.
     """
     scheduler_is_elsewhere: bool = False
     """Whether the scheduler runs independently on another machine. ``create`` then returns an ``ElsewhereCluster``."""
     tell_start: Callable[[str], None] = staticmethod(lambda words: None)
-    """A slow ``create`` calls this with a sentence about what it is waiting for, which is shown with the cluster."""
+    """Called by a slow ``create`` with a sentence that says what it is waiting for; shown with the cluster."""
     has_more_fields: bool = False
     """Whether ``more_fields`` may return fields. Options that are not in ``fields`` are then validated only there."""
 
@@ -61,7 +62,7 @@ class Kind(ABC):
     """
 
     def missing(self) -> str:
-        """Describe what is missing to start a cluster here; return an empty string if nothing is. Must not raise."""
+        """Return the reason why no cluster can be started here, or an empty string if one can. Must not raise."""
         return ""
 
     def fields(self) -> list[FieldInfo]:
@@ -83,7 +84,7 @@ class Kind(ABC):
             options: A validated value for each of ``fields``.
 
         Raises:
-            InvalidInput: With the field that caused it.
+            InvalidInput: If an option is invalid; ``field`` names the option.
         """
         return []
 
@@ -91,22 +92,22 @@ class Kind(ABC):
     async def create(self, options: Mapping[str, Any], security: Any, directory: Path) -> Any:
         """Start and return an asynchronous ``distributed.deploy.Cluster`` with a running scheduler and no workers yet.
 
-        Called once, on the event loop of the cluster process. ``scale(n)`` is called at once and whenever ``hosts`` has
-        changed, and ``await close()`` at the end; ``worker_spec`` must have as many entries as workers were requested.
+        Called once, on the event loop of the cluster process. ``scale(n)`` is called immediately afterwards and
+        whenever the result of ``hosts`` changes, and ``await close()`` at the end; ``worker_spec`` must have one entry
+        for each requested worker.
 
-        Child processes must inherit this process's environment, which identifies those on this machine if the cluster
+        Child processes must inherit this process's environment, by which those on this machine are found if the cluster
         does not end cleanly. If possible, neither the scheduler nor its workers should listen for HTTP (``dask_http``);
         otherwise these ports are closed later.
 
-        If hosts take a while to start, the cluster may have a method ``watch_hosts(tell)``. From then on it must call
-        ``tell(hosts)`` on the event loop whenever a host has made progress or failed, with every requested host as a
-        ``ComingHost``. These are shown, and a run waits for those that have not failed.
+        If hosts take a while to start, the cluster may have a method ``watch_hosts(tell)``. Once this has been called,
+        the cluster must call ``tell(hosts)`` on the event loop whenever a host has made progress or failed, with every
+        requested host as a ``ComingHost``. These hosts are shown, and a run waits for those that have not failed.
 
-        A worker with the resource ``SLOTS`` gets that many of a run's tasks when other workers get one.
+        A worker with the resource ``SLOTS`` set to n gets n of a run's tasks for each task that other workers get.
 
-        It may raise any exception, which means that the cluster has failed. The user then sees the message of a
-        DtfError, or ``Type: message`` of other exceptions. The kind must clean up everything that it has started by
-        then.
+        If this method raises an exception, the cluster has failed, and the user sees the message of a DtfError, or
+        ``Type: message`` for other exceptions. The method must first clean up everything that it has started.
 
         Args:
             options: A validated value for each of ``fields``.
@@ -139,7 +140,7 @@ class Kind(ABC):
         return TaskDefaults()
 
     def script(self, options: Mapping[str, Any]) -> str:
-        """Return the script that is sent to a batch system for one host, for a person to read; by default empty.
+        """Return the script that a batch system receives for one host, to be shown to the user; by default empty.
 
         Called for a preview; may import Dask. Raises InvalidInput.
         """

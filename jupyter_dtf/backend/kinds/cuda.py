@@ -42,7 +42,7 @@ class CudaKind(LocalKind):
                 title="GPUs",
                 type="list",
                 default=[],
-                help=f"Numbers or UUIDs, in the order in which tasks take them. Empty: all. Here: {here or 'none'}.",
+                help=f"Numbers or UUIDs, in the order in which tasks get them. Empty: all. Here: {here or 'none'}.",
             ),
             FieldInfo(
                 name="tasks_per_gpu",
@@ -59,7 +59,7 @@ class CudaKind(LocalKind):
                 type="bytes",
                 default=0,
                 minimum=0,
-                help="The most memory that a task takes of its GPU. 0: as much as it needs, or its share.",
+                help="The maximum memory that a task uses on its GPU. 0: as much as it needs, or its share.",
             ),
             FieldInfo(
                 name="growth",
@@ -133,12 +133,12 @@ class CudaKind(LocalKind):
 
 
 def _chosen(options: Mapping[str, Any]) -> list[GpuInfo]:
-    """Return the GPUs that the options list, in that order. Raises InvalidInput."""
+    """Return the GPUs listed in the option ``gpus``, in that order; all if it is empty. Raises InvalidInput."""
     there = read_gpus()
     if not there:
         raise InvalidInput(
-            "This machine must have a GPU that NVIDIA's management library (nvidia-ml-py) or its driver reports, got "
-            "none: `nvidia-smi` shows whether the driver works. The kind local computes on the CPU",
+            "Neither NVIDIA's management library (nvidia-ml-py) nor its driver reports a GPU on this machine: "
+            "`nvidia-smi` shows whether the driver works. The kind local computes on the CPU",
             field="options.gpus",
         )
     if not options["gpus"]:

@@ -65,7 +65,7 @@ class Dashboard:
     """Dask's dashboard on a Unix socket, in a directory that only the user can access."""
 
     def __init__(self, scheduler: Any, token: str) -> None:
-        """``token`` is that of the cluster, whose directory on the scheduler's machine contains the socket."""
+        """``token`` identifies the cluster: the socket is in this cluster's directory on the scheduler's machine."""
         self._scheduler = scheduler
         self._token = token
         self._path = Path()
@@ -79,7 +79,7 @@ class Dashboard:
         return str(self._path) if self._server is not None else ""
 
     async def start(self) -> str:
-        """Start the dashboard if it is off. Returns ``socket``."""
+        """Start the dashboard if it is off, and return the path of its socket."""
         async with self._lock:
             if self._server is None:
                 # Importing Bokeh's server takes a second, which must not block the scheduler.
@@ -93,7 +93,7 @@ class Dashboard:
         return self.socket
 
     async def stop(self) -> None:
-        """Stop the dashboard."""
+        """Stop the dashboard if it is on: close its connections and remove its socket."""
         if self._server is None or self._application is None:
             return
         server, self._server = self._server, None

@@ -27,7 +27,7 @@ _SETTLED_S = 60.0
 
 
 class DurableCluster(LocalCluster):
-    """A LocalCluster whose nannies restart their workers. A nanny that exits because it cannot do so is replaced."""
+    """A LocalCluster that replaces nannies that exit. Each nanny restarts its worker, and exits if it cannot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._looked_after: dict[Any, asyncio.Task[None]] = {}
@@ -37,7 +37,7 @@ class DurableCluster(LocalCluster):
         super().__init__(*args, **kwargs)
 
     def watch_hosts(self, tell: Callable[[list[ComingHost]], None]) -> None:
-        """Call ``tell(hosts)`` with the hosts that cannot be started, now and whenever these change."""
+        """Call ``tell(hosts)`` with the hosts that cannot be started, now and whenever this list changes."""
         self._tell = tell
         self._changed()
 

@@ -1,7 +1,7 @@
 """The kind ``gateway``: a cluster managed by a Dask Gateway.
 
-This module describes the kind and checks its options; ``gateway_client`` communicates with a gateway, and the rest is
-in ``gateway_cluster``.
+This module describes the kind and checks its options; ``gateway_client`` communicates with a gateway, and
+``gateway_cluster`` starts, scales and stops the cluster.
 """
 
 from __future__ import annotations

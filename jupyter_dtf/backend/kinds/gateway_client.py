@@ -1,4 +1,4 @@
-"""The client of a gateway: authentication, the options that the gateway offers, and its errors as sentences."""
+"""The client of a gateway: authentication, the options that the gateway offers, and messages for its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...schema.cluster_request import COMMON
 from .gateway_fields import BASIC, CONFIGURED, FIELDS
 
 ANSWER_S = 6.0
-"""The timeout for a reply from a gateway."""
+"""The timeout for a response from a gateway."""
 KEPT_S = 20.0
 """How long a gateway's options are cached while a person fills in a form."""
 
@@ -36,7 +36,7 @@ _TYPES = {
     MappingField: "string",
 }
 _NOT_HERE = {*COMMON, "backend", "design", "jobs", "kind", "name"}
-"""Names that have another meaning in requests for clusters."""
+"""Names that have another meaning in a cluster request, so the form omits a gateway's options with these names."""
 _known: dict[tuple[str, ...], tuple[float, list[FieldInfo]]] = {}
 
 
@@ -94,7 +94,7 @@ def _password(file: str) -> str | None:
 
 
 async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
-    """Await a request to a gateway. Converts its errors to sentences, as InvalidInput or Unavailable."""
+    """Await a request to a gateway. Its errors are raised as InvalidInput or Unavailable, with a readable message."""
     where = gateway.address
     try:
         return await asyncio.wait_for(question, ANSWER_S)
@@ -118,7 +118,7 @@ async def ask(gateway: Gateway, question: Awaitable[_T]) -> _T:
         raise Unavailable(f"The gateway {where} has failed: {error}") from None
     except (GatewayClusterError, ValueError) as error:
         raise Unavailable(f"The gateway {where} refuses the request: {error}") from None
-    except ImportError as error:  # a dependency for Kerberos
+    except ImportError as error:  # a dependency of Kerberos authentication
         raise InvalidInput(f"`authentication` cannot be used here: {error}", field="options.authentication") from None
 
 
@@ -130,7 +130,7 @@ def _wrong(message: str) -> InvalidInput:
 
 
 def fields_of(options: Options) -> list[FieldInfo]:
-    """Convert a gateway's options to fields. Options with a reserved name are omitted, and keep their defaults."""
+    """Convert a gateway's options to fields. Options with a reserved name are omitted and keep their defaults."""
     taken = {*_NOT_HERE, *(field.name for field in FIELDS)}
     return [
         FieldInfo(
@@ -149,7 +149,7 @@ def fields_of(options: Options) -> list[FieldInfo]:
 
 
 def choose(options: Options, chosen: Mapping[str, Any]) -> None:
-    """Set the chosen values. Raises InvalidInput with the name of the field."""
+    """Set the gateway's options to the chosen values. Raises InvalidInput for a value that the gateway refuses."""
     for name, value in chosen.items():
         try:
             options[name] = json.loads(value) if isinstance(options._fields[name], MappingField) else value

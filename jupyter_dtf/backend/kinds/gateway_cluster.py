@@ -102,7 +102,7 @@ class GatewayHosts(ElsewhereCluster):
             self._changed()
 
     async def _follow(self) -> None:
-        """Track the workers that have joined, as long as the scheduler is connected."""
+        """Track the workers that have joined, until the connection to the scheduler is lost."""
         comm = await connect(self.scheduler_address, **self.security.get_connection_args("client"))
         try:
             await comm.write({"op": "subscribe_worker_status"})
@@ -120,7 +120,7 @@ class GatewayHosts(ElsewhereCluster):
             comm.abort()
 
     def _changed(self) -> None:
-        """Report missing workers by number, because the gateway has no names for them."""
+        """Report the missing workers, which are numbered because the gateway has no names for them."""
         wanted = len(self.worker_spec)
         there = min(len(self._joined), wanted)
         most = wanted if self._most < 0 else min(self._most, wanted)
@@ -161,7 +161,7 @@ class _Way:
         self._context: ssl.SSLContext = report.security.get_connection_args("client")["ssl_context"]
 
     async def open(self) -> Streams:
-        """Open a connection. Raises OSError."""
+        """Open a connection to the scheduler. Raises OSError."""
         return await asyncio.open_connection(self._host, self._port, ssl=self._context, server_hostname=self._server)
 
 
@@ -180,7 +180,7 @@ async def _started(gateway: Gateway, name: str) -> ClusterReport:
 
 
 async def stop(gateway: Gateway, name: str) -> None:
-    """Stop a cluster, if there is one, wait until the gateway has stopped it, and close the client."""
+    """Stop a cluster, unless ``name`` is empty, wait until the gateway has stopped it, and close the client."""
     try:
         if name:
             await gateway_client.ask(gateway, gateway.stop_cluster(name))

@@ -20,7 +20,7 @@ FIELDS = [
         title="Address of the gateway's proxy",
         type="string",
         default="",
-        help="The host:port to reach schedulers at. Empty: from Dask's configuration, else the gateway's own.",
+        help="The host:port at which schedulers are reached. Empty: from Dask's configuration, else the gateway's own.",
     ),
     FieldInfo(
         name="authentication",

@@ -1,6 +1,7 @@
 """The options of kinds whose clusters release hosts while nothing runs and request them again for the next run.
 
-Dask's ``Adaptive`` is not suitable: it counts Dask's tasks, and would take hosts from a run, which is not a Dask task.
+Dask's ``Adaptive`` is not suitable: it counts Dask's tasks, and would release the hosts of a run, because a run is not
+a Dask task.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Rest(NamedTuple):
 
 
 def fields() -> list[FieldInfo]:
-    """Return the options, for kinds whose cluster has ``watch_hosts``: a run must be able to wait for the hosts."""
+    """Return the options as form fields. The kind's cluster must have ``watch_hosts``: a run waits for its hosts."""
     return [
         FieldInfo(
             name=IDLE,

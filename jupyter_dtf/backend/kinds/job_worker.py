@@ -18,7 +18,7 @@ from .base import NOTICES
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Parse dask-jobqueue's arguments for a worker, and the path of the settings file."""
+    """Parse the arguments that dask-jobqueue passes to a worker, and the path of the settings file."""
     parser = argparse.ArgumentParser(prog="job_worker", allow_abbrev=False)
     parser.add_argument("scheduler")
     parser.add_argument("--name", required=True)
@@ -27,13 +27,13 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--death-timeout", type=float, default=60.0)
     parser.add_argument("--interface", default="")
     parser.add_argument("--protocol", default="tls://")
-    parser.add_argument("--settings", required=True, help="a file that the cluster has written, with its certificates")
+    parser.add_argument("--settings", required=True, help="a file written by the cluster, with its certificates")
     return parser.parse_args(argv)
 
 
 def main(argv: list[str]) -> None:
-    """Run until the nanny ends, or the batch system ends the job."""
-    # Before signal handlers are set, so that an unreachable scheduler ends this process with the error message.
+    """Run Dask's nanny until it ends, or the batch system ends the job."""
+    # Problems are detected before signal handlers are set, so that this process exits with the error message.
     asked = parse(argv)
     try:
         with open(asked.settings) as file:
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     started: list[ssh_keeper.Nanny] = []
 
     def notice(number: int, frame: object) -> None:
-        """Forward the first notice to the nanny, which ends once its tasks have left. The next one ends this job."""
+        """Forward the first notice to the nanny, which ends once its tasks have left. The next notice ends the job."""
         if not started or leaving.is_set() or noticed.is_set():
             leaving.set()
         else:
@@ -85,7 +85,7 @@ def main(argv: list[str]) -> None:
     ssh_keeper.end(nanny, token, mine)
     if status:
         sys.exit(nanny.words().strip()[-4000:])
-    # Otherwise the job was requested to end, and the batch system's message should be the last output.
+    # Otherwise the nanny did not fail, and the batch system's message, if any, should be the last output.
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The kinds ``slurm``, ``pbs``, ``sge``, ``lsf``, ``htcondor`` and ``oar``: each Dask worker is a batch job.
 
-This module describes the kinds and checks their options; the rest is in ``jobqueue_cluster``.
+This module describes the kinds and checks their options; ``jobqueue_cluster`` starts the clusters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WALLTIME = re.compile(r"[0-9]+(-[0-9]+)?(:[0-9]{1,2}){0,2}\Z")
 
 
 class JobQueueKind(Kind):
-    """The kind of one batch system."""
+    """The base class of the batch system kinds."""
 
     submit: str
     """The command that submits a job."""
@@ -46,7 +46,7 @@ class JobQueueKind(Kind):
                 title="Queue",
                 type="string",
                 default="",
-                help="Empty: the system's default, or that of dask-jobqueue's configuration.",
+                help="Empty: the default in dask-jobqueue's configuration, else the system's.",
             ),
             FieldInfo(
                 name="account",
@@ -60,7 +60,7 @@ class JobQueueKind(Kind):
                 title="Walltime",
                 type="string",
                 default="01:00:00",
-                help="The time after which a job is ended, with everything that runs in it.",
+                help="The time limit of a job and everything that runs in it.",
             ),
             FieldInfo(
                 name="tasks_per_job",
@@ -69,7 +69,7 @@ class JobQueueKind(Kind):
                 default=1,
                 minimum=1,
                 maximum=1024,
-                help="There are as many jobs as the tasks need. Tasks of one job share its cores and its memory.",
+                help="As many jobs are submitted as the tasks need. The tasks of a job share its cores and memory.",
             ),
             FieldInfo(name="cores", title="Cores per job", type="integer", default=4, minimum=1, maximum=4096),
             FieldInfo(name="memory_bytes", title="Memory per job", type="bytes", default=8 * GIB, minimum=64 << 20),
@@ -117,7 +117,7 @@ class JobQueueKind(Kind):
         return -(-sum(jobs.values()) // int(options["tasks_per_job"]))
 
     def expected_hosts(self, options: Mapping[str, Any]) -> list[HostDesign]:
-        """Return no hosts: the batch system chooses the nodes. Raises InvalidInput for values that are not valid."""
+        """Return no hosts: the batch system chooses the nodes. Raises InvalidInput for invalid options."""
         for field in ("queue", "account", "interface"):
             if not _WORD.match(options[field]):
                 raise InvalidInput(
@@ -163,7 +163,7 @@ class JobQueueKind(Kind):
         }
 
     def gpu_directives(self, gpus: int) -> list[str]:
-        """Return the directives that request GPUs."""
+        """Return the directives that request this number of GPUs for a job; by default none."""
         return []
 
 
@@ -173,12 +173,12 @@ def directives_of(options: Mapping[str, Any]) -> list[str]:
 
 
 def parts(text: str) -> list[str]:
-    """Split a text at semicolons."""
+    """Split a string at semicolons, and drop empty parts."""
     return [part.strip() for part in text.split(";") if part.strip()]
 
 
 class SlurmKind(JobQueueKind):
-    """Jobs of Slurm."""
+    """The kind ``slurm``."""
 
     kind = "slurm"
     title = "Slurm"
@@ -189,7 +189,7 @@ class SlurmKind(JobQueueKind):
 
 
 class PbsKind(JobQueueKind):
-    """Jobs of PBS Pro and OpenPBS."""
+    """The kind ``pbs``, for PBS Pro and OpenPBS."""
 
     kind = "pbs"
     title = "PBS"
@@ -197,7 +197,7 @@ class PbsKind(JobQueueKind):
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         made = super().job_options(options)
-        if options["gpus"]:  # part of the one line that specifies the node
+        if options["gpus"]:  # requested in the one line that specifies the node's resources
             memory = -(-options["memory_bytes"] // (1 << 20))
             chunk = f"select=1:ncpus={options['cores']}:mem={memory}MB:ngpus={options['gpus']}"
             made["resource_spec"] = chunk
@@ -205,7 +205,7 @@ class PbsKind(JobQueueKind):
 
 
 class SgeKind(JobQueueKind):
-    """Jobs of Sun, Univa, Altair and Open Cluster Scheduler's Grid Engine."""
+    """The kind ``sge``, for the Grid Engine by Sun, Univa and Altair, and the Open Cluster Scheduler."""
 
     kind = "sge"
     title = "Grid Engine"
@@ -219,7 +219,7 @@ class SgeKind(JobQueueKind):
             title="Parallel environment",
             type="string",
             default="smp",
-            help="The environment for requesting several cores of one node; `qconf -spl` lists all.",
+            help="The environment that requests several cores on one node; `qconf -spl` lists all environments.",
         )
         return [*super().fields(), environment]
 
@@ -239,7 +239,7 @@ class SgeKind(JobQueueKind):
 
 
 class LsfKind(JobQueueKind):
-    """Jobs of LSF."""
+    """The kind ``lsf``."""
 
     kind = "lsf"
     title = "LSF"
@@ -250,7 +250,7 @@ class LsfKind(JobQueueKind):
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         made = super().job_options(options)
         if made["walltime"] and made["walltime"].count(":") == 2:
-            made["walltime"] = made["walltime"].rpartition(":")[0]  # LSF has no seconds
+            made["walltime"] = made["walltime"].rpartition(":")[0]  # LSF's walltime has no seconds
         return made
 
     def gpu_directives(self, gpus: int) -> list[str]:
@@ -258,7 +258,7 @@ class LsfKind(JobQueueKind):
 
 
 class HtcondorKind(JobQueueKind):
-    """Jobs of HTCondor."""
+    """The kind ``htcondor``."""
 
     kind = "htcondor"
     title = "HTCondor"
@@ -289,7 +289,7 @@ class HtcondorKind(JobQueueKind):
 
 
 class OarKind(JobQueueKind):
-    """Jobs of OAR."""
+    """The kind ``oar``."""
 
     kind = "oar"
     title = "OAR"
@@ -299,7 +299,7 @@ class OarKind(JobQueueKind):
 
     def job_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         made = super().job_options(options)
-        made["memory_per_core_property_name"] = "not_applicable"  # its name differs between sites
+        made["memory_per_core_property_name"] = "not_applicable"  # the property's name differs between sites
         if options["gpus"]:
             made["resource_spec"] = f"/nodes=1/gpu={options['gpus']}"
         return made

@@ -79,15 +79,15 @@ class WatchedJob(ProcessInterface):
         await ProcessInterface.close(self)
 
     def describe(self, name: str) -> ComingHost:
-        """Return the job's progress."""
+        """Return the job's progress, as that of the host ``name``."""
         return ComingHost(name=name, step=self.step, problem=self.problem)
 
     def joined(self) -> None:
-        """Note that the job's worker has joined."""
+        """Stop querying the batch system, because the job's worker has joined."""
         self._stop_looking()
 
     def look(self) -> None:
-        """Start querying the batch system, until the worker has joined or the job has ended."""
+        """Start querying the batch system about the job, until its worker has joined or the job has ended."""
         self._stop_looking()
         self._looking = asyncio.create_task(self._look())
 
@@ -126,7 +126,7 @@ class WatchedJob(ProcessInterface):
 
     @staticmethod
     async def _call(cmd: list[str], *, shell: bool = False, stdin: Any = None) -> str:
-        """Override dask-jobqueue's method, to raise an exception with only the batch system's message on failure."""
+        """Override dask-jobqueue's method: a failed command raises an exception with the command's output only."""
         status, said = await _ask(cmd, stdin)
         if status:
             raise Refused(said or f"{cmd[0]} ended with status {status}")
@@ -134,7 +134,7 @@ class WatchedJob(ProcessInterface):
 
 
 async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
-    """Run a command and return its status and output. The job must not inherit the cluster's family variable."""
+    """Run a command without this cluster's variables, which jobs would inherit. Returns its status and output."""
     environment = {
         name: value for name, value in os.environ.items() if name not in (cluster_processes.VARIABLE, paths.MACHINE)
     }
@@ -150,7 +150,7 @@ async def _ask(command: list[str], stdin: Any = None) -> tuple[int, str]:
 
 
 def _last(text: str) -> str:
-    """Return the last lines joined into one; only those of the batch system, if there are any."""
+    """Return the last lines of some output joined into one: the batch system's own lines if there are any, else all."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not _ROUTINE.search(line)]
     lines = [line for line in lines if _SYSTEMS.search(line)] or lines
     return " / ".join(lines[-3:])[-_WORDS:]
@@ -196,7 +196,7 @@ class WatchedCluster(JobQueueCluster):
         return f"{self._system}-{worker_number}"
 
     def new_worker_spec(self) -> Any:
-        while self._new_worker_name(self._i) in self.workers:  # it may have ended, but not be closed yet
+        while self._new_worker_name(self._i) in self.workers:  # the old job may have ended without being closed yet
             self._i += 1
         return super().new_worker_spec()
 
@@ -229,14 +229,14 @@ class WatchedCluster(JobQueueCluster):
 
 
 def job_class(system: str) -> type[Any]:
-    """Return the job class of a system."""
+    """Return the job class of a batch system: dask-jobqueue's class with the WatchedJob mixin."""
     return type(f"{system.title()}Job", (WatchedJob, jobqueue_jobs.jobs()[system]), {})
 
 
 def script(system: str, options: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     """Return the job script of one worker, with placeholders for values that are known only once the cluster runs.
 
-    ``own``: arguments of the system's job class.
+    ``own`` contains the arguments that only this system's job class has.
     """
     shown = str(_shared(options) / "CLUSTER")
     with tempfile.TemporaryDirectory() as anywhere:
@@ -321,7 +321,7 @@ def _shared(options: Mapping[str, Any]) -> Path:
 
 
 def _prepare(options: Mapping[str, Any], security: Any, token: str) -> tuple[Path, int]:
-    """Create this cluster's directory that is shared with the nodes, and remove the directories of dead clusters."""
+    """Create this cluster's directory in the shared directory, and remove the directories of dead clusters."""
     parent = _shared(options)
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)

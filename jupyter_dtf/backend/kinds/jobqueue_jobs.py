@@ -1,4 +1,4 @@
-"""dask-jobqueue's job classes by batch system, and how to query each system for the state of a job."""
+"""dask-jobqueue's job class for each batch system, and the system's command that reports the state of a job."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class StdinLsfJob(LSFJob):
     """An LSF job that passes its script on standard input, and reports when it is rejected."""
 
     async def _submit_job(self, script_filename: str) -> Any:
-        with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was written just now
+        with open(script_filename) as file:  # noqa: ASYNC230 - a small file that was just written
             return await self._call([self.submit_command], stdin=file)
 
 
 def jobs() -> dict[str, type[Any]]:
-    """Return the job class of each system."""
+    """Return dask-jobqueue's job classes, keyed by batch system."""
     return {
         "slurm": SLURMJob,
         "pbs": PBSJob,
@@ -42,7 +42,7 @@ def jobs() -> dict[str, type[Any]]:
 
 @dataclass(frozen=True)
 class Question:
-    """A command, to which the job id is appended, and the patterns to interpret its output."""
+    """A command that reports a job's state, without the job id, and the patterns that interpret its output."""
 
     command: tuple[str, ...]
     runs: str
@@ -50,7 +50,7 @@ class Question:
     empty_is_gone: bool = False
 
     def read(self, status: int, said: str) -> str:
-        """Return the job's state. Unknown output, for example when the system is down, counts as waiting."""
+        """Return WAITS, RUNS or GONE. Unknown output, for example when the system is down, counts as waiting."""
         if re.search(self.gone, said) or (self.empty_is_gone and status == 0 and not said):
             return GONE
         return RUNS if status == 0 and re.search(self.runs, said) else WAITS

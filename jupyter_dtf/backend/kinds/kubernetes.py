@@ -1,7 +1,7 @@
 """The kind ``kubernetes``: scheduler and workers are pods in one namespace, created by Dask's operator.
 
-This module describes the kind and checks its options; ``kubernetes_spec`` creates the resources, and the rest is in
-``kubernetes_cluster``.
+This module describes the kind and checks its options; ``kubernetes_spec`` defines the resources, and
+``kubernetes_cluster`` creates, scales and deletes them.
 """
 
 from __future__ import annotations
@@ -51,17 +51,19 @@ class KubernetesKind(Kind):
                 default=1,
                 minimum=1,
                 maximum=1024,
-                help="There are as many pods as the tasks need. Tasks of one pod share its cores and its memory.",
+                help="As many pods are requested as the tasks need. The tasks of a pod share its cores and memory.",
             ),
             FieldInfo(name="cores", title="Cores per pod", type="number", default=2, minimum=0.1, maximum=4096),
             FieldInfo(name="memory_bytes", title="Memory per pod", type="bytes", default=4 * GIB, minimum=64 << 20),
             FieldInfo(name="gpus", title="GPUs per pod", type="integer", default=0, minimum=0, maximum=64),
-            text("gpu_resource", "GPU resource", "The name of a GPU in the limits of a container.", "nvidia.com/gpu"),
+            text(
+                "gpu_resource", "GPU resource", "The resource name of GPUs in a container's limits.", "nvidia.com/gpu"
+            ),
             text("service_account", "Service account", "The account of the pods. Empty: that of the namespace."),
             text(
                 "pod_template",
                 "Pod template",
-                "A YAML file of a pod, such as its tolerations, volumes and variables. These options override it.",
+                "A YAML file that defines a pod, for example with tolerations and volumes. These options override it.",
             ),
             text("python", "Python in the image", "The name or path of the program.", "python"),
             FieldInfo(
@@ -70,7 +72,7 @@ class KubernetesKind(Kind):
                 type="choice",
                 default=PORT_FORWARD,
                 choices=[PORT_FORWARD, SERVICE, LOAD_BALANCER],
-                help="port-forward: through the Kubernetes API. service: by its name, from a pod of the same "
+                help="port-forward: through the Kubernetes API. service: by its name, from a pod in the same "
                 "Kubernetes. load-balancer: by a separate address.",
             ),
             text("kubeconfig", "Kubeconfig", "Empty: KUBECONFIG, else ~/.kube/config, else this pod's configuration."),

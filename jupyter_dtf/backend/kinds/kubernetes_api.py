@@ -1,4 +1,4 @@
-"""Requests to Kubernetes through kr8s: the resources of one namespace, and errors as sentences."""
+"""Requests to Kubernetes through kr8s: the resources of one namespace, and readable messages for errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOG_LINES = 12
 
 
 class KubernetesApi:
-    """One namespace. All methods may raise Unavailable, InvalidInput (if an option is the cause) and NotFound."""
+    """Access to one namespace. Methods may raise Unavailable, NotFound, and InvalidInput if an option is the cause."""
 
     def __init__(self, api: Any, namespace: str) -> None:
         self.api = api
@@ -47,7 +47,7 @@ class KubernetesApi:
             await self._ask("DELETE", version, f"{kind}/{name}", {"propagationPolicy": "Background"})
 
     async def log_of(self, pod: str, *, before: bool) -> str:
-        """Return the end of the log of a pod's container; ``before``: of the previous one, before the restart."""
+        """Return the end of the log of a pod's container; with ``before``, that of the container before its restart."""
         params = {"tailLines": str(_LOG_LINES), **({"previous": "true"} if before else {})}
         with contextlib.suppress(NotFound, Unavailable, InvalidInput):
             async with self._answer("GET", CORE, f"pods/{pod}/log", params=params) as response:

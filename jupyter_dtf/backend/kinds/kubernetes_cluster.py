@@ -86,13 +86,15 @@ class KubernetesCluster(ElsewhereCluster):
                 self._scaled.set()
 
     async def _scale(self, count: int) -> None:
-        """Scale, and choose the pods to remove: the operator would query the scheduler by HTTP, which is disabled."""
+        """Set the number of workers. The pods to remove are chosen here, because the operator would have to query the
+        scheduler by HTTP, which is disabled.
+        """
         there = await self._api.list(APPS, "deployments", workergroup_name=self._workers)
         if len(there) > count:
             pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
             ready = {kubernetes_pods.worker_name(pod) for pod in pods if kubernetes_pods.is_ready(pod)}
             names = [each["metadata"]["name"] for each in there]
-            names.sort(key=lambda name: name not in ready)  # stable: in case of ties, the first ones stay
+            names.sort(key=lambda name: name not in ready)  # stable: among equals, the first ones are kept
             for name in names[count:]:
                 await self._api.delete(APPS, "deployments", name)
         await self._api.patch(DASK, "daskworkergroups", self._workers, {"spec": {"worker": {"replicas": count}}})
@@ -114,7 +116,7 @@ class KubernetesCluster(ElsewhereCluster):
             await asyncio.sleep(LOOK_S)
 
     async def _coming(self) -> list[ComingHost]:
-        """Return the newest pod of every worker, including workers that have joined."""
+        """Return the state of every worker's newest pod, including workers that have joined."""
         pods = await self._api.list(CORE, "pods", workergroup_name=self._workers)
         pods.sort(key=lambda pod: (pod["status"].get("phase") != "Failed", pod["metadata"]["creationTimestamp"]))
         hosts: dict[str, ComingHost] = {}
@@ -127,9 +129,9 @@ class KubernetesCluster(ElsewhereCluster):
         return self._with_missing(list(hosts.values()))
 
     def _with_missing(self, hosts: list[ComingHost]) -> list[ComingHost]:
-        """Return the hosts and the workers that have no pod yet, by number."""
+        """Return the hosts, followed by a numbered host for each worker that has no pod yet."""
         missing = range(len(hosts), len(self.worker_spec))
-        return [*hosts, *(ComingHost(name=f"pod {number + 1}", step="asked for") for number in missing)]
+        return [*hosts, *(ComingHost(name=f"pod {number + 1}", step="requested") for number in missing)]
 
 
 class Way:
@@ -142,7 +144,7 @@ class Way:
         self._forward: Any = None
 
     async def open(self, pod: Mapping[str, Any], tell: Callable[[str], None]) -> str:
-        """Wait until the scheduler has an address, and return the address. Raises Unavailable."""
+        """Wait until the scheduler has an address, and return it in Dask's format. Raises Unavailable."""
         port = kubernetes_spec.COMM_PORT
         if self._reach == "port-forward":
             return f"tls://{HERE}:{await self._open_port(pod, port)}"
@@ -256,9 +258,9 @@ async def _state(api: KubernetesApi, pod: Mapping[str, Any]) -> kubernetes_pods.
 
 
 async def delete(api: KubernetesApi, name: str) -> None:
-    """Delete all resources of a cluster and wait until its pods are gone."""
+    """Delete all resources of a cluster and wait until its pods are gone, for at most ``GONE_S``."""
     await api.delete(DASK, "daskclusters", name)
-    await api.delete(CORE, "secrets", name)  # it has no owner if the cluster could not be created
+    await api.delete(CORE, "secrets", name)  # the secret has no owner if the cluster could not be created
     loop = asyncio.get_running_loop()
     until = loop.time() + GONE_S
     while await api.list(CORE, "pods", cluster_name=name) and loop.time() < until:

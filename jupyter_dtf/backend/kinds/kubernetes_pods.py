@@ -1,4 +1,4 @@
-"""Describes in words the state of a pod as reported by Kubernetes. Pure."""
+"""Describes the state of a pod in words, from Kubernetes' report of it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ON_THE_WAY = ("ContainerCreating", "PodInitializing")
 
 
 class PodState(NamedTuple):
-    """The progress of a pod, and its problem; both as in ``ComingHost``."""
+    """The progress and the problem of a pod, worded for a ``ComingHost``."""
 
     step: str
     problem: str = ""
@@ -22,7 +22,7 @@ _HOPELESS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNe
 
 
 def read(pod: Mapping[str, Any], log: str = "") -> PodState:
-    """Return the state of a pod. ``log``: the end of the log of its container before the container ended."""
+    """Return the state of a pod. If its container has ended, ``log`` is the end of that container's log."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         return PodState("ended", _ended(status, log))
@@ -50,13 +50,13 @@ def needs_log(pod: Mapping[str, Any]) -> bool:
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod is ready."""
+    """Return whether Kubernetes reports that a pod is ready."""
     conditions = pod.get("status", {}).get("conditions", [])
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def worker_name(pod: Mapping[str, Any]) -> str:
-    """Return the name of Dask's worker in a pod."""
+    """Return the name of the Dask worker in a pod; empty if the pod has none."""
     for container in pod["spec"]["containers"]:
         for variable in container.get("env", []):
             if variable["name"] == "DASK_WORKER_NAME":

@@ -22,7 +22,7 @@ _POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.pod
 
 
 def cluster(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``DaskCluster``, without workers."""
+    """Return the ``DaskCluster`` resource, with no workers yet."""
     given = template(options)
     own = given.get("metadata", {})
     metadata = {
@@ -42,7 +42,7 @@ def cluster(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secret(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the secret with the pods' settings, which include certificates: these must not be on a command line."""
+    """Return the secret with the pods' settings. These include private keys, so they must not be on a command line."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -52,7 +52,7 @@ def secret(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_yaml(resource: Mapping[str, Any]) -> str:
-    """Return a resource as YAML for a person to read."""
+    """Return a resource as YAML, to be shown to the user."""
     return str(yaml.dump(dict(resource), Dumper=_Plain, sort_keys=False))
 
 
@@ -90,7 +90,7 @@ def _no_pod(message: str) -> InvalidInput:
 
 
 def _pod(given: Mapping[str, Any], container: dict[str, Any], name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod spec with our container merged into the template's container of that name, or into its first one."""
+    """Return a pod spec with ``container`` merged into the template's container of that name, or else its first one."""
     spec = copy.deepcopy(dict(given.get("spec", {})))
     theirs = spec.get("containers", [])
     same = [each for each in theirs if each.get("name") == container["name"]] or theirs[:1]
@@ -165,7 +165,7 @@ def _service(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(below: Any, above: Any) -> Any:
-    """Merge ``above``, which takes precedence, into ``below``. Items of lists are matched by name."""
+    """Merge ``above``, which takes precedence, into ``below``. List items are matched by their ``name``."""
     if isinstance(below, dict) and isinstance(above, dict):
         made = dict(below)
         for key, value in above.items():

@@ -8,7 +8,7 @@ import dask.config
 
 
 def node_settings(security: Any, token: str) -> dict[str, Any]:
-    """Return the settings as plain data for JSON, read by ``job_worker`` and ``pod_scheduler``."""
+    """Return the settings, which ``job_worker`` and ``pod_scheduler`` read from a JSON file."""
     config = {name: value for name, value in dask.config.config.items() if name != "temporary-directory"}
     certificates = ("tls_ca_file", "tls_worker_cert", "tls_worker_key")
     return {

@@ -1,7 +1,7 @@
-"""A minimal HTTP server for a scheduler in a pod. It reports its health and since when it has not been needed.
+"""A minimal HTTP server in a scheduler's pod. It reports that the scheduler is healthy, and when it was last needed.
 
-Kubernetes requests the health. Dask's operator requests the time, and deletes a cluster that has not been needed for
-its ``idleTimeout``.
+Kubernetes queries the health. Dask's operator queries the time, and deletes a cluster that has not been needed for its
+``idleTimeout``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def forget() -> None:
 
 
 async def abandon(scheduler: Any) -> None:
-    """Close the workers at once, after the cluster process is gone. The operator deletes the rest later."""
+    """Close the workers immediately, because the cluster process is gone. The operator deletes the rest later."""
     forget()
     await scheduler.retire_workers(workers=list(scheduler.workers), close_workers=True, remove=True)
 
@@ -41,11 +41,11 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Log nothing: there is a request every second."""
+        """Log nothing, because there is a request every second."""
 
 
 def listen(host: str, port: int) -> ThreadingHTTPServer:
-    """Serve in a separate thread until shut down."""
+    """Start serving in a separate thread, and return the server, which the caller must shut down."""
     server = ThreadingHTTPServer((host, port), _Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server

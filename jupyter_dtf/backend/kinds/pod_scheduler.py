@@ -37,7 +37,7 @@ async def serve(host: str, settings: dict[str, Any]) -> None:
     ) as scheduler:
 
         def look() -> None:
-            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process ended early
+            if not scheduler.plugins.keys() & {_CONTROLLER}:  # the cluster process ended before installing it
                 pod_health.forget()
 
         loop.call_later(kubernetes_spec.FORGOTTEN_S, look)
@@ -54,7 +54,7 @@ _CONTROLLER = "jupyter_dtf"
 
 
 def main(argv: list[str]) -> None:
-    """Run the scheduler of a pod."""
+    """Run the scheduler with the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="pod_scheduler", allow_abbrev=False)
     parser.add_argument("--host", required=True)
     parser.add_argument("--settings", required=True)

@@ -40,7 +40,7 @@ class _Unusable(Kind):
 
 
 def kinds() -> dict[str, Kind]:
-    """Return all installed kinds by name. Never raises: the ``missing`` of an unusable kind reports the problem."""
+    """Return all installed kinds, keyed by name. Never raises: an unusable kind's ``missing`` reports the problem."""
     return {name: _made(point) for name, point in entry_points.points(GROUP).items()}
 
 
@@ -77,7 +77,7 @@ def _described(kind: Kind) -> KindInfo:
 
 
 def find_kind(name: str) -> Kind:
-    """Return a kind. Raises NotFound if it is not installed, Unavailable if it cannot be used here."""
+    """Return the kind with this name. Raises NotFound if it is not installed, Unavailable if it cannot be used here."""
     found = kinds()
     if name not in found:  # it may have just been installed
         entry_points.points.cache_clear()
@@ -92,12 +92,14 @@ def find_kind(name: str) -> Kind:
 
 
 def counts_hosts(fields: list[FieldInfo]) -> str:
-    """Return the name of the option for the number of hosts, or empty if there is none."""
+    """Return the name of the option for the number of hosts, or an empty string if there is none."""
     return next((field.name for field in fields if field.counts_hosts), "")
 
 
 def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
-    """Return all options of a request, like ``check_options``. A design's hosts set the option that counts hosts."""
+    """Validate and complete a request's options with ``check_options``. If the request has a design with hosts, their
+    number becomes the value of the option that counts hosts.
+    """
     drawn, option = len(request.hosts), counts_hosts(kind.fields())
     if not (drawn and option):
         return check_options(kind, request.options)
@@ -109,9 +111,9 @@ def options_of(kind: Kind, request: ClusterRequest) -> dict[str, Any]:
 
 
 def check_options(kind: Kind, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all options of the kind, with defaults filled in.
+    """Validate the given options, and return all options of the kind, with defaults filled in.
 
-    They are followed by the unvalidated options that only ``check_more`` can check.
+    Options that only ``check_more`` can validate follow unchanged.
 
     Raises:
         InvalidInput: If an option is not valid. Its ``field`` names the option (``options.hosts``).
@@ -165,7 +167,7 @@ def _read(field: FieldInfo, value: Any) -> Any:
 
 
 def _meant(name: str, known: list[str]) -> str:
-    """Return a suggestion for an unknown option, or empty if there is none."""
+    """Return a suggestion for an unknown option, or an empty string if there is none."""
     for job in USUAL_JOBS:
         if name.removeprefix("n_").removeprefix("num_") in (job, f"{job}s"):
             return f'. The number of tasks of a job is set by jobs={{"{job}": 2}}'
@@ -212,7 +214,7 @@ def _check(field: FieldInfo, value: Any) -> Any:
 
 
 def _texts(field: FieldInfo, value: Any) -> list[str]:
-    """Return a list of strings. It may be given as one string with commas; integers are converted."""
+    """Return the value of a list option as strings: it may be one comma-separated string, or contain integers."""
     given: list[Any] = value.replace("\n", ",").split(",") if isinstance(value, str) else list(value)
     texts = [str(each) if isinstance(each, int) and not isinstance(each, bool) else each for each in given]
     for text in texts:

@@ -1,4 +1,4 @@
-"""A local port through which viewers reach a remote scheduler, whatever the kind of connection to it.
+"""A local port through which clients on this machine reach a remote scheduler, over any kind of connection.
 
 The port is on the loopback interface, and accepts only connections with the cluster's certificate: both sides use TLS,
 with separate certificates.

@@ -1,6 +1,6 @@
-"""The base class of Dask clusters whose scheduler runs independently on another machine, only for this cluster.
+"""The base class of Dask clusters that have their own scheduler, which runs independently on another machine.
 
-Also installs the controller on a scheduler.
+``register`` installs the controller on a scheduler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...schema.machines import ComingHost
 
 PACKAGE = "jupyter_dtf"
 LOOK_S, LOOKS = 0.5, 12
-"""The interval and the number of queries to a manager about why a scheduler is gone."""
+"""The interval and the maximum number of queries that ask a manager why a scheduler is gone."""
 
 
 class ElsewhereCluster:
@@ -42,7 +42,7 @@ class ElsewhereCluster:
         self._tell = tell
 
     async def last_words(self) -> str:
-        """Return the reason why the scheduler no longer responds, retrying because its manager may not know it yet."""
+        """Return the reason why the scheduler no longer responds. Retries, because its manager may not know it yet."""
         for _ in range(LOOKS):
             if words := await self.words_of_end():
                 return words
@@ -50,11 +50,11 @@ class ElsewhereCluster:
         return f"The scheduler at {self.scheduler_address} no longer responds"
 
     async def words_of_end(self) -> str:
-        """Return the reason why the scheduler is gone, according to its manager; empty if it knows none."""
+        """Return the reason why the scheduler is gone, according to its manager; empty if the manager knows none."""
         return ""
 
     async def close(self) -> None:
-        """Shut everything down, and wait until this is done."""
+        """Shut down everything that belongs to this cluster, and wait until this is done."""
         await self.scheduler_comm.close_rpc()
 
 

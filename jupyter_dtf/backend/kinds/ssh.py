@@ -1,6 +1,6 @@
 """The kind ``ssh``: Dask workers on other machines, started through SSH.
 
-This module describes the kind and checks its options; the rest is in ``ssh_cluster``.
+This module describes the kind and checks its options; ``ssh_cluster`` starts the clusters.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class SshKind(Kind):
         if file := options["key_file"]:
             _check_file(file, "key_file", "The private key")
         if (file := options["known_hosts"]) and options["host_keys"] == STRICT:
-            _check_file(file, "known_hosts", "The file of known hosts")
+            _check_file(file, "known_hosts", "The known hosts file")
         if not self.missing():
             from . import ssh_host_keys
 

@@ -58,7 +58,7 @@ class Setting:
         return str(name)
 
     def scheduler_for(self, keeper: Keeper) -> str:
-        """Return the scheduler's address from a host's point of view."""
+        """Return the address at which a host reaches the scheduler."""
         address = self.options["address"] or self._address_towards(keeper)
         return f"tls://[{address}]:{self.port}" if ":" in address else f"tls://{address}:{self.port}"
 
@@ -69,7 +69,7 @@ class Setting:
 
 
 class SshWorker(ProcessInterface):
-    """A host of the cluster. Connects to the host, and reconnects if it is lost, for as long as the host is wanted."""
+    """A host of the cluster. Connects to the host, and reconnects whenever the connection is lost, until closed."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class SshWorker(ProcessInterface):
 
 
 class SshCluster(SpecCluster):
-    """A cluster of hosts in the order in which they were given."""
+    """A cluster of hosts, which are used in the order in which they were given."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class SshCluster(SpecCluster):
         return {entry.name: {"cls": SshWorker, "options": options}}
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        """Override SpecCluster's method, which gives up lost hosts; this cluster retries them."""
+        """Override SpecCluster's method, which gives up on lost hosts; this cluster reconnects to them."""
         Cluster._update_worker_status(self, op, msg)
 
     async def _close(self) -> None:

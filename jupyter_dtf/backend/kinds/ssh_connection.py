@@ -25,19 +25,19 @@ from .ssh_entries import HostEntry
 logger = logging.getLogger(__name__)
 
 CONNECT_S = 8.0
-"""The timeout for the connection, and also for the first message from Python on the host."""
+"""The timeout for connecting, and for the first message from Python on the host."""
 BEAT_S = 5.0
 SILENT_S = 60.0
 """A keeper that has received nothing for this many seconds ends everything that it has started."""
 KEEPALIVES = 6
 END_S = 7.0
-"""Longer than the keeper needs to end everything."""
+"""The timeout for the keeper to end everything; longer than it needs."""
 _TAIL = 4_000
 _BOOTSTRAP = 'import base64,os;exec(base64.b64decode(os.fdopen(0,"rb",0,closefd=False).readline()))'
 
 
 class HostProblem(Exception):
-    """The reason why a host cannot be used, with its last output. Only used within this package: clusters report it."""
+    """Raised when a host cannot be used. The message gives the reason and the host's last output; clusters show it."""
 
 
 class Keeper:
@@ -89,7 +89,7 @@ class Keeper:
         raise HostProblem(f"the connection has ended{self._words()}")
 
     async def close(self, at_once: bool = False) -> None:
-        """End everything that was started on the host, and close the connection."""
+        """End everything that was started on the host, wait for this unless ``at_once``, and close the connection."""
         with contextlib.suppress(OSError, asyncssh.Error, asyncio.TimeoutError):
             self._process.stdin.write_eof()
             if not at_once:
@@ -112,7 +112,7 @@ class Keeper:
             raise HostProblem(f"{self.hello['program']} cannot be used there: {wrong}")
 
     async def _next(self) -> dict[str, Any] | None:
-        """Return the keeper's next message, skipping output of the login shell; None at the end."""
+        """Return the keeper's next message, skipping output of the login shell; None if it has ended."""
         with contextlib.suppress(OSError, asyncssh.Error):
             while line := await self._process.stdout.readline():
                 with contextlib.suppress(ValueError):
@@ -174,7 +174,7 @@ async def _end(connection: Any) -> None:
 
 
 def command(options: Mapping[str, Any]) -> str:
-    """Return a command for any login shell of the host. It replaces itself with Python, which reads its program."""
+    """Return a command, for any login shell, that replaces itself with Python, which reads its program from stdin."""
     program = shlex.quote(options["python"] or sys.executable)
     script = [f"p={program}"]
     if options["python"]:

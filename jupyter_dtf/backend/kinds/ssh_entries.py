@@ -21,7 +21,7 @@ HOW = "A host must be written as in alice@gpu1:2222, where user and port may be 
 
 @dataclass(frozen=True)
 class HostEntry:
-    """One host."""
+    """One host, as given in the option ``hosts``."""
 
     name: str
     """The name of the host: as it was written, with a number if it was written more than once."""
@@ -33,10 +33,10 @@ class HostEntry:
     gpus: str | None = None
     """The value of CUDA_VISIBLE_DEVICES there; None leaves it unchanged."""
     threads: int = 0
-    """The threads for its tasks; 0: from the option for all hosts."""
+    """The number of threads for its tasks; 0: from the option ``threads_per_host``."""
 
     tasks: int = 0
-    """The number of a run's tasks that it takes, relative to other hosts; 0: as many as any other."""
+    """The number of a run's tasks that the host gets, relative to other hosts; 0: as many as any other host."""
 
     @property
     def command(self) -> str:
@@ -46,10 +46,10 @@ class HostEntry:
 
 
 def parse(texts: Sequence[str]) -> list[HostEntry]:
-    """Parse the hosts, in order. Raises InvalidInput."""
+    """Parse the hosts, and number those with the same name. Raises InvalidInput."""
     entries = [_parse(text) for text in texts]
     if not entries:
-        raise InvalidInput(f"`hosts` must have at least one host, got none. {HOW}", field=_FIELD)
+        raise InvalidInput(f"`hosts` must name at least one host. {HOW}", field=_FIELD)
     counts = Counter(entry.name for entry in entries)
     seen: Counter[str] = Counter()
     named = []

@@ -1,4 +1,4 @@
-"""Checks whether a host's key is known, in OpenSSH's files, and accepts the key of a new host."""
+"""Checks whether a host's key is in OpenSSH's file of known hosts, and accepts the key of a new host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PORT = 22
 
 
 def connect_options(entry: HostEntry, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return asyncssh's options for a host. Options that are left out come from SSH's configuration."""
+    """Return asyncssh's options for a host. asyncssh reads omitted options from SSH's configuration."""
     made: dict[str, Any] = {"host": entry.host}
     if entry.port:
         made["port"] = entry.port

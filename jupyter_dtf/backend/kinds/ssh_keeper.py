@@ -1,6 +1,6 @@
-"""The keeper: the process that SSH starts on a host. It starts the Dask worker, and ends it with the connection.
+"""The keeper: the process that SSH starts on a host. It starts Dask's nanny, and ends it when the connection closes.
 
-It is sent as source text to the Python of the host, so it uses only the standard library, and is compatible with
+This module is sent as source code to the host's Python, so it uses only the standard library, and is compatible with
 Python 3.6. The other side sends lines on standard input:
 
 * ``{"start": {"module", "settings", "environment", "silent_s"}}``, as JSON: start the nanny;
@@ -8,8 +8,8 @@ Python 3.6. The other side sends lines on standard input:
 
 If nothing is received for ``silent_s``, or the connection is closed, everything that was started here is ended.
 
-The keeper sends ``{"hello": {...}}`` at once, which describes the Python of the host and the problem, if any, then
-``{"started": pid}``, and at the end ``{"ended": status, "words": the nanny's last output}``.
+The keeper first sends ``{"hello": {...}}``, which describes the host's Python and its problem, if any. It sends
+``{"started": pid}`` when the nanny starts, and ``{"ended": status, "words": the nanny's last output}`` at the end.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ NEEDED = (3, 10)
 PACKAGES = ("jupyter_dtf", "distributed", "tensorflow", "keras")
 GRACE_S = 4.0
 LEAVE_S = 60.0
-"""Seconds that tasks may take to leave when the machine goes away; the machine itself may not last that long."""
+"""Seconds that tasks may take to leave when the machine is about to go away, which may happen sooner."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE)
 TAIL_BYTES = 8 << 10
 RUN_MODULE = """\
@@ -46,7 +46,7 @@ _DEATH = 1
 
 
 def hello() -> Dict[str, Any]:
-    """Describe this host."""
+    """Describe this host and its Python; ``problem`` is the reason why they cannot be used, if any."""
     if sys.path and sys.path[0] == "":
         del sys.path[0]
     found: Dict[str, Any] = {
@@ -72,7 +72,7 @@ def hello() -> Dict[str, Any]:
 
 
 def identity() -> str:
-    """Return a string that only processes on one machine with the same shared memory have in common."""
+    """Return a string that is the same for two processes only if they are on one machine and can share memory."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
@@ -82,7 +82,7 @@ def identity() -> str:
 
 
 def tell(message: Dict[str, Any]) -> None:
-    """Send one line to the other side, if it is still connected."""
+    """Send a message to the other side as one line of JSON, if it is still connected."""
     try:
         os.write(1, (json.dumps(message) + "\n").encode())
     except OSError:
@@ -90,7 +90,7 @@ def tell(message: Dict[str, Any]) -> None:
 
 
 class Lines:
-    """Reads lines from standard input without blocking for more than is available."""
+    """Reads lines from standard input without waiting for more data than is available."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -130,7 +130,7 @@ class Nanny:
 
 
 def begin() -> None:
-    """Prepare the nanny's process before exec: it dies with the keeper, and has default signal handlers."""
+    """Prepare the nanny's process before exec: set default signal handlers, and let it die with the keeper."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_DEATH, signal.SIGKILL)
@@ -185,7 +185,7 @@ def end(started: Nanny, token: str, mine: str) -> None:
         except subprocess.TimeoutExpired:
             pass
     until(lambda: kill(mine_alone, but_helpers=True))
-    until(lambda: sum(mine_alone(told) for _, told in processes()))  # helpers clean up after the others, then exit
+    until(lambda: sum(mine_alone(told) for _, told in processes()))  # helpers clean up after the rest, then exit
     kill(mine_alone)
     if nanny.poll() is None:
         nanny.kill()
@@ -202,7 +202,7 @@ def end(started: Nanny, token: str, mine: str) -> None:
 
 
 def leave(started: Nanny) -> None:
-    """Notify the nanny that the machine is going away, and wait until it exits, once its tasks have left."""
+    """Notify the nanny that the machine is going away, and wait until its tasks have left and it exits."""
     started.process.send_signal(signal.SIGTERM)
     try:
         started.process.wait(LEAVE_S)
@@ -223,12 +223,15 @@ def family(token: str) -> List[int]:
 
 
 def others(token: str, mine: str) -> bool:
-    """Return whether another keeper's processes here need the warm process of this cluster."""
+    """Return whether another keeper has processes of this cluster on this machine, which need the warm process."""
     return any(told.get(FAMILY) == token and told.get(KEEPER) != mine for _, told in processes())
 
 
 def kill(wanted: Callable[[Dict[str, str]], bool], but_helpers: bool = False) -> int:
-    """Kill the processes for whose environment ``wanted`` returns True. Returns their number."""
+    """Kill the processes for whose environment ``wanted`` returns True, and return their number.
+
+    ``but_helpers`` excludes the processes for which ``is_helper`` is true.
+    """
     found = [pid for pid, told in processes() if wanted(told) and not (but_helpers and is_helper(pid))]
     for pid in found:
         try:
@@ -264,7 +267,7 @@ def processes() -> Iterator[Tuple[int, Dict[str, str]]]:
 
 
 def keep() -> None:
-    """Run the keeper from start to end."""
+    """Start the nanny on request, and end it when the connection closes, the machine goes away or the nanny exits."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     leaving: List[bool] = []

@@ -35,7 +35,10 @@ def check_reachable(address: str, timeout_s: float = 5.0) -> None:
 
 
 async def serve(settings: dict[str, Any]) -> None:
-    """Run the nanny until it is closed or a signal requests its end."""
+    """Run the nanny until it is closed, or a signal arrives.
+
+    After the first signal, the worker's tasks may leave before the nanny ends. A second signal ends it immediately.
+    """
     import dask.config
     from distributed import Security
 
@@ -75,7 +78,7 @@ async def _first_of(*tasks: asyncio.Task[Any]) -> None:
 async def _give_notice(nanny: Any, why: str) -> None:
     """Notify the worker's host and wait until its tasks have left. The worker will not be restarted."""
     nanny.close_gracefully(reason=why)
-    with contextlib.suppress(Exception):  # the worker is not a host now, or does not respond
+    with contextlib.suppress(Exception):  # the worker is currently not a host, or does not respond
         while await asyncio.wait_for(getattr(nanny.rpc(nanny.worker_address), NOTICE)(why=why), ANSWER_S):
             await asyncio.sleep(LOOK_S)
 

@@ -30,7 +30,7 @@ RING_PIPELINE = 8
 
 @dataclass(frozen=True)
 class Exchange:
-    """The gradient exchange of one step, from the point of view of a task."""
+    """The gradient exchange of a task in one step: its seconds during and after computation, and the bytes sent."""
 
     hidden_s: float
     exposed_s: float
@@ -38,23 +38,23 @@ class Exchange:
 
 
 def ring_s(size: float, count: int, link: Link) -> float:
-    """Return how long a ring all-reduce takes, in seconds."""
+    """Return the seconds that a ring all-reduce of ``size`` bytes among ``count`` tasks takes."""
     if count < 2:
         return 0.0
     return 2 * (count - 1) / count * size / link.bytes_per_s + 2 * (count - 1) * link.latency_s
 
 
 def tree_s(size: float, count: int, link: Link) -> float:
-    """Return how long a tree all-reduce takes, in seconds."""
+    """Return the seconds that a tree all-reduce of ``size`` bytes among ``count`` tasks takes."""
     if count < 2:
         return 0.0
     return 2 * size / link.bytes_per_s + 2 * math.ceil(math.log2(count)) * link.latency_s
 
 
 def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> float:
-    """Return how long an all-reduce of ``size`` bytes takes, in seconds.
+    """Return the seconds that an all-reduce of ``size`` bytes takes.
 
-    ``algorithm``: ``ring``, ``hierarchical``, ``tree``, or ``auto``.
+    ``algorithm`` is ``ring``, ``hierarchical``, ``tree`` or ``auto``, which means hierarchical.
     """
     machines, local = fabric.machines(tasks), min(tasks, fabric.per_machine)
     if machines == 1:
@@ -70,7 +70,7 @@ def allreduce_s(size: float, tasks: int, fabric: Fabric, algorithm: str) -> floa
 
 
 def sent_bytes(size: float, tasks: int) -> float:
-    """Return how many bytes each task sends: the same for all algorithms here, except at the root of a tree."""
+    """Return how many bytes each task sends. All algorithms here send the same, except at the root of a tree."""
     return 2 * (tasks - 1) / tasks * size
 
 
@@ -104,7 +104,7 @@ def overlapped(
 
 
 def hidden(sizes: Floats, ready_s: Floats, per_byte: float, latency: float, limit: float) -> tuple[float, float]:
-    """Return the seconds needed to send the tensors in consecutive buckets, in total and after the last one is ready.
+    """Return the seconds spent sending the tensors in consecutive buckets: in total, and after all tensors are ready.
 
     ``ready_s``: the times at which the tensors are ready, in the same order.
     """

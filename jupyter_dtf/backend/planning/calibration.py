@@ -15,7 +15,7 @@ _ALIKE = 0.15
 
 
 def calibration(profiles: Sequence[TaskProfile], batch_size: int) -> Calibration:
-    """Combine the profiles of all tasks, in task order. Microbatches of ``batch_size`` examples were measured."""
+    """Combine all tasks' profiles, given in task order and measured with microbatches of ``batch_size`` examples."""
     devices = _alike([device for profile in profiles for device in profile.devices])
     speeds = {device.name: device.flops_per_s for device in devices}
     reference = devices[0].flops_per_s
@@ -53,7 +53,7 @@ def _alike(devices: Sequence[Device]) -> list[Device]:
 def _link(transfers: Sequence[Sequence[float]]) -> Link:
     """Derive the latency from the smallest message, and the bandwidth from the extra time that the largest one takes.
 
-    Both use medians over the tasks.
+    Both are computed from medians over the tasks.
     """
     if not transfers:
         return Link()

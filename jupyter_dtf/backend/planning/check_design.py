@@ -34,7 +34,7 @@ GPU_FLOPS_PER_S = 1e13
 
 
 def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignReport:
-    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it draws none."""
+    """Return the report on a design. ``expected_hosts``: the hosts of its kind of cluster, used if it defines none."""
     cluster, graph = design.cluster, design.model.graph if design.model else None
     wrong_cluster = list(design_problems.of_cluster(cluster))
     planned = [] if wrong_cluster else _planned(cluster, expected_hosts)
@@ -63,7 +63,7 @@ def check(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> DesignRe
 def _predicted(
     design: Design, graph: LayerGraph, expected_hosts: Sequence[HostDesign], planned: Sequence[PlannedTask]
 ) -> Prediction:
-    """Predict a step of the design as drawn, and add the reason why each unused device has no layers."""
+    """Predict a step of the design as it is, and add the reason why each unused device has no layers."""
     devices = _devices(design.cluster, expected_hosts, planned)
     others = _others(design.placement, devices)
     run, by_layer = design.run, _by_layer(design.placement, graph)
@@ -89,7 +89,7 @@ def place(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Placemen
     Raises InvalidInput for a design without a model or with errors, and if the layers do not fit.
     """
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A design must have a model before its layers can be placed, got none", field="model")
+        raise InvalidInput("A design needs a model before its layers can be placed", field="model")
     cluster, graph, run, before = design.cluster, design.model.graph, design.run, design.placement
     wrong = (design_problems.of_cluster(cluster), design_problems.of_model(graph), design_problems.of_run(run, cluster))
     for problem in itertools.chain(*wrong):
@@ -137,7 +137,7 @@ def request_of(design: Design, *, name: str = "", **own: Any) -> ClusterRequest:
 
 
 def as_drawn(info: ClusterInfo) -> ClusterDesign:
-    """Return the design of a running cluster: the hosts with their devices, and each task on the host that runs it."""
+    """Return a running cluster as a design: the hosts with their devices, and each task on the host that runs it."""
     names = {host.name: host.drawn or host.name for host in info.hosts}
     tasks = []
     for location in info.tasks:
@@ -161,7 +161,7 @@ def as_drawn(info: ClusterInfo) -> ClusterDesign:
 
 
 def drawn(request: ClusterRequest) -> Source | None:
-    """Return the design that a cluster was started from, to be recorded in its runs; None without hosts and tasks.
+    """Return the design that a cluster was started from, to be recorded in its runs; None if it has no hosts or tasks.
 
     The options are omitted: they may contain credentials, and are not needed to see what ran where.
     """
@@ -239,7 +239,7 @@ def _host_and_gpu(task: PlannedTask) -> tuple[str, int | None]:
 
 
 def _by_layer(placement: Placement, graph: LayerGraph) -> Placement:
-    """Return the device of each layer. A container's device applies to all layers in it; the innermost device wins."""
+    """Return the placement of each layer. A container's device applies to all layers in it; the innermost one wins."""
     devices, splits, pinned = {}, {}, []
     chosen = set(placement.pinned)
     for layer in graph.layers:

@@ -145,7 +145,7 @@ def check_places(layers: Set[str], devices: Sequence[Device], places: Mapping[st
 
 
 def ordered(graph: LayerGraph) -> list[Layer]:
-    """Return the layers in topological order, with ties in the graph's order. Raises InvalidInput for a cycle."""
+    """Return the layers in topological order; ties keep the graph's order. Raises InvalidInput for a cycle."""
     position = {layer.id: index for index, layer in enumerate(graph.layers)}
     needs = [0] * len(graph.layers)
     followers: list[list[int]] = [[] for _ in graph.layers]

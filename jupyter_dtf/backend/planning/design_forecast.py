@@ -21,7 +21,7 @@ def forecasts(
 ) -> list[Forecast]:
     """Return the forecast for each of the settings, in order.
 
-    ``expected_hosts``: the hosts of the design's kind of cluster, used if the design draws none.
+    ``expected_hosts``: the hosts of the design's kind of cluster, used if the design has none.
 
     Raises InvalidInput for a design without a model or with errors, and for unknown devices and networks.
     """
@@ -38,7 +38,7 @@ def forecasts(
 def model_of(design: Design) -> LayerGraph:
     """Return the layers of a design's model. Raises InvalidInput if the design has errors."""
     if design.model is None or not design.model.graph.layers:
-        raise InvalidInput("A design must have a model to be forecast, got none", field="model")
+        raise InvalidInput("A design needs a model to be forecast", field="model")
     graph = design.model.graph
     wrong = itertools.chain(
         design_problems.of_cluster(design.cluster),
@@ -51,7 +51,7 @@ def model_of(design: Design) -> LayerGraph:
 
 
 def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
-    """Return the machines of a design's cluster."""
+    """Return the machines of a design's cluster, with the design's run settings."""
     found = of_cluster(design.cluster, expected_hosts)
     run = design.run
     return Machines(
@@ -64,7 +64,7 @@ def machines_of(design: Design, expected_hosts: Sequence[HostDesign] = ()) -> Ma
 
 
 def of_cluster(cluster: ClusterDesign, expected_hosts: Sequence[HostDesign] = ()) -> Machines:
-    """Return the machines of a cluster: the number of tasks, the most tasks on one machine, and their devices."""
+    """Return the machines of a cluster: the number of tasks, the maximum on one machine, and the tasks' devices."""
     devices = check_design.devices(cluster, expected_hosts)
     hosts = Counter(check_design.hosts_of_tasks(cluster, expected_hosts))
     on_cpu = all(device.name.endswith("CPU:0") for device in devices)

@@ -22,7 +22,7 @@ from .costs import ordered
 from .launch_plan import PlannedTask, crowding, main_device
 
 MAX_MICROBATCHES = 256
-"""The most microbatches in a step. They are limited because the pipeline is simulated on every change of the design."""
+"""The maximum number of microbatches in a step: the pipeline is simulated after every change to the design."""
 
 DEVICE = re.compile(r"^/job:(?P<job>\w+)/task:(?P<index>[0-9]+)/device:(?:CPU:0|GPU:[0-9]+)\Z")
 _MOST_NAMED = 5
@@ -32,7 +32,7 @@ _SPLITS = "placement.splits."
 
 @dataclass(frozen=True)
 class Looked:
-    """A design, together with the plan and the prediction that follow from it."""
+    """A design, and the plan and the prediction that were computed from it."""
 
     design: Design
     planned: Sequence[PlannedTask] = ()
@@ -206,7 +206,7 @@ def _wrong_device(device: str, places: dict[str, PlannedTask], knows_hosts: bool
 
 
 def of_prediction(looked: Looked) -> Iterator[DesignProblem]:
-    """Yield the problems found while predicting a step, such as too little memory."""
+    """Yield the problems that the prediction of a step reports, such as too little memory."""
     for problem in looked.prediction.problems if looked.prediction else ():
         yield DesignProblem(field=problem.field, message=problem.message, level=problem.level)
 
@@ -229,7 +229,7 @@ def of_idle(looked: Looked) -> Iterator[DesignProblem]:
 
 
 def of_training(looked: Looked) -> Iterator[DesignProblem]:
-    """Yield a warning for each reason why ``fit`` would reject the model in the state in which it was described."""
+    """Yield a warning for each reason why ``fit`` would reject the model as it was when its graph was recorded."""
     design, graph = looked.design, looked.graph
     splits = design.placement.splits
     holds = {"model": True, "run.replicas": design.run.replicas > 1, "placement.splits": bool(splits)}

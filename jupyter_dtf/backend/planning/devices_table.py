@@ -1,7 +1,7 @@
 """A table of the performance figures of devices, from their makers' data sheets. Pure.
 
 Peaks are those without sparsity, for the fastest common form factor (SXM if there is one). Training reaches only a
-fraction of the peak: ``UTILISATION`` has one for each precision, which a device or the user can override.
+fraction of the peak. ``UTILISATION`` has the fraction for each precision; a device or the user can override it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from ...errors import InvalidInput
 from ...schema.hardware import DeviceFigures
 
 UTILISATION = {"fp32": 0.62, "tf32": 0.35, "bf16": 0.3, "fp16": 0.3}
-"""The fraction of the peak that compute-bound layers reach, by precision. ``fp32`` was fitted to TensorFlow's published
-benchmarks of one K80 and one P100 (docs/forecast.md); the others are commonly reached with tensor cores."""
+"""The fraction of the peak that compute-bound layers reach, keyed by precision. ``fp32`` was fitted to TensorFlow's
+published benchmarks of one K80 and one P100 (docs/forecast.md); the others are commonly reached with tensor cores."""
 MEMORY_UTILISATION = 0.55
 """The fraction of the memory bandwidth that memory-bound layers reach."""
 LAUNCH_S = 8e-6

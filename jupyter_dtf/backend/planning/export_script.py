@@ -17,11 +17,11 @@ def script(design: Design) -> str:
     """Return a script that trains a design's model as placed. The user starts it once for each task of the cluster.
 
     Tasks run on the hosts that the design assigns them to, identified by name, or otherwise on this machine. Raises
-    InvalidInput for a design without placed layers, or whose tasks cannot be divided among the copies of the model.
+    InvalidInput if the design has no placed layers, or if its tasks cannot be divided among the copies of the model.
     """
     placement = design.placement
     if not placement.devices and not placement.splits:
-        raise InvalidInput("A design must have placed layers to be exported, got none", field="placement.devices")
+        raise InvalidInput("A design needs placed layers to be exported", field="placement.devices")
     tasks = [(job, index) for job in Pipeline.jobs for index in range(design.cluster.jobs.get(job, 0))]
     if design.run.replicas < 1 or len(tasks) % design.run.replicas:
         raise InvalidInput(

@@ -26,7 +26,7 @@ UNSURE_NETWORK = 0.25
 STRAGGLING = 0.03
 """The assumed variation in step times between tasks if it has not been measured."""
 _MUCH = 0.02
-"""A loss is mentioned if it is more than this fraction of a step."""
+"""The largest loss of time is named if it is more than this fraction of a step."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Basis:
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a design or cluster, as far as they are known."""
+    """The known figures of the machines of a design or cluster."""
 
     tasks: int = 1
     """The number of compute tasks."""
@@ -66,7 +66,7 @@ def forecast(
     machines: Machines | None = None,
     calibration: Calibration | None = None,
 ) -> Forecast:
-    """Return the forecast for a model on machines like these. Raises InvalidInput."""
+    """Return the forecast for a model on the given machines. Raises InvalidInput."""
     return of_basis(basis(graph, settings, machines or Machines(), calibration))
 
 
@@ -161,7 +161,7 @@ def title(found: Basis) -> str:
         backup = f", {settings.backup_workers} backup" if settings.backup_workers else ""
         words = f"{count}, {'synchronous' if settings.sync else 'asynchronous'}{backup}"
     elif settings.strategy == "pipeline":
-        depth = f"{settings.stages} stages" if settings.stages else "all tasks in a row"
+        depth = f"{settings.stages} stages" if settings.stages else "one stage per task"
         words = f"pipeline, {depth}, {settings.microbatches} microbatches"
     else:
         words = "in-graph replicas"
@@ -206,7 +206,7 @@ def _point(found: Basis, tasks: int, steps: Sequence[Step]) -> ForecastPoint:
 
 
 def _alone(usual: Situation) -> Callable[[int], float]:
-    """Return a function that gives the examples per second of a single task, whatever the number of tasks.
+    """Return a function that returns the examples per second of a single task, whatever its argument.
 
     A step of the single task has the configured examples per device or, with a global batch size, the whole batch.
     """
@@ -245,7 +245,7 @@ def _where_it_pays(points: Sequence[ForecastPoint], threshold: float) -> tuple[i
 
 
 def _limit(step: Step, settings: ForecastSettings) -> str:
-    """Return the name of the largest part of a step besides the forward and backward passes; empty if it is small."""
+    """Return the name of the largest part of a step apart from the forward and backward passes; empty if small."""
     exchange = "servers" if settings.strategy == "ps" else "exchange"
     waiting = "servers" if settings.strategy == "ps" and not settings.sync else "waiting"
     lost = {"input": step.input_s, exchange: step.exposed_s, "update": step.update_s}

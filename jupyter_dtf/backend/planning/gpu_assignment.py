@@ -21,8 +21,8 @@ class Gpu:
 class GpuRequest:
     """The GPUs that a run requests for each of its compute tasks.
 
-    ``per_task`` None divides a machine's GPUs among its tasks. ``memory`` caps the memory a task may use on a GPU, in
-    bytes (int) or as a fraction (float), so that several tasks may share one.
+    If ``per_task`` is None, each machine's GPUs are divided among its tasks. ``memory`` caps the memory that a task may
+    use on a GPU, in bytes (int) or as a fraction (float), so that several tasks may share a GPU.
     """
 
     per_task: int | None = None
@@ -55,7 +55,7 @@ class HostedTask:
 
 @dataclass(frozen=True)
 class GpuAssignment:
-    """The GPUs of one task, and its memory limit on each in bytes (0: none). ``grows``: allocate memory as needed."""
+    """The GPUs of one task, its memory limit on each in bytes (0: none), and whether it allocates memory as needed."""
 
     gpus: tuple[str, ...] = ()
     memory_bytes: int = 0
@@ -65,7 +65,7 @@ class GpuAssignment:
 NO_GPU = GpuAssignment()
 
 SHARED = 0.95
-"""The largest fraction of a GPU's memory that its tasks share."""
+"""The maximum fraction of a GPU's memory that is divided among its tasks."""
 CONTEXT_BYTES = 700 << 20
 """The GPU memory that a process uses in addition to TensorFlow's allocations: 524 to 613 MiB, measured on an H200."""
 

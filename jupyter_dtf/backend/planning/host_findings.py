@@ -13,14 +13,14 @@ from ...schema.sizes import bytes_, seconds_
 FULL_BYTES = 1 << 20
 LITTLE_BYTES = 256 << 20
 LITTLE_MEMORY_BYTES = 32 << 20
-"""The least free space in ``/dev/shm``, which has 64 MiB in containers."""
+"""Less free space than this in ``/dev/shm`` causes a warning; in containers, ``/dev/shm`` has 64 MiB."""
 CLOCK_S = 1.0
 """The largest tolerated clock offset. With a larger one, plots over time and the order of events are wrong."""
 _CPU_ONLY = "tensorflow-cpu"
 
 
 def of_free_space(spaces: Iterable[FreeSpace]) -> list[Finding]:
-    """Return a finding for each directory that is written to."""
+    """Return a finding for each directory that tasks or hosts write to."""
     return [_of_one(space) for space in spaces]
 
 
@@ -34,9 +34,10 @@ def _of_one(space: FreeSpace) -> Finding:
 
 
 def of_gpus(visible: str | None, there: Sequence[str], distribution: str) -> list[Finding]:
-    """Return findings about the GPUs of a host, whose names are in ``there``.
+    """Return findings about the GPUs of a host.
 
-    ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package that installed TensorFlow.
+    ``there``: the GPUs' names. ``visible``: the value of CUDA_VISIBLE_DEVICES, if set. ``distribution``: the package
+    that installed TensorFlow.
     """
     asked = [entry.strip() for entry in (visible or "").split(",") if entry.strip()]
     if asked[:1] in (["-1"], ["NoDevFiles"]):
@@ -80,17 +81,17 @@ def of_clock(ahead_s: float, within_s: float) -> Finding:
     if apart <= CLOCK_S:
         return Finding(about="clock", text=f"within {seconds_(max(abs(ahead_s), within_s))} of the cluster's")
     text = f"{seconds_(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cluster's: times in plots and "
-    text += "events are wrong. Synchronize the clocks of all machines by NTP"
+    text += "events are wrong. Synchronize the clocks of all machines with NTP"
     return Finding(about="clock", text=text, level=WARNING)
 
 
 def worse(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that the user should see."""
+    """Return the findings that are warnings or errors."""
     return [finding for finding in findings if finding.level != OK]
 
 
 def pairs_to_try(count: int, most: int = 16) -> list[tuple[int, int]]:
-    """Return the pairs of hosts that try to connect: all or, above ``most`` hosts, those 1, 2, 4... positions apart.
+    """Return the pairs of hosts that try to connect: all or, with more than ``most`` hosts, those 1, 2, 4... apart.
 
     Every host is the source and the target of some connections. A thousand hosts make ten thousand connections, not a
     million.

@@ -17,7 +17,7 @@ from ...schema.machines import HostInfo
 from .gpu_assignment import NO_GPU, ChosenDevice, Gpu, GpuAssignment, GpuRequest, HostedTask, assign_gpus
 
 MOST_CONFIGS = 100
-"""The most tasks with a TF_CONFIG. Each TF_CONFIG has the endpoints of all tasks, so thousands would take gigabytes."""
+"""The maximum number of TF_CONFIGs. Each has the endpoints of all tasks, so thousands would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PlannedTask:
 
     @property
     def location(self) -> TaskLocation:
-        """The place where the task runs, as reported to viewers."""
+        """The task's host, GPUs and memory limit, as shown to users."""
         numbers = [[gpu.id for gpu in self.host.gpus].index(gpu) for gpu in self.gpus.gpus]
         return TaskLocation(task=self.task, host=self.host.name, gpus=numbers, memory_bytes=self.gpus.memory_bytes)
 
@@ -84,7 +84,7 @@ def devices_of(job: str, index: int, gpus: int) -> list[str]:
 
 
 def slots(hosts: Iterable[HostInfo]) -> list[HostSlot]:
-    """Describe hosts as the planner needs them."""
+    """Return the slots of running hosts, with the properties that the planner needs."""
     return [
         HostSlot(
             host.address,
@@ -134,7 +134,7 @@ def main_device(task: PlannedTask) -> str:
 
 
 def ordered_tasks(jobs: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return (job, index) of every task in rank order: chief, workers, other jobs by name, ``ps``, ``evaluator``."""
+    """Return (job, index) of every task in rank order: chief, workers, others alphabetically, ``ps``, ``evaluator``."""
     others = sorted(set(jobs) - {*FIRST_JOBS, *CPU_JOBS})
     order = [job for job in (*FIRST_JOBS, *others, *CPU_JOBS) if job in jobs]
     return [(job, index) for job in order for index in range(jobs[job])]
@@ -153,13 +153,13 @@ def plan(
     the hosts' slots, with consecutive ranks on the same or the next host. Otherwise, each remaining task goes to the
     host with the fewest tasks per thread.
 
-    ``threads_per_task`` 0 divides each host's threads among its tasks, at least one each; ``gpus`` None divides
-    the GPUs in the same way. Raises GangIncomplete if there is no host or one of the design is missing, and Unavailable
-    if a host does not have the requested GPUs.
+    If ``threads_per_task`` is 0, each host's threads are divided among its tasks, which get at least one each. If
+    ``gpus`` is None, the GPUs are divided among the tasks. Raises GangIncomplete if there is no host or one of the
+    design is missing, and Unavailable if a host does not have the requested GPUs.
     """
     tasks = ordered_tasks(jobs)
     if not hosts:
-        raise GangIncomplete(f"There must be at least one host for the {len(tasks)} tasks of the run, got none")
+        raise GangIncomplete(f"No host is available for the {len(tasks)} tasks of the run")
     hosts = sorted(hosts, key=lambda host: (host.machine, _natural(host.name)))
     places = {place.task: place for place in layout.tasks}
     drawn = match_hosts(layout.hosts, hosts)
@@ -234,7 +234,7 @@ def plan_fewer(
         stay = {task.task for task in wanted if task.host.address in there}
         with suppress(GangIncomplete):
             return plan_beside(wanted, stay, hosts, crowd=False)
-    raise GangIncomplete(f"No room for {fewest * group} of {len(workers)} workers with their threads and devices")
+    raise GangIncomplete(f"The hosts have too few threads or devices for {fewest * group} of {len(workers)} workers")
 
 
 def ranked(tasks: Sequence[PlannedTask]) -> list[PlannedTask]:

@@ -1,4 +1,4 @@
-"""The bandwidth of networks between and within machines, and the links that tasks exchange data over. Pure."""
+"""The bandwidth and latency of networks between and within machines, and of the links between tasks. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...schema.placement import Link
 TCP_EFFICIENCY = 0.55
 """The fraction of a network's nominal rate that collectives reach over TCP, which takes CPU time."""
 RDMA_EFFICIENCY = 0.8
-"""The same fraction over RDMA, where the only losses are headers and the time for which pieces wait for each other."""
+"""The same fraction over RDMA. The only losses are headers and the time for which pieces wait for each other."""
 LOCAL_EFFICIENCY = 0.7
 """The fraction of the nominal rate that collectives reach over PCI Express or NVLink."""
 TCP_LATENCY_S = 30e-6

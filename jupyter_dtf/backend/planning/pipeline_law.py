@@ -1,4 +1,4 @@
-"""Simulates pipelines of equal devices, with and without replicas, whose stages are as even as possible. Pure.
+"""Simulates pipelines of equal devices, with stages as equal as possible, with and without replicas. Pure.
 
 ``place_layers.place`` finds better placements, but takes longer. A step is simulated by ``schedule.play``, as in a
 prediction.
@@ -21,8 +21,8 @@ from .schedule import UPDATE, Segment, play
 from .workload import Workload
 
 _MOST_PLAYED = 2_000
-"""The most passes of microbatches that are simulated one by one. Above this number, the time of a step is taken to be
-the time of all stages for the first microbatch, plus the time of the slowest stage for each further one."""
+"""The maximum number of passes that are simulated one by one. Above this number, the time of a step is estimated as the
+time of all stages for the first microbatch, plus the time of the slowest stage for each further microbatch."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PipelineStep:
 
 
 class Layered:
-    """The data about a model that does not depend on how it is cut into stages."""
+    """The figures of a model that do not depend on how it is cut into stages."""
 
     def __init__(self, graph: LayerGraph, work: Workload) -> None:
         self.work = work
@@ -98,7 +98,7 @@ class Staged:
 
     @property
     def placement(self) -> Placement:
-        """The placement of the stages on the first tasks."""
+        """The placement of each stage on the task with the same number."""
         kind = "GPU" if self._work.overlaps else "CPU"
         return Placement(
             devices={
@@ -108,7 +108,7 @@ class Staged:
         )
 
     def step(self, examples: float, replicas: int, fabric: Fabric, slower: float = 1.0) -> PipelineStep:
-        """Return a step of ``examples`` examples per replica, on devices that take ``slower`` times as long."""
+        """Simulate a step of ``examples`` examples per replica, on devices that take ``slower`` times as long."""
         each = examples / self.microbatches
         within = self.stages * replicas <= fabric.per_machine or self.stages <= fabric.per_machine
         link = fabric.within if within else fabric.between

@@ -2,7 +2,7 @@
 
 The layers are sorted topologically and cut into stages (``stages.py``), once with transfers counted as work and once
 without. Other candidates are the simple placements of ``baseline_placements.py`` and the existing placement. The
-candidate with the shortest predicted step wins, and its layers are moved for as long as that shortens the step
+candidate with the shortest predicted step wins, and its layers are moved until no move shortens the step
 (``placement_search.py``). Layers larger than any device are split; pinned layers stay where they are.
 """
 
@@ -145,7 +145,7 @@ def _ways(
     pinned: Mapping[str, str],
     parted: Mapping[str, Sequence[str]],
 ) -> Iterator[dict[str, str]]:
-    """Yield candidate devices for the layers that are not split, staged with the pinned layers and without them.
+    """Yield candidate devices for the layers that are not split: stages with the pinned layers, and without them.
 
     Transfers are counted first as work and then as free, because they may overlap with computation.
     """
@@ -168,7 +168,7 @@ def _staged(
 ) -> list[dict[str, str]]:
     """Return candidates for the devices of all layers except those ``aside``.
 
-    The memory and the time of the layers ``aside`` are charged evenly to their devices.
+    The memory and the time of the layers ``aside`` are divided evenly among their devices.
     """
     memory = {device.name: 0.0 for device in [*devices, *beside]}
     work: dict[str, float] = {}
@@ -236,8 +236,8 @@ def _does_not_fit(
                     field="devices",
                 )
     return InvalidInput(
-        f"The layers must fit on the devices in order, with pinned layers where they are, got "
-        f"{bytes_(every.memory.sum())} for {there}, with {len(pinned) + len(splits)} layers pinned",
+        f"The layers must fit on the devices in order, without moving pinned layers, got "
+        f"{bytes_(every.memory.sum())} of layers for {there}, with {len(pinned) + len(splits)} layers pinned",
         field="devices",
     )
 

@@ -43,7 +43,7 @@ class _Flow(NamedTuple):
 
 
 class Spread:
-    """The layers of a graph as they are spread over the devices."""
+    """The layers of a graph, distributed over devices as a placement specifies."""
 
     def __init__(self, every: Costs, placement: Placement, devices: Sequence[Device]) -> None:
         self.costs = every
@@ -75,7 +75,7 @@ class Spread:
         return float(work / self.devices[device].flops_per_s)
 
     def exchanged(self, device: int) -> tuple[float, float]:
-        """Return the bytes of the weights that a replica reads from the first one, and of the gradients it returns."""
+        """Return the bytes of weights that a replica reads from the first replica, and of gradients that it returns."""
         layers = [(self.costs.layers[part.layer], part.fraction) for part in self.on(device)]
         return (
             sum(layer.parameter_bytes * fraction for layer, fraction in layers),
@@ -83,13 +83,14 @@ class Spread:
         )
 
     def exchange_s(self, device: int, replicas: int, link: Link) -> float:
-        """Return the seconds per step in which the other replicas read weights and return gradients, one by one."""
+        """Return the seconds per step in which the other replicas, one by one, read weights and return gradients."""
         if replicas == 1:
             return 0.0
         return (replicas - 1) * sum(self.exchanged(device)) / link.bytes_per_s + 2 * link.latency_s
 
     def segments(self, copying_s: float = 0.0) -> list[Segment]:
-        """Merge the parts of a device into segments if the longest paths to them have the same number of transfers.
+        """Merge parts of a device into a segment if the longest paths leading to them have the same number of
+        transfers.
 
         ``copying_s``: CPU seconds per byte that is sent to or received from another device.
         """

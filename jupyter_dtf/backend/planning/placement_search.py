@@ -12,7 +12,7 @@ from .costs import Costs
 from .prediction import seconds_if_it_fits
 
 _EFFORT = 50_000
-"""The most layers, edges and passes examined while a placement is improved, which takes less than a second."""
+"""The maximum number of layers, edges and passes examined to improve a placement, which takes less than a second."""
 _MOST_TRIED = 800
 _WORTH = 1 - 1e-3
 """A placement is changed only if the change shortens the step to less than this fraction of its time."""
@@ -23,7 +23,7 @@ Where = Mapping[str, str]
 
 @dataclass
 class Judge:
-    """Predicts step times like ``predict``, but without overhead; infinite if layers do not fit or are not placed."""
+    """Predicts step times as ``predict`` does, without overhead. Infinite if layers do not fit or are not placed."""
 
     costs: Costs
     devices: Sequence[Device]
@@ -40,7 +40,7 @@ class Judge:
         return self._known[key]
 
     def improved(self, where: Where, splits: Mapping[str, Sequence[str]], fixed: Collection[str]) -> dict[str, str]:
-        """Move layers for as long as that shortens the step. ``fixed`` layers stay where they are."""
+        """Move layers until no move shortens the step, or too many were tried. ``fixed`` layers are not moved."""
         best, step = dict(where), self.step(where, splits)
         looked_at = len(self.costs.layers) + len(self.costs.edges) + 4 * self.costs.microbatches * len(self.devices)
         left = min(_MOST_TRIED, _EFFORT // looked_at)

@@ -43,7 +43,7 @@ def predict(
 ) -> Prediction:
     """Predict a step of ``batch_size`` examples. ``link`` defaults to the calibration's link, if there is one.
 
-    A layer without weights that is not placed is on the device of its largest input. A placement may be incomplete:
+    A layer without weights that is not placed runs on the device of its largest input. A placement may be incomplete:
     other layers that are not placed are named in ``problems`` and cost nothing, and entries for unknown layers and
     devices are ignored. Raises InvalidInput for a graph with a cycle and for invalid numbers.
     """
@@ -96,7 +96,7 @@ def _played(spread: Spread, replicas: int, link: Link) -> list[Busy]:
 
 
 def copying_s(link: Link) -> float:
-    """Return the seconds per byte during which the sending core, and likewise the receiving one, cannot compute.
+    """Return the seconds per byte of a transfer for which each of the two cores, sending and receiving, is busy.
 
     A transfer within a machine is a copy, half of it on each side; a slower network takes no more CPU time.
     """
@@ -148,7 +148,7 @@ def _loads(spread: Spread, busy: Sequence[Busy], copies: Sequence[Mapping[int, i
         own, copy = copy_of.get(number, (number, 0))
         elsewhere = slots[own] if copy else 0
         needed = round(memory[own] - elsewhere)
-        both_ways = (given[own] + taken[own]) * every.batch_size  # gradients return the way the outputs came
+        both_ways = (given[own] + taken[own]) * every.batch_size  # gradients take the reverse path of the outputs
         weights, gradients = spread.exchanged(own)
         out, back = (gradients, weights) if copy else (weights * (len(copies) - 1), gradients * (len(copies) - 1))
         limit = device.memory_bytes

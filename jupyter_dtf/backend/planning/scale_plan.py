@@ -27,7 +27,7 @@ _DEFAULTS = (
 _MOST_TASKS = 1024
 _HOUR_S = 3600.0
 _MOST_DRAWN = 256
-"""The most machines that a returned design contains."""
+"""The maximum number of machines in a returned design; above it, the design has no machines."""
 
 
 def plan(
@@ -36,10 +36,9 @@ def plan(
     settings: Sequence[ForecastSettings] = (),
     expected_hosts: Sequence[HostDesign] = (),
 ) -> ScalePlan:
-    """Return the plan for a design's model. ``settings``: the strategies that may be used; empty for the usual ones.
+    """Return the plan for a design's model. ``settings``: the strategies that may be used; empty: the usual ones.
 
-    The ``tasks`` of the settings are the allowed numbers of tasks; empty allows any number up to 1,024. Raises
-    InvalidInput.
+    The ``tasks`` of the settings are the allowed numbers of tasks; empty: any number up to 1,024. Raises InvalidInput.
     """
     graph, machines = design_forecast.model_of(design), design_forecast.machines_of(design, expected_hosts)
     found = []

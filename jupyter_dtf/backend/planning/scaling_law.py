@@ -1,4 +1,4 @@
-"""Models one training step for a number of tasks, by strategy. Pure."""
+"""Models one training step of a number of tasks, for each strategy. Pure."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Situation:
 
 
 def step_of(situation: Situation, tasks: int) -> Step:
-    """Return the model of a step with this many tasks."""
+    """Model a step of this many tasks, with the strategy of the settings."""
     settings = situation.settings
     per_task = float(settings.per_device) or settings.batch_size / tasks
     found = _STRATEGIES[settings.strategy](situation, tasks, per_task)
@@ -126,7 +126,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
             examples_per_s=0.0,
             updates_per_s=0.0,
             compute_s=compute,
-            problem=f"{backup} backup workers leave no other worker among {tasks}",
+            problem=f"{backup} backup workers among {tasks} workers leave none to wait for",
         )
     if settings.sync:
         found = servers_law.synchronous(
@@ -143,7 +143,7 @@ def _servers(situation: Situation, tasks: int, examples: float) -> Step:
     else:
         found = servers_law.asynchronous(compute, size, tasks, settings.servers, link, update_s=work.update_s)
         rate = updates = found.steps_per_s * tasks
-        staleness = float(tasks - 1)  # the gradients of the other tasks between two gradients of a task
+        staleness = float(tasks - 1)  # between two gradients of a task, each other task sends one
     step = 1 / found.steps_per_s
     return Step(
         examples=examples * tasks * (1 - found.dropped),
@@ -222,7 +222,7 @@ def _pipeline(situation: Situation, tasks: int, examples: float) -> Step:
 
 
 def _with_input(step: Step, examples_per_s: float, per_task: float) -> Step:
-    """Add the input to a step. Input is read ahead, so a task waits only if reading takes longer than the step."""
+    """Add the wait for input. Input is read ahead, so a task waits only if reading takes longer than the step."""
     wait = per_task / examples_per_s - step.step_s if examples_per_s else 0.0
     if wait <= 0 or not step.examples_per_s:
         return step

@@ -90,7 +90,7 @@ class Levels:
         return Turns(max(self.forward, default=0), max(self.backward, default=0))
 
     def held(self, segment: int, microbatches: int) -> int:
-        """Return the most microbatches whose activations a segment holds at the same time."""
+        """Return the maximum number of microbatches whose activations a segment holds at the same time."""
         return min(microbatches, self.turns.held(self.forward[segment], self.backward[segment]))
 
 
@@ -168,7 +168,8 @@ _ENDED, _SENDS_BACK, _COULD_BEGIN = range(3)
 class _Play:
     """Simulates fill and drain.
 
-    A task is one pass of one microbatch through one segment; its number is its rank among the tasks that could run.
+    A task is one pass of one microbatch through one segment. Of the tasks that could run, the one with the lowest
+    number runs first.
     """
 
     def __init__(self, segments: Sequence[Segment], microbatches: int, link: Link) -> None:

@@ -22,7 +22,7 @@ class ServerStep:
     """The times of one step of a worker."""
 
     compute_s: float
-    """Seconds of computation; less than the average if the step does not wait for slow workers."""
+    """Seconds of computation; less than the mean if the step does not wait for slow workers."""
     exchange_s: float
     """Seconds of transfers, which compete only with transfers of the same step."""
     update_s: float

@@ -19,9 +19,9 @@ from ...schema.placement import Device, Link
 from .costs import Costs, Floats
 
 _MOST_CUTS = 1_200
-"""The most positions at which a chain may be cut."""
+"""The maximum number of positions at which a chain may be cut."""
 _MOST_STATES = 5_000
-"""The most sets of used devices that are searched. Eight different devices have 256 such sets."""
+"""The maximum number of sets of used devices that are searched. Eight different devices have 256 such sets."""
 _BLOCK = 64
 _ROUNDING = 1 + 1e-9
 
@@ -93,12 +93,12 @@ def ways(
     pinned: Mapping[str, str],
     busy: Mapping[str, float],
 ) -> list[Stages]:
-    """Return the best stages for each number and order of devices tried, fastest first; empty if the layers do not fit.
+    """Return the best stages for each tried number and order of devices, fastest first; none if the layers do not fit.
 
     ``pinned`` maps layers to the devices they must be on. ``busy``: seconds per microbatch of a device's other work.
 
-    With many kinds of device (more than 12 that all differ), only the given order and the order of decreasing speed
-    are tried.
+    With many kinds of device (more than 12 that all differ), only the given order and the order of decreasing speed are
+    tried.
     """
     row = _Row(costs, link)
     kinds = _kinds(row, devices, pinned, busy)

@@ -1,7 +1,7 @@
 """Assigns the places of a cluster to the trials of a search. Pure: plain values in, plain values out.
 
-A place is the share of the resources, a host's threads and GPUs, that each of the cluster's compute tasks has when all
-of them are running.
+A place is the share of a host's threads and GPUs that one of the cluster's compute tasks has when all of these tasks
+are running.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .gpu_assignment import GpuAssignment, share_of
 from .launch_plan import PlannedTask, ranked
 
 _WHOLE = math.lcm(*range(1, MOST_SHARES + 1))
-"""The units of a place, chosen so that every share is an integer and three thirds add up to exactly one place."""
+"""The number of units in a place: every share is a whole number of units, and three thirds are exactly one place."""
 
 
 def place_jobs(jobs: Mapping[str, int]) -> dict[str, int]:
@@ -65,10 +65,10 @@ class Free:
     ) -> tuple[list[PlannedTask], list[PlannedTask]] | None:
         """Plan the ``tasks`` (job, index) of a run with ``each`` places per task. Return the plan and the places taken.
 
-        The places of a task are on one host: the one with the fewest free places that suffice. With ``shares``, a task
-        gets one of that many shares of a place: of its threads, at least one, and of its GPU memory.
-        ``threads_per_task`` 0: the threads of its places. Returns None if too few places are free. Raises Unavailable
-        for a share of a GPU of unknown size.
+        The places of a task are on one host: the one with the fewest free places that suffice. If ``shares`` is n > 1,
+        a task gets 1/n of a place: of its threads, but at least one, and of its GPU memory. If ``threads_per_task`` is
+        0, a task has the threads of its places. Returns None if too few places are free. Raises Unavailable for a share
+        of a GPU of unknown size.
         """
         planned: list[PlannedTask] = []
         mine: list[PlannedTask] = []
@@ -93,14 +93,15 @@ class Free:
 
 
 class _Host:
-    """The places of a host, each with its free fraction; no more than ``free`` may be taken in total."""
+    """The places of a host and the free units (see ``_WHOLE``) of each; ``free`` limits the units taken in total."""
 
     def __init__(self) -> None:
         self.places: list[PlannedTask] = []
         self.left: list[int] = []
         self.free = 0
         self._at: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
-        """The indices of the places that taken shares belong to. Equal places may have different remainders."""
+        """The indices of the places that taken shares belong to, keyed by ``_key``. Equal places may have different
+        remainders."""
 
     def add(self, place: PlannedTask) -> None:
         self.places.append(place)
@@ -119,7 +120,7 @@ class _Host:
         return self.places[at]
 
     def count_where_it_was(self, taken: PlannedTask) -> bool:
-        """Count a place or a share as taken from the place with the same name; return whether that place has room."""
+        """Count a place or a share as taken from the place of the same name; return False if too little is free."""
         size = _WHOLE // taken.share
         for at in self._alike(taken):
             if self.places[at].task == taken.task and self.left[at] >= size:
@@ -128,7 +129,7 @@ class _Host:
         return False
 
     def count(self, taken: PlannedTask) -> None:
-        """Count a share whose place now has another name as taken from a place with the same GPUs, if there is one."""
+        """Count a share as taken from a place with the same GPUs, if any: its own place has another name now."""
         size = _WHOLE // taken.share
         alike = [(self.left[at], at) for at in self._alike(taken) if self.left[at] >= size]
         self._take(min(alike)[1] if alike else -1, _key(taken, taken.share), size)

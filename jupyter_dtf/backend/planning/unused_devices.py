@@ -15,7 +15,7 @@ from .costs import Costs, costs, measured
 from .placement_search import Judge, Where
 
 MOST_LAYERS = 2_000
-"""Graphs with more layers get no explanation, because it is computed at every change of a design."""
+"""Graphs with more layers get no explanation, because it is computed after every change to a design."""
 _FREE = Link(bytes_per_s=1e30, latency_s=0.0)
 
 

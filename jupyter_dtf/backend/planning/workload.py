@@ -38,7 +38,7 @@ class Workload:
     update_s: float
     """Seconds per step to update all variables."""
     overhead_s: float
-    """Seconds per step besides the layers."""
+    """Seconds per step that are not spent in a layer."""
     gradient_bytes: Floats
     parameter_bytes: float
     slot_bytes: float
@@ -113,7 +113,7 @@ def calibrated(graph: LayerGraph, calibration: Calibration, *, on_cpu: bool) -> 
 
 
 def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisation: float = 0.0) -> Workload:
-    """Derive the workload from a device's data sheet. ``utilisation``: 0 for the default."""
+    """Derive the workload from a device's data sheet. ``utilisation``: the fraction of its peak; 0: the default."""
     layers = ordered(graph)
     on_cpu = device.name == "CPU"
     rate = device.flops_per_s[precision] * (utilisation or device.utilisation or UTILISATION[precision])
@@ -142,7 +142,7 @@ def published(graph: LayerGraph, device: DeviceFigures, precision: str, utilisat
 
 
 def assumed(graph: LayerGraph, flops_per_s: float, *, on_cpu: bool) -> Workload:
-    """Derive the workload from the assumed operations per second of a device alone."""
+    """Derive the workload only from an assumed number of operations per second of a device."""
     layers = ordered(graph)
     forward = np.array([layer.flops / flops_per_s for layer in layers], float)
     return _workload(

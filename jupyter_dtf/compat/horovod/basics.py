@@ -22,9 +22,9 @@ _initialized = False
 
 
 def init(comm: Any = None, process_sets: Sequence[sets.ProcessSet] | str | None = None) -> None:
-    """Connect to the other tasks of the run. Must be called before TensorFlow has run anything.
+    """Connect to the other tasks of the run. Must be called before TensorFlow executes any operation.
 
-    Outside of a run, there is only one task. This also restores names of Keras 2 that Horovod's programs use
+    Outside of a run, this is the only task. This function also restores names of Keras 2 that Horovod programs use
     (``keras2``).
 
     Args:
@@ -116,7 +116,7 @@ def _peers(ctx: context.Context) -> list[int]:
     return [r for r, machine in enumerate(machines) if machines[:r].count(machine) == own]
 
 
-# -- what Horovod was built with ------------------------------------------------------------------------------------
+# -- Horovod's build ------------------------------------------------------------------------------------------------
 
 
 def mpi_threads_supported() -> bool:
@@ -160,7 +160,7 @@ def rocm_built() -> bool:
     return bool(tf.test.is_built_with_rocm())
 
 
-# -- join, and what is not supported ----------------------------------------------------------------------------
+# -- join, and unsupported functions ----------------------------------------------------------------------------
 
 
 def join(device: int = -1) -> int:
@@ -169,7 +169,7 @@ def join(device: int = -1) -> int:
     This is for tasks that run out of data before others. An average is still divided by the number of all tasks.
 
     Args:
-        device: Accepted but not needed.
+        device: Accepted but ignored.
 
     Returns:
         The rank of the last task that called this function.

@@ -19,9 +19,9 @@ from .synced_gradients import held
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
     """Sends the root's weights and optimizer state to all tasks when training starts.
 
-    This happens before the first batch if the model has been built in all tasks by then, otherwise after it. The
-    callback also reports the logs of every batch and the progress. ``device`` is accepted but not needed. Each task
-    keeps its own values of ``local_variables``.
+    This happens before the first batch if all tasks have built the model by then, otherwise after the first batch. The
+    callback also reports the logs of every batch and the progress. ``device`` is accepted but ignored. Each task keeps
+    its own values of ``local_variables``.
     """
 
     def __init__(self, root_rank: int, device: str = "", local_variables: Any = None) -> None:
@@ -66,9 +66,9 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):
 
 
 class MetricAverageCallback(keras.callbacks.Callback):
-    """Averages an epoch's logs over the tasks, in place. Must come before callbacks that read them.
+    """Averages an epoch's logs over the tasks, in place. Must precede callbacks that read the logs.
 
-    The averages are also shown as the epoch's logs in the panel. ``device`` is accepted but not needed.
+    The averages are also shown as the epoch's logs in the panel. ``device`` is accepted but ignored.
     """
 
     def __init__(self, device: str = "") -> None:
@@ -93,12 +93,12 @@ class MetricAverageCallback(keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(keras.callbacks.Callback):
-    """Sets the learning rate to ``initial_lr * multiplier(epoch)`` from ``start_epoch`` to before ``end_epoch``.
+    """Sets the learning rate to ``initial_lr * multiplier(epoch)``, from ``start_epoch`` until before ``end_epoch``.
 
-    A number m as ``multiplier`` means ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes at the first
-    batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction`` multiplies the
-    velocities of an optimizer with momentum by the ratio of the new rate to the old one (Goyal et al. 2017, section
-    2.3). ``steps_per_epoch`` is optional if Keras knows the number of steps.
+    If ``multiplier`` is a number m, the factor is ``m ** (epoch - start_epoch)``. With ``staircase``, the rate changes
+    at the first batch of each epoch, otherwise at every batch, with a fractional epoch. ``momentum_correction``
+    multiplies the velocities of an optimizer with momentum by the ratio of the new rate to the old one (Goyal et al.
+    2017, section 2.3). ``steps_per_epoch`` is optional if Keras knows the number of steps.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Horovod's collectives, with Horovod's signatures and gradients.
 
 They work eagerly, in a ``tf.function`` and in a TensorFlow 1 graph. All tasks must call the same collectives in the
-same order. Arguments for the device, session and name scope are accepted but not needed.
+same order. Arguments for the device, session and name scope are accepted but ignored.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def allreduce(
         tensor: A tensor, or anything that can be converted to one, with the same shape and dtype on all tasks, or
             ``tf.IndexedSlices``, which are gathered and stay sparse.
         average: The older form of ``op``: True for an average, False for a sum.
-        device_dense: Accepted but not needed.
-        device_sparse: Accepted but not needed.
+        device_dense: Accepted but ignored.
+        device_sparse: Accepted but ignored.
         compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average`` (default), ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
         prescale_factor: The factor by which the tensor is multiplied before the reduction.
         postscale_factor: The factor by which the result is multiplied.
         name: Must be the same on all tasks.
-        process_set: The tasks that take part; None for all.
-        ignore_name_scope: Accepted but not needed.
+        process_set: The tasks that take part; None: all tasks.
+        ignore_name_scope: Accepted but ignored.
 
     Returns:
         The reduced tensor, with the shape and dtype of ``tensor``.
@@ -92,8 +92,8 @@ def allgather(
     Args:
         tensor: A tensor of shape (rows, ...). The number of rows may differ between tasks.
         name: Must be the same on all tasks.
-        ignore_name_scope: Accepted but not needed.
-        process_set: The tasks that take part; None for all.
+        ignore_name_scope: Accepted but ignored.
+        process_set: The tasks that take part; None: all tasks.
 
     Returns:
         A tensor of shape (total rows, ...), ordered by rank.
@@ -126,8 +126,8 @@ def broadcast(
         tensor: A tensor with the same shape and dtype on all tasks.
         root_rank: The rank of the task whose tensor is sent.
         name: Must be the same on all tasks.
-        ignore_name_scope: Accepted but not needed.
-        process_set: The tasks that take part; None for all.
+        ignore_name_scope: Accepted but ignored.
+        process_set: The tasks that take part; None: all tasks.
 
     Returns:
         The root's tensor.
@@ -171,8 +171,8 @@ def broadcast_variables(
     Args:
         variables: Variables of TensorFlow or Keras, the same on all tasks.
         root_rank: The rank of the task whose values are assigned.
-        process_set: The tasks that take part; None for all.
-        inplace: Accepted but not needed.
+        process_set: The tasks that take part; None: all tasks.
+        inplace: Accepted but ignored.
 
     Returns:
         In a TensorFlow 1 graph, the op that assigns the values; otherwise None.
@@ -201,12 +201,12 @@ def reducescatter(
 
     Args:
         tensor: A tensor of shape (rows, ...), with the same shape and dtype on all tasks.
-        device_dense: Accepted but not needed.
+        device_dense: Accepted but ignored.
         compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         op: ``hvd.Average``, ``hvd.Sum``, ``hvd.Min``, ``hvd.Max`` or ``hvd.Product``.
         name: Must be the same on all tasks.
-        process_set: The tasks that take part; None for all.
-        ignore_name_scope: Accepted but not needed.
+        process_set: The tasks that take part; None: all tasks.
+        ignore_name_scope: Accepted but ignored.
         prescale_factor: The factor by which the tensor is multiplied before the reduction.
         postscale_factor: The factor by which the result is multiplied.
 
@@ -249,8 +249,8 @@ def alltoall(
         tensor: A tensor of shape (rows, ...).
         splits: The number of consecutive rows to send to each rank, of shape (size,). By default, the parts are equal.
         name: Must be the same on all tasks.
-        ignore_name_scope: Accepted but not needed.
-        process_set: The tasks that take part; None for all.
+        ignore_name_scope: Accepted but ignored.
+        process_set: The tasks that take part; None: all tasks.
 
     Returns:
         The received rows, ordered by rank; if ``splits`` was given, a pair of these and the number of rows received

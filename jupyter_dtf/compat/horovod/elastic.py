@@ -60,7 +60,7 @@ class State(ABC):
         self.check_host_updates()
 
     def check_host_updates(self) -> None:  # noqa: B027
-        """Do nothing. Horovod checks here for added or removed hosts, which do not occur here."""
+        """Do nothing. Horovod checks for added or removed hosts; here, the number of tasks does not change."""
 
     @abstractmethod
     def save(self) -> None:
@@ -75,7 +75,7 @@ class State(ABC):
         """Send the state of rank 0 to all tasks. This is a collective."""
 
     def reset(self) -> None:  # noqa: B027
-        """Recreate objects that a failure has made invalid. For subclasses."""
+        """Recreate objects that a failure has made invalid. Does nothing unless a subclass overrides it."""
 
 
 class ObjectState(State):
@@ -107,9 +107,7 @@ class TensorFlowState(ObjectState):
 
     def __init__(self, variables: Sequence[Any], session: Any = None, **objects: Any) -> None:
         if session is not None:
-            raise InvalidInput(
-                "`session` must be None, because states are kept in eager mode, got one", field="session"
-            )
+            raise InvalidInput("`session` must be None, because states are kept in eager mode", field="session")
         super().__init__(**objects)
         self.variables = list(variables)
         self._values = self._read()
@@ -140,11 +138,11 @@ class TensorFlowKerasState(TensorFlowState):
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **objects: Any) -> None:
         if not model.built:
-            raise InvalidInput("`model` must be built, got one that is not. Call model.build(input_shape) first")
+            raise InvalidInput("`model` must be built: call model.build(input_shape) first")
         self.model = model
         self.optimizer = optimizer or model.optimizer
         if self.optimizer is None:
-            raise InvalidInput("`optimizer` must be given, or the model compiled with one, got None")
+            raise InvalidInput("`optimizer` must be given, or the model must be compiled with one")
         if not self.optimizer.built:
             self.optimizer.build(model.trainable_variables)
         super().__init__([], **objects)

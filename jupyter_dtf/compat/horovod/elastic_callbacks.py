@@ -30,7 +30,7 @@ class CommitStateCallback(keras.callbacks.Callback):
 
 
 class UpdateBatchStateCallback(keras.callbacks.Callback):
-    """Updates ``state.batch``: the last batch that ended in this epoch, or 0 when the epoch has ended.
+    """Updates ``state.batch``: the index of the last batch that has ended in this epoch; 0 once the epoch has ended.
 
     Keras restarts an interrupted epoch from its first batch.
     """

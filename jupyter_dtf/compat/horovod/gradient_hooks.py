@@ -1,4 +1,4 @@
-"""Hooks in Keras for distributed optimizers: two methods, which are replaced when the first optimizer is created."""
+"""Hooks for distributed optimizers: two of Keras's methods are replaced when the first one is created."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     if tf.executing_eagerly():
         raise RuntimeError(
             "hvd.broadcast_global_variables requires a TensorFlow 1 graph, because TensorFlow 2 has no list of global "
-            "variables. Use hvd.broadcast_variables(model.variables, root_rank) instead, and the same with "
+            "variables. Call hvd.broadcast_variables(model.variables, root_rank) instead, and again with "
             "optimizer.variables"
         )
     return broadcast_variables(tf.compat.v1.global_variables(), root_rank)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 class CallableList(list[Any]):
-    """A list that returns itself when called, because ``optimizer.variables`` used to be a method."""
+    """A list that returns itself when called, because ``optimizer.variables`` was a method in Keras 2."""
 
     def __call__(self) -> CallableList:
         return self
@@ -44,7 +44,7 @@ def restore() -> None:
 
 
 def _owner(cls: type, name: str) -> Any:
-    """Return the class that defines the attribute."""
+    """Return the class that defines the attribute ``name`` of ``cls``."""
     return next(c for c in cls.__mro__ if name in vars(c))
 
 
@@ -53,7 +53,7 @@ def _callable(variables: Any) -> property:
 
 
 def _forgiving(function: Any, argument: str) -> Any:
-    """Wrap a method so that it ignores that argument."""
+    """Wrap a method so that it ignores an argument, with a warning."""
 
     @functools.wraps(function)
     def without(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -41,21 +41,21 @@ def DistributedOptimizer(
 
     Args:
         optimizer: A Keras 3 optimizer, or one of ``tf.compat.v1.train``.
-        name: The name of the wrapper of an optimizer of ``tf.compat.v1.train``.
-        use_locking: Accepted but not needed.
-        device_dense: Accepted but not needed.
-        device_sparse: Accepted but not needed.
+        name: The name of the wrapper, if ``optimizer`` is one of ``tf.compat.v1.train``.
+        use_locking: Accepted but ignored.
+        device_dense: Accepted but ignored.
+        device_sparse: Accepted but ignored.
         compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         backward_passes_per_step: The number of calls whose gradients are added up before they are reduced and applied.
         op: ``hvd.Average`` or ``hvd.Sum``.
-        gradient_predivide_factor: Splits the division of an average: gradients are divided by this factor before the
-            sum, and by the number of tasks divided by it afterwards.
+        gradient_predivide_factor: Splits the division of an average: gradients are divided by this factor f before they
+            are summed, and the sum is divided by (number of tasks / f).
         average_aggregated_gradients: Whether to divide the sum over several calls by their number.
         num_groups: The older form of ``groups``.
         groups: The number of groups in which gradients are fused, or a list of variables for each group. By default,
             all gradients are fused.
-        process_set: The tasks that take part; None for all.
+        process_set: The tasks that take part; None: all tasks.
         scale_local_gradients: Whether to divide the gradients of local variables by the number of tasks.
 
     Returns:
@@ -108,7 +108,7 @@ def DistributedOptimizer(
             accumulator.add(optimizer, grads, variables, reducer, apply)
 
     def compute_gradients(loss: Any, var_list: Iterable[Any], grad_loss: Any = None, tape: Any = None) -> list[Any]:
-        """Return pairs of gradients (reduced, unless passes are added up) and variables, like Horovod for Keras 2."""
+        """Return ``(gradient, variable)`` pairs, as Horovod does with Keras 2, reduced unless passes are added up."""
         variables = list(var_list)
         if callable(loss):
             with tf.GradientTape() as own:

@@ -1,4 +1,4 @@
-"""Sets of tasks with Horovod's API. A set has a number between its addition by all tasks and its removal."""
+"""Sets of tasks, with Horovod's API. A set has a number from its addition by all tasks until its removal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _registered: dict[int, ProcessSet] = {}
 
 
 class ProcessSet(communicator.ProcessSet):
-    """A subset of the run's tasks, by rank, to which collectives can be limited with ``process_set=``.
+    """A subset of the run's tasks, given by their ranks. ``process_set=`` limits a collective to it.
 
     ``process_set_id`` is the number of the set. It is None before ``add_process_set`` and after ``remove_process_set``.
     Raises InvalidInput if there are no ranks, or duplicate ranks.
@@ -76,7 +76,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     for number, ranks in ids_and_ranks().items():
         if ranks == added.ranks:
             raise InvalidInput(
-                f"`process_set` must differ from existing ones, but number {number} is the same, got {added}",
+                f"`process_set` must differ from existing ones, but number {number} has its ranks, got {added}",
                 field="process_set",
             )
     communicator.add_process_set(added)
@@ -126,7 +126,7 @@ def by_number(process_set_id: int) -> ProcessSet:
 
 
 def ours(process_set: Any) -> communicator.ProcessSet | None:
-    """Convert a process set for ``ops``: None for all tasks. Raises InvalidInput if another set has its number."""
+    """Convert a process set for ``ops``, where None means all tasks. Raises InvalidInput if another has its number."""
     if process_set is None or process_set is global_process_set:
         return None
     number = getattr(process_set, "process_set_id", None)

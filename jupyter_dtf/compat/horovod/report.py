@@ -1,4 +1,4 @@
-"""Reports to viewers from Keras training that was not started by ``cluster.fit``."""
+"""Reports of the metrics and the progress of Keras training that was not started by ``cluster.fit``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROGRESS_PERIOD_S = 0.2
 
 
 def numbers(logs: dict[str, Any] | None) -> dict[str, float]:
-    """Return the numbers among the logs."""
+    """Return the logs that are numbers, as floats."""
     return {name: float(value) for name, value in (logs or {}).items() if isinstance(value, (int, float))}
 
 

@@ -13,9 +13,10 @@ from .reduce_ops import Average
 
 
 class SyncBatchNormalization(keras.layers.BatchNormalization):
-    """``keras.layers.BatchNormalization`` with the mean and variance over all tasks' batches, which have equal sizes.
+    """``keras.layers.BatchNormalization`` with the mean and variance over the batches of all tasks.
 
-    It runs a collective in every training step, and another in its backward pass. Masks are not supported.
+    The tasks' batches must have equal sizes. The layer runs a collective in every training step, and another in its
+    backward pass. Masks are not supported.
     """
 
     def __init__(self, *args: Any, fused: bool | None = False, **kwargs: Any) -> None:
@@ -25,7 +26,7 @@ class SyncBatchNormalization(keras.layers.BatchNormalization):
 
     def _moments(self, inputs: Any, mask: Any) -> tuple[Any, Any]:
         if mask is not None:
-            raise InvalidInput("`mask` must be None, because SyncBatchNormalization does not support masks, got one")
+            raise InvalidInput("`mask` must be None, because SyncBatchNormalization does not support masks")
         mean, variance = super()._moments(inputs, mask)
         mean, square = tf.unstack(allreduce(tf.stack([mean, variance + tf.square(mean)]), op=Average))
         return mean, square - tf.square(mean)

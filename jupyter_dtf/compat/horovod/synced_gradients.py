@@ -50,14 +50,14 @@ class GradientReducer:
             raise InvalidInput(f"`groups` must be at least 1, got {self.groups}", field="groups")
 
     def register_local(self, variable: Any) -> None:
-        """Do not reduce the gradient of this variable, but divide it by the number of tasks if requested."""
+        """Do not reduce this variable's gradient. With ``scale_local_gradients``, divide it by the number of tasks."""
         self._local[id(held(variable))] = held(variable)
 
     def is_local(self, variable: Any) -> bool:
         return id(held(variable)) in self._local
 
     def reduce(self, gradients: Iterable[Any], variables: Iterable[Any]) -> list[Any]:
-        """Reduce the gradients, keeping their order and None. IndexedSlices stay sparse unless ``sparse_as_dense``.
+        """Reduce the gradients in order. None stays None; IndexedSlices stay sparse unless ``sparse_as_dense``.
 
         This is a collective of the process set. In a task outside of the set, the gradients are returned unchanged.
         """
@@ -114,7 +114,7 @@ class GradientReducer:
 
 
 def held(variable: Any) -> Any:
-    """Return the TensorFlow variable of a TensorFlow or Keras variable."""
+    """Return the TensorFlow variable that a Keras variable contains. TensorFlow variables are returned unchanged."""
     return variable._value if isinstance(variable, keras.Variable) else variable
 
 

@@ -12,21 +12,21 @@ from .synced_gradients import GradientReducer, checked_groups, layers_variables
 
 
 class DistributedGradientTape:
-    """Wraps a tape so that ``gradient``, a collective, returns the average or sum over the tasks.
+    """Wraps a tape so that ``gradient`` returns the average or the sum over the tasks, and is a collective.
 
     All other attributes are those of the wrapped tape.
 
     Args:
         gradtape: The tape to wrap.
-        device_dense: Accepted but not needed.
-        device_sparse: Accepted but not needed.
+        device_dense: Accepted but ignored.
+        device_sparse: Accepted but ignored.
         compression: The compression of tensors that are sent, one of ``hvd.Compression``.
         sparse_as_dense: Whether to convert sparse gradients to dense ones before reducing.
         op: ``hvd.Average`` or ``hvd.Sum``.
         gradient_predivide_factor: As in ``DistributedOptimizer``.
         num_groups: The older form of ``groups``.
         groups: As in ``DistributedOptimizer``.
-        process_set: The tasks that take part; None for all.
+        process_set: The tasks that take part; None: all tasks.
         scale_local_gradients: Whether to divide the gradients of local variables by the number of tasks.
     """
 

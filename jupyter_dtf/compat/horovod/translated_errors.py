@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class InvalidArgument(InvalidInput, tf.errors.InvalidArgumentError):
-    """A value is invalid. Also an instance of the class that Horovod's operations raise in this case."""
+    """A value is invalid. Also derives from the class of the error that Horovod's operations raise in this case."""
 
     def __init__(self, message: str, *, field: str = "") -> None:
         tf.errors.InvalidArgumentError.__init__(self, None, None, message)
@@ -53,7 +53,7 @@ def as_horovods(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def restore_classes() -> None:
-    """Make the error of a graph for different calls by tasks a FailedPreconditionError as well, as in Horovod.
+    """If tasks make different calls in a graph, make the error also a FailedPreconditionError, as in Horovod.
 
     Further calls of this function have no effect.
     """

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Return whether Horovod is available for that framework."""
+    """Return whether this package supports the framework: ``tensorflow`` or ``keras``."""
     return ext_base_name in ("tensorflow", "keras")
 
 
@@ -45,7 +45,7 @@ def ccl_built(verbose: bool = False) -> bool:
 
 
 def split_list(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """Split the items into ``parts`` parts whose lengths differ by at most one."""
+    """Split the items into ``parts`` parts with lengths that differ by at most one."""
     share, more = divmod(len(items), parts)
     starts = [i * share + min(i, more) for i in range(parts + 1)]
     return [items[a:b] for a, b in pairwise(starts)]

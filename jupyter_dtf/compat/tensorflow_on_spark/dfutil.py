@@ -65,7 +65,7 @@ def loadTFRecords(sc: Any, input_dir: str, binary_features: Sequence[str] = ()) 
     """Load a directory of TFRecord files as a Dask dataframe.
 
     Args:
-        sc: Accepted as in TensorFlowOnSpark, but not needed.
+        sc: Accepted as in TensorFlowOnSpark, but ignored.
         input_dir: A directory, a pattern or a file.
         binary_features: The names of features whose bytes are not text.
 
@@ -116,8 +116,8 @@ def dtypes_of(frame: Any) -> list[tuple[str, str]]:
 def toTFExample(dtypes: Dtypes) -> Callable[[Iterable[Mapping[str, Any]]], list[tuple[bytes, None]]]:
     """Return a function that converts a partition's rows to Examples.
 
-    Integers and booleans become an ``int64_list``, floats become a ``float_list`` of float32, which has about half as
-    many digits, and strings and bytes become a ``bytes_list``. None becomes a feature without a value.
+    Integers and booleans become an ``int64_list``, floats become a ``float_list``, which has only float32 precision,
+    and strings and bytes become a ``bytes_list``. None becomes a feature without a value.
 
     Args:
         dtypes: The columns and their types.
@@ -274,7 +274,7 @@ def _type_of(name: str, value: Any) -> str:
 
 
 def _write(part: Any, output_dir: str, number: int) -> None:
-    """Write the file of a partition. TensorFlow's writer does not start a runtime, and so does not allocate GPUs."""
+    """Write the file of a partition. TensorFlow's writer does not start a runtime, so it allocates no GPU memory."""
     import tensorflow as tf
 
     system, root = part_files.opened(output_dir)

@@ -14,14 +14,14 @@ INPUT = "input"
 OUTPUT = "output"
 ERROR = "error"
 CONTROL = "control"
-"""The queue whose end makes a serving node (``ps``, ``evaluator``) end."""
+"""A queue of serving nodes (``ps``, ``evaluator``): a node ends when this queue ends."""
 _CONSUMED = "consumed"
 QUEUES = (INPUT, OUTPUT, ERROR)
 """The default queues of a cluster."""
 
 
 class Piece(NamedTuple):
-    """One or more consecutive items of a partition to send."""
+    """One or more consecutive items of a partition, sent together."""
 
     partition: int
     items: list[Any]
@@ -34,11 +34,11 @@ class Standing(NamedTuple):
     state: str
     """``terminating`` or ``ended`` (no more data is needed), ``failed``, or ``behind`` (a partition took too long)."""
     text: str = ""
-    """The traceback, or another message."""
+    """A message: the traceback if the node has failed."""
 
 
 def consumed(queue: str) -> str:
-    """Return the name of the results that contain the numbers of a queue's partitions consumed by a node."""
+    """Return the name under which a node sends back the number of each partition of a queue that it has consumed."""
     return f"{_CONSUMED} {queue}"
 
 
@@ -48,7 +48,7 @@ def leave(inlet: Path, standing: Standing, queue: str = "") -> None:
 
 
 def left(inlet: Path, queue: str = "") -> Standing | None:
-    """Return the state that was written for the node, or else for the queue; None if there is none."""
+    """Return the state that was written for the node or, if there is none, for the queue; None if there is neither."""
     for path in [_path(inlet), *([_path(inlet, queue)] if queue else [])]:
         with suppress(OSError):
             return Standing(**json.loads(private_files.read_file(path)))

@@ -1,9 +1,9 @@
 """Feeds partitions to the nodes of the same machine, in Dask's workers.
 
-A node is fed by one process at a time, which holds the lock next to the node's inlet. A node accepts only as much data
-as it can hold, so feeding a partition may take as long as training on it. Meanwhile, the thread is returned to Dask
-(``secede``): if all threads were feeding, none would be left for partitions that have not been computed yet, and nodes
-that wait for each other must be fed at the same time.
+A node is fed by one process at a time, which holds the lock file next to the node's inlet. A node accepts only as much
+data as it can hold, so feeding a partition may take as long as training on it. Meanwhile, the thread is returned to
+Dask (``secede``): if all threads were feeding, none would be left for partitions that have not been computed yet, and
+nodes that wait for each other must be fed at the same time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Gone(FeedError):
 
 
 class Place:
-    """The location of a run's nodes on the machine on which it is used. Picklable."""
+    """Finds the inlets of a run's nodes on the machine on which it is used. Picklable."""
 
     def __init__(self, token: str, run_id: str) -> None:
         self.token = token
@@ -126,7 +126,7 @@ def _feed(
                 raise AssertionError(_too_few(len(results), len(rows), number, task))
             return FED, results
     except TimeoutError:
-        why = " or has given fewer results than it has items" if wants_results else ""
+        why = ", or has returned fewer results than there are items" if wants_results else ""
         text = (
             f"feed_timeout: {task} has not consumed the partition {number} ({len(rows)} items) within {timeout_s:g} s"
             f"{why}"
@@ -147,7 +147,7 @@ def _ended(inlet: Path, number: int, task: str, queue: str) -> str:
     if standing.state == "failed":
         raise RunFailed(f"{task} failed while it was fed", task=task, traceback=standing.text)
     if standing.state == "behind":
-        raise FeedError(f"The partition {number} was not fed after another one. {standing.text}")
+        raise FeedError(f"The partition {number} was not fed, because an earlier one failed. {standing.text}")
     return ENDED if standing.state == "ended" else DROPPED
 
 
@@ -229,7 +229,7 @@ def _turn(inlet: Path) -> Iterator[None]:
 
 @contextmanager
 def _any_turn(nodes: dict[str, Path]) -> Iterator[str]:
-    """Hold the lock for feeding one of several nodes, the first that is free."""
+    """Hold the lock for feeding one of several nodes: the first whose lock is free."""
     with ExitStack() as stack:
         locks = {task: stack.enter_context(_lock_of(inlet)) for task, inlet in nodes.items()}
         while True:

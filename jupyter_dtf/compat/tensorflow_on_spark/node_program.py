@@ -18,13 +18,13 @@ from .node_context import TFNodeContext
 from .tf_manager import TFManager
 
 SERVING = ("ps", "evaluator")
-"""Jobs that continue until they are requested to end."""
+"""The jobs of nodes that run until they are requested to end."""
 MASTERS = ("chief", "master")
 
 
 @dataclass(frozen=True)
 class NodePlan:
-    """Data for all nodes of a cluster. ``executors`` has the nodes' ids, keyed by TensorFlowOnSpark's job names."""
+    """The settings of all nodes of a cluster. ``executors`` has the nodes' ids, keyed by TensorFlowOnSpark's jobs."""
 
     executors: dict[str, list[int]]
     master_node: str = ""
@@ -82,7 +82,7 @@ def _serve(map_fun: Callable[..., Any], tf_args: Any, ctx: TFNodeContext, manage
         over.set()
 
     def control() -> None:
-        manager.get_queue(words.CONTROL).get()  # None, at its end
+        manager.get_queue(words.CONTROL).get()  # returns None when the queue ends
         over.set()
 
     for target in (program, control):

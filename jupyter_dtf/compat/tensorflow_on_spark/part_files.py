@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import NotFound, Unavailable
 
 _ALSO = {"s3a": "s3", "s3n": "s3", "wasb": "abfs", "adl": "abfs"}
-"""Hadoop's names of schemes, and the names in fsspec."""
+"""fsspec's names of URL schemes, keyed by Hadoop's names."""
 
 
 def opened(path: str) -> tuple[Any, str]:
@@ -29,7 +29,7 @@ def opened(path: str) -> tuple[Any, str]:
 
 
 def absolute(path: str) -> str:
-    """Return the URL of a path. It is valid in any working directory. Raises Unavailable."""
+    """Return the URL of a path, which is valid in any working directory. Raises Unavailable."""
     system, root = opened(path)
     url: str = system.unstrip_protocol(root)
     return url

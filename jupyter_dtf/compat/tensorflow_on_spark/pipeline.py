@@ -176,7 +176,7 @@ class TFModel(
             return self.copy(params).transform(dataset)
         export_dir = self.getExportDir()
         if not export_dir:
-            raise InvalidInput("`export_dir` must be set with setExportDir() for transform(), got none")
+            raise InvalidInput("`export_dir` must be set with setExportDir() before transform()")
         from dask import delayed
 
         asked = Asked(

@@ -49,7 +49,7 @@ class HasEpochs(Params):
 
 
 class HasGraceSecs(Params):
-    """An argument of ``TFCluster.shutdown``, which waits for the nodes in any case."""
+    """The argument ``grace_secs`` of ``TFCluster.shutdown``, which ignores it."""
 
     grace_secs = Param("grace_secs", as_int)
 
@@ -101,7 +101,7 @@ class HasMasterNode(Params):
 
 
 class HasModelDir(Params):
-    """The directory of checkpoints."""
+    """The directory for checkpoints."""
 
     model_dir = Param("model_dir", as_text)
 
@@ -114,7 +114,7 @@ class HasModelDir(Params):
 
 
 class HasNumPS(Params):
-    """The number of nodes that are parameter servers."""
+    """The number of parameter servers among the nodes."""
 
     num_ps = Param("num_ps", as_int)
 
@@ -188,7 +188,7 @@ class HasSteps(Params):
 
 
 class HasTensorboard(Params):
-    """An argument of ``TFCluster.run``."""
+    """The argument ``tensorboard`` of ``TFCluster.run``: whether to show ``model_dir`` in TensorBoard."""
 
     tensorboard = Param("tensorboard", as_bool)
 

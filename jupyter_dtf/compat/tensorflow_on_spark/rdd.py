@@ -24,7 +24,7 @@ class Context(Protocol):
 
 
 class RDD:
-    """A partitioned collection of a ``SparkContext``, which is recomputed for every requested result.
+    """A partitioned collection of a ``SparkContext``. Unless it is cached, it is recomputed for every requested result.
 
     ``bag`` is the Dask bag, with all of Dask's methods.
     """
@@ -110,7 +110,7 @@ class RDD:
         """
         parts = self.mapPartitions(functools.partial(_reduced, f)).collect()
         if not parts:
-            raise InvalidInput("reduce() requires at least one item, got none")
+            raise InvalidInput("reduce() requires at least one item")
         return functools.reduce(f, parts)
 
     def take(self, num: int) -> list[Any]:
@@ -126,7 +126,7 @@ class RDD:
         """Return the first item. Raises InvalidInput if there are no items."""
         found = self.take(1)
         if not found:
-            raise InvalidInput("first() requires at least one item, got none")
+            raise InvalidInput("first() requires at least one item")
         return found[0]
 
     def foreach(self, f: Callable[[Any], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Dask dataframes of rows, whose columns may contain any value, including lists and bytes."""
+"""Dask dataframes of rows, with columns that may contain any value, including lists and bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def of_bag(bag: Any, columns: list[str], compute: Callable[[Any], Any]) -> Any:
             first = found[0]
             break
     if first is None:
-        raise InvalidInput("A dataframe must have at least one row, from which its types are taken, got none")
+        raise InvalidInput("A dataframe needs at least one row, because its types are those of the first row")
     if len(first) != len(columns):
         raise InvalidInput(f"A row must have a value for each column, got {len(first)} values, columns {columns}")
     meta = rows.as_frame([first], columns).iloc[:0]

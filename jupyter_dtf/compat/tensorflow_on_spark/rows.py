@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Row(dict[str, Any]):
-    """A row whose values can be accessed as ``row["column"]`` and ``row.column``."""
+    """A row with values that can be accessed as ``row["column"]`` and ``row.column``."""
 
     def __getattr__(self, name: str) -> Any:
         try:

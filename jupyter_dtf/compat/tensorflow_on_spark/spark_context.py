@@ -28,12 +28,12 @@ class SparkConf:
         self._values: dict[str, str] = {}
 
     def set(self, key: str, value: Any) -> SparkConf:
-        """Set a value."""
+        """Set the value of a key, and return this configuration."""
         self._values[key] = str(value)
         return self
 
     def get(self, key: str, defaultValue: str | None = None) -> str | None:
-        """Return a value, or ``defaultValue``."""
+        """Return the value of a key, or ``defaultValue`` if none is set."""
         return self._values.get(key, defaultValue)
 
     def setAppName(self, value: str) -> SparkConf:
@@ -105,7 +105,7 @@ class SparkContext:
         return max(2, sum(self.cluster.jobs.values()))
 
     def parallelize(self, c: Iterable[Any], numSlices: int | None = None) -> RDD:
-        """Divide items into ``numSlices`` partitions, whose sizes differ by at most one."""
+        """Divide items into ``numSlices`` partitions with sizes that differ by at most one."""
         from dask import delayed
 
         items = list(c)
@@ -134,7 +134,7 @@ class SparkContext:
         import dask.bag as db
 
         if not rdds:
-            raise InvalidInput("`rdds` must have at least one RDD, got none")
+            raise InvalidInput("`rdds` must contain at least one RDD")
         return RDD(db.concat([rdd.bag for rdd in rdds]), self)
 
     def createDataFrame(self, data: Any, columns: Sequence[str]) -> Any:

@@ -130,9 +130,9 @@ class TFCluster:
     def inference(self, dataRDD: Any, feed_timeout: float = 600, qname: str = words.INPUT) -> Any:
         """Return the results of feeding data to the nodes: one for each item, in order, in the same partitions.
 
-        The results are computed on request, and must be computed with ``client``. This raises RunFailed with a node's
-        traceback; Conflict, which names the partition, if results do not arrive in time; and AssertionError if there
-        are too few results.
+        The results are computed on request, and must be computed with ``client``. The computation raises RunFailed with
+        a node's traceback; Conflict, which names the partition, if results do not arrive in time; and AssertionError if
+        there are too few results.
 
         Args:
             dataRDD: A Dask bag, a Dask dataframe, or an RDD of a ``SparkContext``.
@@ -169,7 +169,7 @@ class TFCluster:
 
         Args:
             ssc: Must be None, because there are no streaming contexts.
-            grace_secs: Accepted but not needed, because this waits until programs end on their own.
+            grace_secs: Accepted but ignored, because this waits until programs end on their own.
             timeout: The seconds after which the run is stopped. -1 means never.
 
         Raises:
@@ -179,7 +179,9 @@ class TFCluster:
             Unavailable: If ``ssc`` is given.
         """
         if ssc is not None:
-            raise Unavailable("`ssc` must be None, got a streaming context. Feed batches one by one with train()")
+            raise Unavailable(
+                "`ssc` must be None, because streams are not supported. Feed batches one by one with train()"
+            )
         ends = None if timeout < 0 else time.monotonic() + timeout
         try:
             if self.input_mode == InputMode.SPARK:
@@ -206,7 +208,7 @@ class TFCluster:
         if not feed_timeout > 0:
             raise InvalidInput(f"`feed_timeout` must be a number of seconds > 0, got {feed_timeout!r:.100}")
         if hasattr(data, "foreachRDD"):
-            raise Unavailable("`dataRDD` must not be a stream, got one. Feed batches one by one with train()")
+            raise Unavailable("`dataRDD` must not be a stream. Feed batches one by one with train()")
         self._raise_if_failed()
 
     def _tasks(self, serving: bool) -> list[str]:
@@ -349,11 +351,11 @@ def run(
         input_mode: One of ``InputMode``.
         log_dir: The directory for TensorBoard.
         driver_ps_nodes: Accepted with a warning: parameter servers run on the cluster's hosts.
-        master_node: ``"chief"`` or ``"master"`` for a master with this job name; None for no master.
+        master_node: The name of the master's job, ``"chief"`` or ``"master"``; None: no master.
         reservation_timeout: Seconds within which all nodes must start.
         queues: The names of the nodes' queues.
         eval_node: Whether one node is an evaluator.
-        release_port: Accepted but not needed, because a port stays reserved until TensorFlow listens there.
+        release_port: Accepted but ignored, because a port stays reserved until TensorFlow listens there.
 
     Returns:
         The running cluster.

@@ -12,7 +12,7 @@ def export_saved_model(model: Any, export_dir: str, is_chief: bool = False) -> N
 
 
 def disable_auto_shard(options: Any) -> None:
-    """Set ``tf.data.Options`` so that every node reads its entire dataset, which is already its part of the data."""
+    """Set ``tf.data.Options`` so that every node reads its entire dataset, because it has only the node's data."""
     import tensorflow as tf
 
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

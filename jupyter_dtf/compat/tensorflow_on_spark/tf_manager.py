@@ -28,7 +28,7 @@ class EndPartition:
 
 
 class Fed(NamedTuple):
-    """An item of a queue. ``partition`` is the number of the partition that ends with it, or -1."""
+    """An item of a queue. ``partition`` is the number of the partition that ends with this item, or -1."""
 
     item: Any
     partition: int = -1
@@ -58,7 +58,7 @@ class FeedQueue:
         return self.take(block, timeout).item
 
     def take(self, block: bool = True, timeout: float | None = None) -> Fed:
-        """Return the next item like ``get``, together with whether a partition ends with it.
+        """Return the next item as ``get`` does, with the number of the partition that ends with it, or -1.
 
         Raises ``queue.Empty``, and ConnectionError if the process that feeds this node has died.
         """
@@ -182,7 +182,7 @@ class TFManager:
         return self._values[key]
 
     def set(self, key: str, value: Any) -> None:
-        """Set the value for a key: ``state`` is running, terminating or stopped."""
+        """Set the value for a key. The key ``state`` has the values running, terminating and stopped."""
         self._values[key] = value
 
     def terminate(self, name: str) -> None:
@@ -194,10 +194,10 @@ class TFManager:
         self._queues[name].drop()
 
     def refuse_all(self, standing: words.Standing) -> None:
-        """Notify processes that feed this node, or wait for results, that the program has ended, and how."""
+        """Notify processes that feed this node, or wait for its results, that it has ended with this ``standing``."""
         assert self.inlet is not None
         before = words.left(self.inlet.path)
-        if before is None or before.state != "behind":  # otherwise, this may be the reason why it failed
+        if before is None or before.state != "behind":  # being behind may be why it failed
             words.leave(self.inlet.path, standing)
         self.inlet.end_results(words.OUTPUT)
         for name, queue in self._queues.items():

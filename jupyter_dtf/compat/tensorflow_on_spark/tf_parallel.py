@@ -39,7 +39,7 @@ def run(sc: Any, map_fn: Callable[[Any, Any], Any], tf_args: Any, num_executors:
         raise Unavailable(
             "`num_executors` must be at most the number of tasks with use_barrier, because all instances run at the "
             f"same time, got {num_executors}, but the cluster {cluster.name} has {slots} tasks. use_barrier=False runs "
-            "them one after the other; cluster.scale makes the cluster larger"
+            "only as many at a time; cluster.scale makes the cluster larger"
         )
     for first in range(0, num_executors, slots):
         plan = NodePlan(

@@ -290,7 +290,7 @@ async def test_a_restart_without_hosts_ends_and_says_why(monkeypatch: pytest.Mon
     info = await cluster.end()
     assert info.state is RunState.FAILED
     assert info.message.startswith(
-        "worker:0 failed: its host went away, and the run could not be restarted: There must be at least one host"
+        "worker:0 failed: its host went away, and the run could not be restarted: No host is available for the"
     )
 
 

@@ -98,7 +98,7 @@ def test_a_machine_without_a_gpu_is_told_at_the_field(monkeypatch: pytest.Monkey
     request = ClusterRequest(name="c", kind="cuda", jobs={"worker": 1})
     (problem,) = starting.preview(request).problems
     assert problem.field == "options.gpus"
-    assert problem.message.startswith("This machine must have a GPU that NVIDIA's management library")
+    assert problem.message.startswith("Neither NVIDIA's management library (nvidia-ml-py) nor its driver reports a GPU")
     (help_,) = (field.help for field in CudaKind().fields() if field.name == "gpus")
     assert help_.endswith("Here: none.")
 

@@ -316,7 +316,7 @@ class TestPlace:
         assert [load.layers for load in report.prediction.devices] == [4, 4, 4, 4]
 
     def test_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="A design must have a model before its layers can be placed, got none"):
+        with pytest.raises(InvalidInput, match="A design needs a model before its layers can be placed"):
             place(Design())
         with pytest.raises(InvalidInput, match="`microbatches` must be from 1 to") as refused:
             place(Design(model=chain("a"), run=RunSettings(microbatches=0)))

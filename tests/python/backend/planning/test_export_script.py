@@ -44,7 +44,7 @@ def design(**changed: Any) -> Design:
 
 def test_what_the_script_does_not_do_is_refused() -> None:
     for changed, said in (
-        ({"placement": Placement()}, "got none"),
+        ({"placement": Placement()}, "needs placed layers to be exported"),
         ({"run": RunSettings(replicas=3)}, "got 2 tasks and 3 copies"),
         ({"cluster": ClusterDesign(jobs={"ps": 2})}, "chief or worker"),
     ):

@@ -201,7 +201,7 @@ def test_what_would_not_work() -> None:
     found = made(strategy="pipeline", stages=4, tasks=[4, 6])
     assert (found.at(4).problem, found.at(6).problem) == ("", "6 tasks are not a whole number of copies of 4 stages")
     found = made(strategy="ps", sync=True, backup_workers=2, tasks=[2, 4])
-    assert found.at(2).problem == "2 backup workers leave no other worker among 2"
+    assert found.at(2).problem == "2 backup workers among 2 workers leave none to wait for"
 
 
 def test_input_that_is_too_slow_is_what_a_step_takes() -> None:

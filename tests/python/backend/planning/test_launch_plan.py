@@ -66,7 +66,7 @@ def test_more_threads_than_cores_is_said() -> None:
 
 
 def test_no_host_is_refused() -> None:
-    with pytest.raises(GangIncomplete, match="at least one host for the 2 tasks of the run"):
+    with pytest.raises(GangIncomplete, match="No host is available for the 2 tasks of the run"):
         plan({"worker": 2}, [])
 
 
@@ -223,9 +223,9 @@ def test_of_a_gang_that_begins_again_those_without_room_are_left_out() -> None:
     assert left(1, TWO, FAR) == [("worker:0", TWO, 0), ("worker:2", TWO, 1), ("ps:0", FAR, 2)]
     assert left(1, ONE, TWO) == [w0, w1, w2, ("ps:0", TWO, 3)]
     assert left(1, ONE) == [w0, ("ps:0", ONE, 1)], "a worker makes room for its server"
-    with pytest.raises(GangIncomplete, match="No room for 2 of 3 workers with their threads"):
+    with pytest.raises(GangIncomplete, match="too few threads or devices for 2 of 3 workers"):
         left(2, ONE)
-    with pytest.raises(GangIncomplete, match="No room for 1 of 3 workers"):
+    with pytest.raises(GangIncomplete, match="too few threads or devices for 1 of 3 workers"):
         left(1)
 
 
@@ -241,9 +241,9 @@ def test_workers_that_only_train_together_are_left_out_together() -> None:
     assert left(1, 2, 1, 2, 3) == [("worker:2", "h2"), ("worker:3", "h3")]
     assert left(1, 2, 0, 1, 3) == [("worker:0", "h0"), ("worker:1", "h1")]
     assert left(1, 2, 0, 3) == [("worker:0", "h0"), ("worker:1", "h3")], "each copy has lost one of its two"
-    with pytest.raises(GangIncomplete, match="No room for 4 of 4 workers"):
+    with pytest.raises(GangIncomplete, match="too few threads or devices for 4 of 4 workers"):
         left(3, 2, 1, 2, 3)
-    with pytest.raises(GangIncomplete, match="No room for 2 of 4 workers"):
+    with pytest.raises(GangIncomplete, match="too few threads or devices for 2 of 4 workers"):
         left(1, 2, 1)
 
 

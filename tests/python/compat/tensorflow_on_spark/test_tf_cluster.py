@@ -270,11 +270,13 @@ def test_too_few_results_are_told(sc: Any) -> None:
             feed.batch_results(feed.next_batch(10)[1:])
 
     cluster = TFCluster.run(sc, program, {}, 1, 0, input_mode=SPARK)
-    short = r"partition 0 \(10 items\).*fewer results than it has items"
+    short = r"partition 0 \(10 items\).*fewer results than there are items"
     with pytest.raises(Conflict, match=short):
         cluster.inference(sc.parallelize(range(10), 1), feed_timeout=1).collect()
     # The next would begin with the results of the first, unless its node has failed over the end of that one's feed.
-    refused = rf"The partition 0 was not fed after another one.*{short}|disconnected before the end of its feed"
+    refused = (
+        rf"The partition 0 was not fed, because an earlier one failed.*{short}|disconnected before the end of its feed"
+    )
     with pytest.raises((Conflict, RunFailed), match=refused):
         cluster.inference(sc.parallelize(range(5), 1)).collect()
     with contextlib.suppress(RunFailed):  # it may have seen that whoever fed it has given up, or the end of the feed

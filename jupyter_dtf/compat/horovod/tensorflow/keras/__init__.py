@@ -96,7 +96,7 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     **options: Any,
 ) -> Any:
-    """Call ``horovod.tensorflow.DistributedOptimizer``. The order of arguments does not include ``use_locking``."""
+    """Call ``horovod.tensorflow.DistributedOptimizer``. Here, ``use_locking`` is not among the positional arguments."""
     return _DistributedOptimizer(optimizer, name, compression=compression, sparse_as_dense=sparse_as_dense, **options)
 
 
