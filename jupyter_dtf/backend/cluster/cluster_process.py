@@ -47,9 +47,9 @@ of a core from the tasks. These settings override the user's Dask configuration;
 
 
 END_RUNS_S = 12.0
-"""How long to wait for the controller to end all runs: longer than it needs."""
+"""How long to wait for the controller to end all runs: longer than the controller waits for each of them."""
 CLOSE_S = 8.0
-"""How long Dask may take to close. Processes that are left after that are killed."""
+"""How long Dask may take to close. Processes that still exist after that are killed."""
 
 
 class ClusterProcess:
@@ -175,7 +175,7 @@ class ClusterProcess:
         return creating.result()
 
     def _tell_start(self, words: str) -> None:
-        """Publish what the start of the cluster is waiting for."""
+        """Write to the connection file what the start of the cluster is waiting for."""
         if self._connection.message != words:
             self._connection.message = words
             self._write_connection()
@@ -244,7 +244,7 @@ async def close_dask(cluster: Any) -> None:
     """Close a Dask cluster. If all of its workers have ended, an exception raised by Dask is only logged.
 
     If a connection is being made when a scheduler closes, ``ConnectionPool`` may cancel it twice (once for the worker
-    that has left, once for the end) and then raises "Cannot change state of expiring Timeout".
+    that has left, once for the end) and then raise "Cannot change state of expiring Timeout".
     """
     try:
         await asyncio.wait_for(cluster.close(), CLOSE_S)
@@ -264,7 +264,7 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 def _helpers() -> set[int]:
-    """Return Python's own helper processes, which end with this one."""
+    """Return the process ids of Python's own helpers, which end with this process."""
     from multiprocessing import resource_tracker
 
     pid = getattr(resource_tracker._resource_tracker, "_pid", None)
@@ -272,14 +272,14 @@ def _helpers() -> set[int]:
 
 
 def _allow_files() -> None:
-    """Raise the limit on open files to the maximum. Each host needs several, so the usual 1,024 is soon too few."""
+    """Raise the limit on open files to the maximum. Each host needs several, so the usual 1,024 may not be enough."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def leave_word(connection: connections.Connection, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-    """Reduce the connection file to a final message. Without the secrets it is short enough for a full disk."""
+    """Reduce the connection file to a final message. Without the secrets, it is short enough even for a full disk."""
     connection.state = state
     connection.message = message
     connection.address = connection.ca = connection.cert = connection.key = ""

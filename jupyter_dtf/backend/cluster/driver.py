@@ -83,7 +83,7 @@ class Driver:
         self._profiling = Profiling(self._tell_hosts)
 
     def begin(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Start driving a run whose program is, or will be, in ``transfer``."""
+        """Start driving a run. Its program is, or will be, in ``transfer``."""
         self._background.begin(self._drive(run, transfer))
 
     # -- life cycle of a run ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Driver:
     async def _start_tasks(
         self, run: Run, transfer: ProgramTransfer, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
-        """Fork the tasks of a run in their places; those in ``going_on`` join in their existing processes.
+        """Fork the tasks of a run in their places. Tasks in ``going_on`` join the attempt in their existing processes.
 
         ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
         """
@@ -279,7 +279,7 @@ class Driver:
             self._background.begin(self._kill_after(run, run.request.stop_grace_s))
 
     async def end(self, run: Run) -> None:
-        """Kill a run and wait until it has ended. If that takes too long, the run is closed anyway."""
+        """Kill a run and wait until it has ended. After ``END_RUN_S`` seconds, the run is recorded as ended anyway."""
         try:
             await asyncio.wait_for(self._stop_and_wait(run), END_RUN_S)
         finally:

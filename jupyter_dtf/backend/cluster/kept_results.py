@@ -90,7 +90,7 @@ class KeptResults:
         if (kept := self._by_run.get(run_id)) is None:
             raise self.not_kept(run_id)
         if task not in kept.places:
-            raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
+            raise NotFound(f"{task} of {run_id} has no result, because it has not succeeded")
         begin, size = kept.places[task]
         end = size if count is None else min(at + count, size)
         if kept.held is not None:

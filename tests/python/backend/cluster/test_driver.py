@@ -300,7 +300,7 @@ async def test_a_gang_that_cannot_be_started_again_is_one_loss_more() -> None:
     cluster.ends("worker:1", signal="SIGKILL")
     info = await cluster.end()
     assert info.state is RunState.FAILED
-    assert info.message.startswith("worker:0 was not started: All tasks of a run start or none does.")
+    assert info.message.startswith("worker:0 was not started: A run starts only if all of its tasks do.")
     assert info.message.endswith("no room, in attempt 3 of 3")
     assert cluster.states == ["launching", "running", "restarting", "restarting", "failed"]
     assert [task.state for task in info.tasks] == [TaskState.FAILED] * 2
@@ -337,7 +337,9 @@ async def test_a_first_gang_that_cannot_start_though_nobody_died_fails_at_once(
     cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     info = await cluster.end()
     assert (info.state, cluster.run.attempt) == (RunState.FAILED, 0)
-    assert info.message.startswith("All tasks of a run start or none does. Could not start worker:1 on host b: no room")
+    assert info.message.startswith(
+        "A run starts only if all of its tasks do. Could not start worker:1 on host b: no room"
+    )
 
 
 async def test_a_gang_that_starts_at_the_next_try_runs() -> None:
