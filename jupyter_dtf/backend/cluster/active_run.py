@@ -212,7 +212,7 @@ class Run:
             if isinstance(event, TaskChanged):
                 if event.state not in _SAID_BY_TASKS:
                     raise Conflict(
-                        f"Only a host can report the state {event.state.value!r} of a task, but {event.task} reported it"
+                        f"Only a host can report the state {event.state.value!r}, but the task {event.task} reported it"
                     )
                 self._task_changed(event)
                 return

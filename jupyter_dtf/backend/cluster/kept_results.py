@@ -36,7 +36,7 @@ PART_BYTES = 16 << 20
 
 
 class _Kept:
-    """The results of one run: in memory as long as ``held`` is not None, then consecutively in a file."""
+    """The results of one run: in memory (``held``) until they have been written to a file, one after another."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
@@ -50,7 +50,10 @@ class _Kept:
 
 
 class KeptResults:
-    """Keeps the return values of tasks of ended runs. ``directory()`` is called when the first file is written."""
+    """Keeps the return values of the tasks of ended runs.
+
+    ``directory()`` returns the directory of the files. It is not called before the first file is written.
+    """
 
     def __init__(
         self, cluster: str, directory: Callable[[], Path], background: Background, most_bytes: int = MOST_BYTES
@@ -71,7 +74,7 @@ class KeptResults:
             self._held = -1
 
     def _hold(self, directory: Path) -> None:
-        """Lock the directory of results, again if it has been removed and recreated."""
+        """Lock the directory of results. If it has been removed and recreated, lock the new directory."""
         if self._held < 0 or not os.path.samestat(os.fstat(self._held), directory.stat()):
             self.close()
             self._held = hold(directory)

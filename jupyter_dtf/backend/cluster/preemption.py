@@ -37,7 +37,7 @@ class Preemption:
         self._move = move
 
     async def leaves(self, address: str) -> None:
-        """Make all runs leave a host that is about to go away. Nothing new is started there."""
+        """Move all runs off a host that is about to go away. No new tasks are started there."""
         runs = [run for run in self._runs.active if _left(run, address)]
         for error in await asyncio.gather(*(self._leave(run, address) for run in runs), return_exceptions=True):
             if isinstance(error, Exception):
@@ -65,7 +65,7 @@ class Preemption:
         if not run.may_restart:
             run.note(
                 "warning",
-                "The run has no restart left",
+                "The run has no restarts left",
                 f"It continues on host {info.name} for as long as the host exists",
             )
             return

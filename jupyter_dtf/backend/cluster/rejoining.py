@@ -174,7 +174,7 @@ class Rejoining:
         machines = {each.host.machine for each in run.planned}
         if len(machines) == 1 and planned.host.machine not in machines:
             raise Unavailable(
-                "All tasks of the run are on one machine and share its memory. The host with room, "
+                "All tasks of the run are on one machine and share its memory. The host with free resources, "
                 f"{planned.host.name}, is on another machine"
             )
         return planned

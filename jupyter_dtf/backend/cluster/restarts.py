@@ -122,7 +122,7 @@ class Restarts:
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
-        """Return places for all tasks, where the tasks in ``going_on`` keep theirs; empty if the tasks do not fit.
+        """Return places for all tasks, with the tasks in ``going_on`` keeping theirs; empty if the tasks do not fit.
 
         If the run may shrink, there can be fewer tasks than before.
         """
@@ -263,7 +263,7 @@ class Restarts:
         if not run.request.places:
             return self._assignment.plan_again(run)
         if not is_room():
-            raise Unavailable("no places of the cluster are free for it")
+            raise Unavailable("the cluster has no free places for it")
         return self._queue.acquired_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------

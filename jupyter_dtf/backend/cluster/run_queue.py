@@ -36,7 +36,7 @@ class RunQueue:
             await self._assignment.until(lambda: not run.is_active or self._acquire(run) or self._is_alone(run))
             if run.is_active and run.id not in self._acquired:
                 check_fits(self._assignment, run.info.jobs, run.request.places, run.request.place_shares)
-                raise Unavailable("No places of the cluster are free for the run, although no other run has any")
+                raise Unavailable("The cluster has no free places for the run, although no other run has any")
         finally:
             self._waiting.remove(run.id)
             await self._assignment.wake()  # there may be enough free places for the next run as well

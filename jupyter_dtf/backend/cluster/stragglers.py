@@ -1,4 +1,4 @@
-"""Detects stragglers, which other tasks wait for in every step, from the time of each task's own part. No I/O."""
+"""Detects stragglers, for which the other tasks wait in every step, from the time of each task's own part. No I/O."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Stragglers:
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in kept}
 
     def look(self, run: Run) -> list[Word]:
-        """Return new reports on a run. Must be called repeatedly."""
+        """Return new reports on a run. Must be called at intervals."""
         now = self._now(run)
         known = self._known.get(run.id)
         if known is None or known.attempt != run.attempt or not _follow(known.begins, now):

@@ -246,7 +246,7 @@ async def test_a_program_leaves_a_host_that_is_to_go() -> None:
 async def test_a_program_that_does_not_begin_again_stays_as_long_as_it_can() -> None:
     cluster = await begun(Restart(max_restarts=0))
     await leaves(cluster, B)
-    assert cluster.notes == ["Host b is going away (SIGTERM)", "The run has no restart left"]
+    assert cluster.notes == ["Host b is going away (SIGTERM)", "The run has no restarts left"]
     cluster.all_succeed()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert (B, "dtf_end_frozen") not in cluster.asked
