@@ -118,7 +118,7 @@ class Archive:
     def append(self, run_id: str, seq: int, data: bytes) -> None:
         """Append the run's next encoded event. The end of a run is written immediately.
 
-        The store keeps the same output as memory: the last lines.
+        Of a run's output, the store keeps the same last lines as memory does.
         """
         self._batch.events.append((run_id, seq, data))
         with contextlib.suppress(msgspec.MsgspecError):  # the event is stored anyway; its readers report the error
@@ -134,7 +134,7 @@ class Archive:
         apply_event(info, event)
         info.next_seq = seq + 1
         self._batch.infos[info.id] = info
-        if info.state.is_final:  # and at each later event, which may complete the points
+        if info.state.is_final:  # also at each later event, which may complete the points
             self._batch.ended[info.id] = None
             if (tail := self._tails.pop(info.id, None)) is not None:
                 self._empty(info.id, tail.shrink(ENDED_BYTES))
@@ -198,7 +198,7 @@ class Archive:
         except Unavailable as error:
             self._failed(str(error))
         if self.error:
-            self.on_change()  # it may not have been set when the store failed
+            self.on_change()  # the callback may not have been set when the store failed
 
     def _empty(self, run_id: str, gone: list[tuple[int, tuple[str, str]]]) -> None:
         self._batch.emptied += [(run_id, seq, self._emptied.of(source)) for seq, source in gone]

@@ -206,7 +206,10 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return (seq, event) of a run's events after ``after``, without points (RunRecord.events). Raises NotFound."""
+        """Return ``(seq, event)`` for a run's events after the number ``after``, without points (``RunRecord.events``).
+
+        Raises NotFound.
+        """
         record = self.record(run_id)
         with self._lock:
             return record.events(after, limit)
@@ -231,7 +234,7 @@ class Hub:
             return record.replaced(metrics)
 
     def media(self, run_id: str, read: Callable[[KeptMedia], Found]) -> Found:
-        """Call ``read`` with the histograms and pictures of a run and return its result. Raises NotFound."""
+        """Call ``read`` with the media of a run, such as histograms, and return its result. Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return read(record.media)
@@ -323,7 +326,7 @@ class Hub:
         except Exception:
             if number not in self._raised:
                 self._raised.add(number)
-                _log.exception("A subscriber to runs raised an exception; later ones of this subscriber are not logged")
+                _log.exception("A subscriber to runs raised an exception; further ones from it are not logged")
 
 
 def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:

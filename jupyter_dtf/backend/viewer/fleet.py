@@ -145,7 +145,7 @@ class Fleet:
         return registry.describe_kinds()
 
     def preview(self, request: ClusterRequest) -> Preview:
-        """Return what a request would create, and what is wrong with it."""
+        """Return a preview of the cluster that a request would create, and the problems of the request."""
         return starting.preview(request)
 
     # -- waiting ------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Fleet:
             name: The cluster.
             request: The description of the run.
             program: The program to send.
-            opened: Called with the run's info as soon as it is accepted, before a large program is sent.
+            opened: Called with the run's info as soon as the run is accepted, before a large program is sent.
 
         Returns:
             The info of the new run.
@@ -300,9 +300,10 @@ class Fleet:
 
         Args:
             run_id: The run to continue.
-            cluster: The cluster to run on; by default, the cluster of the other run. A starting cluster is waited for.
+            cluster: The cluster to run on; by default, the cluster of the run to continue. If it is starting, it is
+                waited for.
             step: The step of the checkpoint, by default the newest.
-            opened: Called with the new run's info as soon as it is accepted, as in ``submit``.
+            opened: Called with the new run's info as soon as the run is accepted, as in ``submit``.
 
         Returns:
             The info of the new run.
@@ -360,7 +361,7 @@ class Fleet:
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     async def ask_search(self, search_id: str, request: SearchRequest) -> None:
-        """Ask the program that drives a search to stop it, or to run more trials. Does not wait for the program.
+        """Ask the program that drives a search to stop the search or to run more trials. Does not wait for the program.
 
         Raises:
             NotFound: If the search has no trials.
@@ -393,7 +394,7 @@ class Fleet:
         Args:
             name: The cluster.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove leftovers on these machines of clusters that no longer exist.
+            clean: Whether hosts remove leftovers of clusters that no longer exist.
 
         Returns:
             The findings.

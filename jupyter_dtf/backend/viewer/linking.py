@@ -1,4 +1,4 @@
-"""Links to clusters: opens them, retries, and dispatches the messages that arrive."""
+"""Opens links to clusters, retries if that fails, and dispatches the messages that arrive."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Linking:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception as error:  # whatever the cause is, the next attempt may succeed
+            except Exception as error:  # whatever the cause, the next attempt may succeed
                 unexpected = not isinstance(error, DtfError)
                 logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
