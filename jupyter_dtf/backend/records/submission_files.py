@@ -23,7 +23,7 @@ from ...schema.run import RunInfo, RunRequest
 
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
-"""The largest program, with model and data, that is kept whole. A larger program is kept without its data."""
+"""The maximum size of a program, with model and data, that is kept whole. A larger one is kept without its data."""
 ROOM = 4
 """This many times the program's size must be free on the disk, because checkpoints are more important."""
 FORMAT = 1
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Submission(PeerStruct):
-    """The JSON document stored beside a program."""
+    """The JSON document stored next to a program."""
 
     format: int
     request: RunRequest
@@ -110,11 +110,9 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
-        raise NotFound(
-            f"The directory of the run must contain the run's submission, got {run_dir}, which does not"
-        ) from None
+        raise NotFound(f"The directory of the run, {run_dir}, does not contain the run's submission") from None
     except OSError as error:
-        raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
+        raise InvalidInput(f"The submission in {directory} cannot be read: {error}") from None
     return submission, Packed([memoryview(program)])
 
 
