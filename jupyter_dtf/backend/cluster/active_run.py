@@ -310,7 +310,7 @@ class Run:
             self.record(where)  # no step has followed the loss
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
-        if state.is_final and self.alarms.wanted.end:  # before the end event: no event is read after it
+        if state.is_final and self.alarms.wanted.end:  # before the end: no event is read after it
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         if state.is_final or state in (RunState.RESTARTING, RunState.PAUSED):
             ended = "has ended" if state.is_final else f"is {state.value}"
@@ -345,7 +345,7 @@ class Run:
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
         self.attempt += 1
-        text = f"In {was}{where}. The others continue, and it is restarted: {self.attempt_words}"
+        text = f"In {was}{where}. The other tasks continue, and this one is restarted: {self.attempt_words}"
         self.note("warning", f"{task} {why}", text, task)
         pending = TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING)
         self.record(pending)
@@ -360,7 +360,9 @@ class Run:
     def go_on_without(self, task: str, why: str = "") -> None:
         """Record that no host has free resources for a lost task that could rejoin. The other tasks continue."""
         self.without.add(task)
-        self.note("warning", f"There is no room for {task}", f"The others continue without it. {why}".strip(), task)
+        self.note(
+            "warning", f"There is no room for {task}", f"The other tasks continue without it. {why}".strip(), task
+        )
         self._has_no_room(task, self.task_info(task).attempt)
         self._look()
 
@@ -465,7 +467,10 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether the run grows by restarting all tasks from a checkpoint: no process joins from an earlier attempt."""
+        """Whether the run can grow only by restarting all of its tasks from a checkpoint.
+
+        This is so if it writes checkpoints, and no process of this attempt has joined from an earlier one.
+        """
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:

@@ -1,4 +1,4 @@
-"""The alarms that a user has requested for a run (``schema/notify.py``), based on its epochs and hosts. No I/O."""
+"""The alarms that a user has requested for a run (``schema/notify.py``), about its epochs and its hosts. No I/O."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """Return an alarm, only once, that epochs do not report the watched metric, so it can never improve."""
+        """Return an alarm that epochs do not report the watched metric. Only the first call returns it."""
         if self._knows_metric:
             return None
         self._knows_metric = True
@@ -76,7 +76,7 @@ class Alarms:
     ) -> list[Word]:
         """Return the alarms that the hosts of the run's tasks raise. Must be called at intervals.
 
-        ``now`` is the time in seconds of a clock that never goes back.
+        ``now`` is the time of a monotonic clock, in seconds.
         """
         if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
             self._idle_since.clear()

@@ -71,7 +71,7 @@ class ClusterChecks:
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """Return each known problem, after a description of the hosts that have it. Sends no requests."""
+        """Return ``(hosts, problem)`` for each known problem, with the hosts described in words. Sends no requests."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)

@@ -279,7 +279,7 @@ def _allow_files() -> None:
 
 
 def leave_word(connection: connections.Connection, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-    """Reduce the connection file to a final message. Without the secrets, it is short enough even for a full disk."""
+    """Reduce the connection file to a final message, which is short enough to be written even if the disk is full."""
     connection.state = state
     connection.message = message
     connection.address = connection.ca = connection.cert = connection.key = ""

@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Clean up (called by Dask when the scheduler closes)."""
+        """Stop the watchers and the dashboard, and release the results (called by Dask when the scheduler closes)."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -209,7 +209,8 @@ class Controller(SchedulerPlugin):
     ) -> Status:
         """Stream everything to a viewer: the cluster, every run, and the events that the viewer has not seen.
 
-        The first message states the protocols supported here; a viewer that supports none of them gets nothing else.
+        The first message states the protocols supported here; a viewer that supports none of them receives nothing
+        else.
 
         Args:
             comm: The connection.
@@ -432,7 +433,7 @@ class Controller(SchedulerPlugin):
         await self._driver.continue_(self.runs.find(run_id))
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
+        """Have a run's tasks trace their next steps. Returns the number of the profile within the run.
 
         Raises InvalidInput, Conflict.
         """

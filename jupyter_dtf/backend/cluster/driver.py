@@ -1,4 +1,4 @@
-"""Drives runs from submission to end: launches their tasks as gangs, and concludes and stops them."""
+"""Drives runs from submission to end: launches their tasks as gangs, stops them, and records how they ended."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
 """The name of the module that is created from the plugin's source text on the worker."""
 _MOST_DENIALS = 6
-"""How often a worker that has sent no report must reply that it lacks the plugin until this is believed. The first
-replies prove nothing: a worker that is joining may still receive the plugin.
+"""How often a worker that has sent no report must reply that it lacks the plugin before this is believed: a worker that
+is still joining may receive the plugin after its first replies.
 """
 
 
@@ -116,7 +116,7 @@ class Guest:
             self.worker_came(address)
 
     def worker_came(self, address: str) -> None:
-        """Expect a report from a worker that was sent the plugin. Without one, it has a problem after ``SETTLE_S``."""
+        """Start waiting, for up to ``SETTLE_S`` seconds, for the first report of a worker that was sent the plugin."""
         self._tell()
         asyncio.get_running_loop().call_later(SETTLE_S, self._look_at, address)
 

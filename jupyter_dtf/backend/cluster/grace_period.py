@@ -13,7 +13,7 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks of whether a checkpoint is still being written: the same as that of tasks' heartbeats."""
+"""The interval between checks of whether a checkpoint is still being written: equal to that of heartbeats."""
 SAVING_S = 300.0
 """How long writing a checkpoint may continue after the grace period before the tasks are killed."""
 AFTER_SAVING_S = 3.0

@@ -44,7 +44,7 @@ class HostWatch:
     ) -> None:
         self.infos: dict[str, HostInfo] = {}
         self.leaving: dict[str, str] = {}
-        """Why each host that is about to leave does so, keyed by address."""
+        """The reasons why hosts are about to leave, keyed by address."""
         self._are_ours = are_ours
         self._ended = "killed" if are_ours else "given up"
         self._rpc = rpc

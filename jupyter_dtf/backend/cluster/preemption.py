@@ -51,7 +51,7 @@ class Preemption:
         saved = ""
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
-                run.note("warning", title, "The training ends with a checkpoint and continues elsewhere", mark=_MARK)
+                run.note("warning", title, "Training ends with a checkpoint and continues elsewhere", mark=_MARK)
                 with contextlib.suppress(Conflict):  # it has ended meanwhile, or is already restarting
                     await self._move(run)
                 return

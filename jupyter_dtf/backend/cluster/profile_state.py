@@ -30,7 +30,7 @@ class Profile:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any task is recording, or is waiting for its first step to record."""
+        """Whether any task is recording, or is waiting for the first step to record."""
         return bool(self._begun)
 
     def hear(self, event: TracedSteps) -> None:

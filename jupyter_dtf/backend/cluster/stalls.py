@@ -17,7 +17,7 @@ LONGEST = 3.0
 ABANDONED_S = 10.0
 """How long all remaining tasks must have been waiting in collectives after a task has ended."""
 STEPS = 2
-"""A task is blamed only if it has completed this many steps: until its second step, it may compile for any time."""
+"""A task is blamed only after this many steps: before its second one, it may be compiling for any length of time."""
 
 
 class Stalls:

@@ -25,7 +25,7 @@ WINDOW_S = 2.0
 STEPS = 4
 """A window ends when each task has completed at least this many steps in at least WINDOW_S seconds."""
 IN_A_ROW = 3
-"""In how many consecutive windows a task must be slow to be reported."""
+"""The number of consecutive windows in which a task must be slow to be reported."""
 
 
 class Word(NamedTuple):
@@ -109,7 +109,7 @@ class Stragglers:
 
 
 def _follow(begins: dict[str, Pace], now: dict[str, Pace]) -> bool:
-    """Return whether these are the same tasks, and none of them has restarted its step count."""
+    """Return whether ``now`` has the same tasks as ``begins``, and none of them has restarted its step count."""
     return begins.keys() == now.keys() and all(now[task].step >= begin.step for task, begin in begins.items())
 
 

@@ -1,4 +1,4 @@
-"""Submission of runs to their cluster: checks the request and receives the program."""
+"""Accepts runs for a cluster: checks a run's request and receives its program."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Archive:
         self._task: asyncio.Task[None] | None = None
 
     def put_run(self, run: RunDescriptor) -> None:
-        """Add a submitted run, before its events."""
+        """Add a submitted run. Must be called before the run's events are appended."""
         self._summaries[run.id] = self._batch.infos[run.id] = RunInfo.of(run)
         self._start()
 

@@ -80,7 +80,7 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
 
 
 def _extremes(values: Floats) -> Ints:
-    """Return ``min_max`` of one bucket. For few points, NumPy finishes before the downsampler has started."""
+    """Return ``min_max`` of one bucket. For a few points, NumPy is faster than the downsampler."""
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.any():

@@ -263,7 +263,7 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after any change of a run. Returns a function that unsubscribes.
+        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes.
 
         If a callback raises an exception, this is logged once, and the callback is still called for later changes.
         """
@@ -326,7 +326,7 @@ class Hub:
         except Exception:
             if number not in self._raised:
                 self._raised.add(number)
-                _log.exception("A subscriber to runs raised an exception; further ones from it are not logged")
+                _log.exception("A subscriber to runs raised an exception; its further exceptions are not logged")
 
 
 def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:

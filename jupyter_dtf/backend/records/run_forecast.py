@@ -1,4 +1,4 @@
-"""Forecasts from a run's measured steps how it would scale, and analyzes its efficiency. Pure."""
+"""Uses a run's measured steps to forecast how the run would scale, and to analyze its efficiency. Pure."""
 
 from __future__ import annotations
 
@@ -143,9 +143,9 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
     if exchange is None:
         exchange = min(0.5 * found.step_s, allreduce_s(weights * 4.0, tasks, fabric, "auto")) if tasks > 1 else 0.0
         if tasks > 1:
-            notes.append(f"The duration of the exchange was not measured: {seconds_(exchange)} of a step are assumed.")
+            notes.append(f"The duration of the exchange was not measured: {seconds_(exchange)} of a step is assumed.")
     if not weights:
-        notes.append("The number of the model's parameters is unknown: its exchange is left out.")
+        notes.append("The model's number of parameters is unknown, so their exchange is left out.")
     compute = max(found.step_s - exchange - left_out_s, 0.05 * found.step_s)
     work = workload.of_a_run(compute, 0.0, max(1, batch // max(1, tasks)), weights, overlaps=on_gpu)
     if not settings.straggling:

@@ -73,7 +73,7 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             if disk_space.is_full(self.path.parent):
                 raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
-            raise Unavailable(f"The store of runs at {self.path} cannot be read and written: {error}") from error
+            raise Unavailable(f"The store of runs at {self.path} cannot be opened: {error}") from error
         self.refusal = "" if now.is_writable else now.refusal(self.path)
         self._tables = self._version_of_tables()
 

@@ -45,7 +45,7 @@ class Submission(PeerStruct):
 
 
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
-    """Keep a run's submission. If ``program`` is larger than ``MOST_BYTES``, ``without_data`` is kept if it fits.
+    """Keep a run's submission: ``program``, or ``without_data`` if only that is at most ``MOST_BYTES`` long.
 
     If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
     """

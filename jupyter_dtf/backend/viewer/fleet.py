@@ -1,4 +1,4 @@
-"""All clusters of this user, from the point of view of one viewer: found by connection files, reached by links."""
+"""All clusters of this user, as one viewer sees them: found through connection files and reached over links."""
 
 from __future__ import annotations
 
@@ -133,11 +133,11 @@ class Fleet:
         return [member.info for member in members]
 
     def cluster(self, name: str) -> ClusterInfo:
-        """Return a cluster. Raises NotFound."""
+        """Return the info of a cluster. Raises NotFound."""
         return self._roster.find(name).info
 
     def connection(self, name: str) -> Connection:
-        """Return a cluster's connection. Raises NotFound."""
+        """Return the contents of a cluster's connection file. Raises NotFound."""
         return self._roster.find(name).connection
 
     def kinds(self) -> list[KindInfo]:
@@ -330,7 +330,7 @@ class Fleet:
         await self._ask_for_run(run_id, "continue_run", "continued")
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
+        """Have a run's tasks trace their next steps. Returns the number of the profile within the run.
 
         Raises InvalidInput, and the same errors as ``pause_run``.
         """
@@ -351,7 +351,7 @@ class Fleet:
 
         Args:
             run_id: The run.
-            now: Whether to kill the run instead. A second call kills it too.
+            now: Whether to kill the run immediately. A second call also kills it.
             pruned: The reason, for a trial that is stopped early.
 
         Raises:

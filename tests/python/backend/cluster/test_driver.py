@@ -638,7 +638,7 @@ async def without_worker_1(**restart: Any) -> Cluster:
 async def test_where_there_is_no_room_for_a_task_that_could_rejoin_the_others_go_on_and_end() -> None:
     cluster = await without_worker_1()
     (said,) = cluster.texts("There is no room for worker:1")
-    assert said == "The others continue without it. No host has 1 free threads for worker:1"
+    assert said == "The other tasks continue without it. No host has 1 free threads for worker:1"
     while (A, "dtf_without") not in cluster.asked:
         await asyncio.sleep(0)
     cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))

@@ -62,7 +62,7 @@ def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
     found = run_forecast(record(TWO), ForecastSettings())
     assert any("The duration of the exchange was not measured" in note for note in found.notes)
     found = run_forecast(record(TWO, origin=Origin()), ForecastSettings())
-    assert "The number of the model's parameters is unknown: its exchange is left out." in found.notes
+    assert "The model's number of parameters is unknown, so their exchange is left out." in found.notes
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
