@@ -152,7 +152,7 @@ class ClusterProcess:
                     await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
             self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))
             if self._kind.is_guest and lost.is_set():
-                self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone, or cannot be reached any more"
+                self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone or can no longer be reached"
             elif self._kind.is_guest:  # while the link is open, so the controller knows that this process waits
                 await cluster.leave()
             await link.close()

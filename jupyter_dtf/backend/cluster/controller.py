@@ -284,7 +284,7 @@ class Controller(SchedulerPlugin):
         if self._guest is not None:
             if self.viewers.archive_is_there:
                 self._guest.attached()
-            elif self.viewers.archive_was_there:  # the cluster process has gone without asking to leave
+            elif self.viewers.archive_was_there:  # the cluster process ended without asking to leave
                 self._guest.leave_soon()
 
     # -- reports of hosts ---------------------------------------------------------------------------------------

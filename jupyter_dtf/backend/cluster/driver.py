@@ -196,7 +196,7 @@ class Driver:
         specs = run.specs = task_specs(run, self._cluster, {**endpoints, **ready.endpoints}, joins=bool(going_on))
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
         given = {**ready.given, **await transfer.hand_over(self._rpc, run, hosts_of(new))}
-        if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
+        if run.is_stopping or run.decided.is_set():  # the latter if a host was lost in the meantime
             not_started(run, "was not started")
             return
         pids = await ask_hosts(

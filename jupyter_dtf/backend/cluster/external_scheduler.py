@@ -151,7 +151,7 @@ class Guest:
         self._tell()
 
     def on_farewell(self, worker: str) -> None:
-        """Handle a worker's farewell: nothing of this cluster is left on the worker, which sends nothing more."""
+        """Handle a worker's farewell: nothing of this cluster is left on it, and it sends no further messages."""
         self._has_left.add(worker)
 
     def _look_at(self, address: str) -> None:

@@ -104,8 +104,8 @@ class KeptResults:
             if run_id not in self._by_run:  # the result has just been dropped to free space for newer results
                 raise self.not_kept(run_id) from None
             raise NotFound(
-                f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which cannot be read "
-                f"any more: {error}"
+                f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which can no longer "
+                f"be read: {error}"
             ) from None
         return data, size
 

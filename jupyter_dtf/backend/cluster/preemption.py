@@ -1,4 +1,4 @@
-"""Handles hosts whose machines are going away: runs write a checkpoint first, then lose their tasks on these hosts."""
+"""Handles hosts on machines that are going away: runs write a checkpoint, then lose their tasks on these hosts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Preemption:
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
                 run.note("warning", title, "Training ends with a checkpoint and continues elsewhere", mark=_MARK)
-                with contextlib.suppress(Conflict):  # it has ended meanwhile, or is already restarting
+                with contextlib.suppress(Conflict):  # it has ended in the meantime, or is already restarting
                     await self._move(run)
                 return
             run.note("warning", title, "A checkpoint is written first", mark=_MARK)

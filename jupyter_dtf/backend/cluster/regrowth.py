@@ -95,7 +95,7 @@ class Regrowth:
             return await self._begin_with_more(run, planned)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
-        # The tasks continue training meanwhile. If they finish, there is no reason to grow.
+        # Meanwhile, the tasks continue training. If they finish, there is no reason to grow.
         ready = await self._ready(run, transfer, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()

@@ -104,7 +104,7 @@ class Rejoining:
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
-        """Restart a task. Raises DtfError if the task cannot be started, or its host is lost meanwhile."""
+        """Restart a task. Raises DtfError if the task cannot be started, or if its host is lost in the meantime."""
 
         def is_over() -> bool:
             """Return whether this attempt is no longer needed."""

@@ -162,7 +162,7 @@ class Restarts:
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
             await self._start(run, transfer, going_on, ready)
-        except (Unavailable, OSError) as error:  # another task or host was lost meanwhile: a loss like any other
+        except (Unavailable, OSError) as error:  # another task or host was lost: a loss like any other
             if ready is None or not await self._have_ended_well(run, going_on):
                 if not going_on - await self.survivors(run):
                     await self._pause(run)
@@ -233,7 +233,7 @@ class Restarts:
         self._on_change()
         try:
             await self._start(run, transfer, (), None)
-        except (Unavailable, OSError) as error:  # a host was lost meanwhile, or lacks disk space
+        except (Unavailable, OSError) as error:  # a host was lost in the meantime, or lacks disk space
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
             not_started(run, f"was not started: {error}")

@@ -26,7 +26,7 @@ class RunQueue:
         self._acquired: dict[str, list[PlannedTask]] = {}
 
     async def acquire(self, run: Run) -> list[PlannedTask]:
-        """Wait for free places for a run and reserve them. Returns an empty list if the run ends meanwhile.
+        """Wait for free places for a run and reserve them. Returns an empty list if the run ends first.
 
         Raises:
             Unavailable: If there are too few places although all hosts are present and no other run has a place.
@@ -83,7 +83,7 @@ class RunQueue:
             places = self._assignment.places()
         except DtfError:  # a device of the design is gone
             return False
-        if places is not self._places:  # hosts have come or gone
+        if places is not self._places:  # hosts have joined or left
             others = [place for taken in self._taken.values() for place in taken]
             self._places, self._free = places, Free(places, others)
         request = run.request

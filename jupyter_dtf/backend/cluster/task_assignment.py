@@ -80,9 +80,7 @@ class TaskAssignment:
 
     @property
     def has_all_hosts(self) -> bool:
-        """Whether all hosts are present: as many as in the design, or one without a design, and none starting or
-        released.
-        """
+        """Whether all hosts are present: at least as many as in the design (or one), with none starting or released."""
         return not self.rests and self._count >= max(1, len(self._layout.hosts)) and not self._are_expected()
 
     @property

@@ -340,7 +340,7 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
 def _with_checkpoint(message: str, record: RunRecord) -> str:
     """Return the reason why a run was lost, naming the checkpoint that it can be resumed from."""
     last = record.info.checkpoint
-    return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
+    return message if last is None else f"{message}. Its last checkpoint is from step {last.step}"
 
 
 def _check_ended(info: RunInfo) -> None:

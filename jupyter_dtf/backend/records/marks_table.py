@@ -16,7 +16,7 @@ CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB N
 BURIED_S = 90 * 86_400
 """How long deletions are remembered: longer than any cluster exists, because a cluster could list its runs again."""
 _VERSION = "marks"
-"""The row of the table ``about`` whose number each change increments, so that readers can skip unchanged marks."""
+"""The row of the table ``about`` with a number that each change increments, so readers can skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:

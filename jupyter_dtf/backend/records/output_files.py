@@ -65,7 +65,7 @@ def source_of(index: Path) -> tuple[str, str]:
 
 
 def remove_output(run_dir: Path) -> None:
-    """Delete a run's output, and its directory if nothing else is in it."""
+    """Delete a run's output, and the run's directory if it is then empty."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()

@@ -128,7 +128,7 @@ def forget_if_useless(info: RunInfo) -> None:
 
 
 def remove(run_dir: Path) -> None:
-    """Delete a run's submission, and its directory if nothing else is in it."""
+    """Delete a run's submission, and the run's directory if it is then empty."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()

@@ -219,7 +219,7 @@ def listing() -> Listing:
             found.clusters[name] = read(name)
         except Unavailable as error:
             found.unreadable[name] = str(error)
-        except (NotFound, ValueError):  # removed meanwhile, or not a connection file
+        except (NotFound, ValueError):  # removed in the meantime, or not a connection file
             pass
     return found
 
@@ -291,7 +291,7 @@ def _reserving() -> Iterator[None]:
             logger.warning("Names of clusters cannot be locked in %s: %s", paths.connections_dir(), error)
         yield
     finally:
-        with contextlib.suppress(OSError):  # explicitly: a process forked meanwhile has a copy of the descriptor
+        with contextlib.suppress(OSError):  # explicitly: a process forked since then has a copy of the descriptor
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -311,7 +311,7 @@ def mark_lost(connection: Connection, message: str) -> Connection | None:
     """Mark a cluster as lost in its file. It stays marked until the user dismisses it.
 
     Returns:
-        The new contents of the file, or None if its user has stopped the cluster meanwhile.
+        The new contents of the file, or None if the user has stopped the cluster in the meantime.
 
     Raises:
         Unavailable: If the file cannot be read.

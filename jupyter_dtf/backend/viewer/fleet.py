@@ -109,7 +109,7 @@ class Fleet:
                 await asyncio.wait_for(self._is_over.wait(), wait_s)
             wait_s = min(2 * wait_s, MOST_WATCH_AGAIN_S)
             if not self._is_over.is_set():
-                self._refresh()  # pick up what has changed meanwhile
+                self._refresh()  # pick up changes made in the meantime
 
     def _refresh(self) -> None:
         try:
@@ -154,7 +154,7 @@ class Fleet:
         """Wait until a cluster accepts requests.
 
         Raises:
-            NotFound: If the cluster ends meanwhile.
+            NotFound: If the cluster ends first.
             Unavailable: If it failed to start, or its version is not compatible with this one.
             ClusterLost: If it died or does not respond.
         """
@@ -179,7 +179,7 @@ class Fleet:
         """Wait until a cluster's hosts have joined and its tasks have been placed.
 
         Raises:
-            NotFound: If the cluster ends meanwhile.
+            NotFound: If the cluster ends first.
             Unavailable: If the tasks cannot be placed as designed, for example because a device is missing.
         """
         await self._roster.wait_for(lambda: self.cluster(name).tasks or self.cluster(name).notes)
@@ -189,7 +189,7 @@ class Fleet:
         return info
 
     async def gone(self, name: str) -> None:
-        """Wait until no cluster has that name. Raises ClusterLost if the cluster dies meanwhile."""
+        """Wait until no cluster has that name. Raises ClusterLost if the cluster dies instead of closing."""
         members = self._roster.members
 
         def died() -> bool:
@@ -309,7 +309,7 @@ class Fleet:
             The info of the new run.
 
         Raises:
-            NotFound: If there is no such run, checkpoint or cluster, or the cluster ends meanwhile.
+            NotFound: If there is no such run, checkpoint or cluster, or the cluster ends first.
             Conflict: If the run cannot be continued; the message says why.
             Unavailable: If the cluster failed to start, or its version is not compatible with this one.
             ClusterLost: If the cluster died or does not respond.

@@ -148,7 +148,7 @@ class Presence:
             member.dying = None
         if not self._roster.holds(member):
             return
-        if lost is None:  # the user has stopped the cluster meanwhile
+        if lost is None:  # the user has stopped the cluster in the meantime
             self.gone(member)
         else:
             member.connection = lost

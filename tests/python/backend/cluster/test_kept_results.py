@@ -57,7 +57,7 @@ def test_results_are_in_a_private_file_and_read_in_parts(tmp_path: Path) -> None
         ):
             await kept.read("none", "worker:0")
         file.unlink()
-        with pytest.raises(NotFound, match="were in a file of its cluster c, which cannot be read any more: .*No such"):
+        with pytest.raises(NotFound, match="were in a file of its cluster c, which can no longer be read: .*No such"):
             await kept.read("r", "worker:0")
 
     run(test)
