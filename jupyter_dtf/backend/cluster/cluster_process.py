@@ -70,7 +70,7 @@ class ClusterProcess:
         self.lost_word = ""
         """Why the cluster is lost, if it was not closed by this process."""
         self.last_word = ""
-        """A message for the user at the end of the cluster."""
+        """A message for the user that the connection file keeps when the cluster ends."""
 
     async def run(self) -> None:
         """Run the cluster from start to end."""

@@ -86,8 +86,9 @@ class Archive:
     """Accepts descriptors and events on one event loop and writes them in a thread, in order and in batches.
 
     A batch is written at most ``WRITE_EVERY_S`` after its first event, and immediately when a run ends. A batch that
-    cannot be written is kept and retried every two seconds; meanwhile ``error`` contains the reason (otherwise it is
-    empty). ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
+    cannot be written is kept and retried, after a few attempts every two seconds; meanwhile ``error`` contains the
+    reason (otherwise it is empty). ``on_change()`` is called when ``error`` changes and when more runs become
+    ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:

@@ -68,7 +68,7 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Keep the program of the run in ``of`` also for a run that continues it, as a hard link if possible.
+    """Also keep the program of the run in ``of`` for a run that continues it, as a hard link if possible.
 
     ``found`` is the submission that ``read`` returned for ``of``.
     """
