@@ -64,7 +64,7 @@ test('a run whose cluster has died is resumed on another one', async () => {
   const panel = await openPanel(page);
   process.kill(processOf('first'), 'SIGKILL');
   await expect(dashboard().locator('.jp-dtf-header-state')).toContainText('lost');
-  await expect(dashboard().getByText(/Its last checkpoint is that of step \d+/)).toBeVisible();
+  await expect(dashboard().getByText(/Its last checkpoint is from step \d+/)).toBeVisible();
   await expect(panel.getByRole('button', { name: 'Resume long on…' })).toBeVisible();
   await dashboard().getByRole('button', { name: 'Resume long on…' }).click();
   const menu = page.getByRole('menu');

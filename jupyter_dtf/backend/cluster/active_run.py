@@ -39,7 +39,7 @@ from .recovery import Recovery
 logger = logging.getLogger(__name__)
 
 _STATES = ("run", "task")
-"""The types of events that change states."""
+"""The types of the events that change the state of a run or a task."""
 _AGAIN = RunState.RESTARTING
 _TO_COME = {TaskState.PENDING, TaskState.STARTING}
 _ENDED = {RunState.SUCCEEDED: "has succeeded", RunState.FAILED: "has failed", RunState.STOPPED: "was stopped"}
@@ -48,8 +48,10 @@ _SAID_BY_TASKS = {TaskState.RUNNING, TaskState.SERVING, TaskState.FINISHED}
 
 
 class Run:
-    """The life cycle of one run. Every change is an event: ``record`` numbers it, applies it to ``info`` and passes it
-    to ``publish``. ``on_step`` is called after each change of the run's state.
+    """One run and its life cycle.
+
+    Every change is an event: ``record`` applies the event to ``info``, appends it to the log, and passes its number and
+    its encoded form to ``publish``. ``on_step`` is called after each change of the run's state.
     """
 
     def __init__(
@@ -60,12 +62,12 @@ class Run:
         on_step: Callable[[Run], None],
     ) -> None:
         self.info = RunInfo.of(run)
-        """The summary of the run's events, except for data that only points contain."""
+        """The run's summary, computed from its events. Points and output are not decoded here and do not contribute."""
         self.request = request
         self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The planned tasks, plus any lost tasks that the run has continued without, each in its last place."""
+        """The planned tasks, plus the lost tasks that the run continues without, each with its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The planned tasks, keyed by the address of their host."""
         self.first_places: list[PlannedTask] = []
@@ -83,8 +85,8 @@ class Run:
         self.is_there = asyncio.Event()
         """Set when the program of every task of the attempt has started."""
         self.ended_before: dict[str, bytes] = {}
-        """The results of tasks that should have joined this attempt, but succeeded in the previous one instead. They
-        are recorded only if no task was lost.
+        """The results, keyed by task, of tasks that should have joined this attempt but succeeded in the previous one.
+        Such results are recorded only if no task was lost.
         """
         self.has_ended_before = asyncio.Event()
         """Set when ``ended_before`` has a new entry."""
@@ -92,9 +94,9 @@ class Run:
         self.first_failure: TaskInfo | None = None
         """The first task that failed in the current attempt."""
         self.attempt = 0
-        """How many times tasks of the run have been restarted, either all together or one alone."""
+        """The number of restarts so far. A restart concerns either all tasks or one task alone."""
         self.unlost = 0
-        """How many of these restarts were due to a pause or to growth, not to a loss. They do not count as restarts."""
+        """The number of restarts due to a pause or to growth, not to a loss. The limit on restarts ignores them."""
         self.continued = asyncio.Event()
         """Set when a paused run should continue, or when the run has ended."""
         self.gang_attempt = 0
@@ -102,9 +104,9 @@ class Run:
         self.specs: dict[str, TaskSpec] = {}
         """The specs that the gang's tasks had when all of them were last started together."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
-        """Lost tasks that must be restarted individually. They are in the state pending."""
+        """Lost tasks that must be restarted individually. Their state is ``PENDING``."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin if a host had free resources. They have failed but keep their last place."""
+        """Lost tasks that could rejoin if a host had free resources. They are ``FAILED`` but keep their last place."""
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that ended without an error in their program
         self._told_of: dict[str, float] = {}  # the first step at which each metric was not finite
@@ -141,19 +143,19 @@ class Run:
 
     @property
     def is_done(self) -> bool:
-        """Whether all work is done, according to the run's own progress."""
+        """Whether the run reports its progress as complete, and no task has failed."""
         progress = self.info.progress
         return self.first_failure is None and 0 < progress.total <= progress.done
 
     @property
     def begins_again(self) -> bool:
-        """Whether the tasks should be restarted: one was lost without a program error, and restarts are left."""
+        """Whether the tasks should be restarted: one was lost without an error in its program, and restarts remain."""
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
     @property
     def may_restart(self) -> bool:
-        """Whether any of the requested restarts are left."""
+        """Whether any of the restarts that the request allows remain."""
         return self.attempt - self.unlost < self.request.restarts.max_restarts
 
     @property
@@ -162,18 +164,18 @@ class Run:
         return self.words_of(self.attempt)
 
     def words_of(self, attempt: int) -> str:
-        """Return an attempt in words: ``attempt 2 of 4`` for 1."""
+        """Return an attempt, counted from 0, in words: ``attempt 2 of 4`` for 1."""
         return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.unlost}"
 
     @property
     def only_serves(self) -> bool:
-        """Whether every task waits in ``server.join()``: the run has no work of its own, only that of clients."""
+        """Whether every task waits in ``server.join()``, so the run does no work of its own and only serves clients."""
         return self.info.state is RunState.RUNNING and self._states() == {TaskState.SERVING}
 
     # -- the log ------------------------------------------------------------------------------------------------
 
     def record(self, event: AnyEvent) -> None:
-        """Append an event that was created here."""
+        """Apply an event that the controller has created, and append it to the log."""
         self._apply(event)
         self._append(encode_event(event))
 
@@ -191,11 +193,12 @@ class Run:
                 self._in_state[before] -= 1
 
     def record_encoded(self, data: bytes) -> None:
-        """Append an encoded event from a task. Points and output are passed on without being decoded.
+        """Append an encoded event from a task to the log. Points and output are passed on without being decoded.
 
         Raises:
-            msgspec.MsgspecError: If it is not an event.
-            Conflict: If tasks may not report it: how a task or a run ended is determined from its process.
+            msgspec.MsgspecError: If ``data`` is not an encoded event.
+            Conflict: If a task may not report the event: only the task's host reports its end, and only the cluster
+                sets the state of a run.
         """
         if (source := source_of(data)) is not None:
             self._tell_of(self.log.append(data, source=source), data)
@@ -204,19 +207,17 @@ class Run:
             event = decode_event(data)
             if isinstance(event, RunChanged):
                 raise Conflict(
-                    f"The state of a run must be set by its cluster, not by a task, got {event.state.value!r}"
+                    f"Only the cluster can set the state of a run, but a task reported {event.state.value!r}"
                 )
             if isinstance(event, TaskChanged):
                 if event.state not in _SAID_BY_TASKS:
                     raise Conflict(
-                        f"The end of a task must be reported by its host, got {event.state.value!r} from {event.task}"
+                        f"Only a host can report the state {event.state.value!r}, but the task {event.task} reported it"
                     )
                 self._task_changed(event)
                 return
             if isinstance(event, UnknownEvent) and event.type in _STATES:
-                raise Conflict(
-                    f"A task must report a state that its cluster can read, got an unreadable event: {event.why}"
-                )
+                raise Conflict(f"The cluster could not read a change of state that a task reported: {event.why}")
             if isinstance(event, Note) and event.metric:
                 if not self._is_first(event):
                     return
@@ -237,7 +238,7 @@ class Run:
         self._append(data)
 
     def _tell_cost(self, event: AnyEvent | UnknownEvent) -> None:
-        """Report the cost of a loss, if this is the first step after it."""
+        """Add a note on the cost of the last loss if ``event`` reports the first step after it."""
         if self._recovery is None or not isinstance(event, Progressed) or event.attempt != self.attempt:
             return
         if (words := self._recovery.follows(event)) is not None:
@@ -245,9 +246,9 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note on a metric is new: each task sends such notes, even if other tasks have sent them.
+        """Return whether a note is the first to report a metric as not finite, or reports it for an earlier step.
 
-        A note that arrives later than another may still be about an earlier step.
+        Each task sends its own note on the same problem, and a later note may be about an earlier step.
         """
         metric, step = without_form(note.metric), note.step or 0.0
         known = self._told_of.get(metric)
@@ -309,7 +310,7 @@ class Run:
             self.record(where)  # no step has followed the loss
         if state is RunState.RESTARTING and self.first_failure is not None and self._recovery is None:
             self._recovery = Recovery(self.first_failure.task, time.time(), self.info.progress.done)
-        if state.is_final and self.alarms.wanted.end:  # before the end event: no event is read after it
+        if state.is_final and self.alarms.wanted.end:  # before the end: no event is read after it
             self.alarm(END, f"{self.info.name} {_ENDED.get(state, state.value)}", message)
         if state.is_final or state in (RunState.RESTARTING, RunState.PAUSED):
             ended = "has ended" if state.is_final else f"is {state.value}"
@@ -344,14 +345,14 @@ class Run:
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
         self.attempt += 1
-        text = f"In {was}{where}. The others continue, and it is restarted: {self.attempt_words}"
+        text = f"In {was}{where}. The other tasks continue, and this one is restarted: {self.attempt_words}"
         self.note("warning", f"{task} {why}", text, task)
         pending = TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING)
         self.record(pending)
         self.to_rejoin.put_nowait(task)
 
     def may_go_on_without(self, task: str) -> bool:
-        """Return whether enough workers are left if a lost worker is not restarted."""
+        """Return whether enough workers remain if a lost worker is not restarted."""
         least = self.request.restarts.min_workers
         workers = {each.task for each in self.planned if each.job not in CPU_JOBS}
         return least is not None and len(workers - self.without - {task}) >= least
@@ -359,7 +360,9 @@ class Run:
     def go_on_without(self, task: str, why: str = "") -> None:
         """Record that no host has free resources for a lost task that could rejoin. The other tasks continue."""
         self.without.add(task)
-        self.note("warning", f"There is no room for {task}", f"The others continue without it. {why}".strip(), task)
+        self.note(
+            "warning", f"There is no room for {task}", f"The other tasks continue without it. {why}".strip(), task
+        )
         self._has_no_room(task, self.task_info(task).attempt)
         self._look()
 
@@ -376,7 +379,7 @@ class Run:
         self.record(TaskChanged(time=time.time(), task=task, attempt=self.attempt, state=TaskState.PENDING))
 
     def reseat(self, planned: PlannedTask) -> None:
-        """Set the new place of one task."""
+        """Replace the place of one task."""
 
         def with_it(tasks: list[PlannedTask]) -> list[PlannedTask]:
             return [planned if each.task == planned.task else each for each in tasks]
@@ -439,7 +442,7 @@ class Run:
             event.clear()
         self.place(planned)
         for task in self.missing:
-            if self.task_info(task).state is not TaskState.FAILED:  # left out so that a lost task could take its place
+            if self.task_info(task).state is not TaskState.FAILED:  # left out: a lost task has its place
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
@@ -464,7 +467,10 @@ class Run:
 
     @property
     def moves(self) -> bool:
-        """Whether the run grows by restarting all tasks from a checkpoint: no process joins from an earlier attempt."""
+        """Whether the run can grow only by restarting all of its tasks from a checkpoint.
+
+        This is so if it writes checkpoints, and no process of this attempt has joined from an earlier one.
+        """
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
     def leave_places(self) -> None:
@@ -499,7 +505,7 @@ class Run:
             ended_by_us = self.first_failure is not None or self.is_stopping
             state = TaskState.STOPPED if ended_by_us and not lost else TaskState.FAILED
             message, traceback = lost or result.message or _how_it_ended(result, ended_by_us), ""
-            if result.exit_code is None:  # otherwise, the program itself has chosen to exit
+            if result.exit_code is None:  # otherwise, the program itself exited
                 self._died.add(result.task)
         self._task_changed(
             TaskChanged(
@@ -537,7 +543,7 @@ class Run:
         self._look()
 
     def _is_complete(self) -> bool:
-        """Return whether the gang that was being started is complete."""
+        """Return whether the run is being started or restarted, and all of its tasks have started."""
         is_new = self.info.state is RunState.RESTARTING and self.first_failure is None
         return (self.info.state is RunState.LAUNCHING or is_new) and not self._states() & _TO_COME
 
@@ -555,15 +561,16 @@ class Run:
             self.work_done.set()
 
     def _work_is_done(self, left: set[TaskState]) -> bool:
-        """Return whether the tasks that are ``left`` only keep servers running that no task will use again.
+        """Return whether the tasks that have not ended only keep servers running that no task will use again.
 
-        A run in which all tasks have only served from the beginning waits for clients until it is stopped.
+        ``left`` has the states of these tasks. A run in which every task has only served from the beginning waits for
+        clients until it is stopped.
         """
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
 
 
 def predicate(message: str) -> str:
-    """Return a predicate that describes how a task failed, to be placed after the task's name."""
+    """Return a predicate that says how a task failed, to follow the task's name."""
     return message if message.startswith(("died", "was killed", "was not started", "has ")) else f"failed: {message}"
 
 

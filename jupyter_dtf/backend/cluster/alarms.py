@@ -1,4 +1,4 @@
-"""The alarms that a user has requested for a run (``schema/notify.py``), based on its epochs and hosts. No I/O."""
+"""The alarms that a user has requested for a run (``schema/notify.py``), about its epochs and its hosts. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...schema.sizes import bytes_, duration, number
 from ..planning.launch_plan import PlannedTask
 
 IDLE_GPU = 0.02
-"""A GPU with less utilization than this counts as idle."""
+"""A GPU with a lower utilization (from 0 to 1) counts as idle."""
 IDLE_CORES = 0.1
 """A host that uses fewer cores than this, including its tasks, counts as idle."""
 QUIET = Notify(nan=False, idle_s=None, memory=None, end=False)
@@ -43,7 +43,7 @@ class Alarms:
         self._told: set[str] = set()
 
     def epoch(self, event: EpochEnded) -> Word | None:
-        """Check an epoch that has ended. An epoch that is repeated after a loss is not counted twice."""
+        """Return the alarm that the end of an epoch raises, or None. An epoch repeated after a loss is counted once."""
         wanted = self.wanted.no_improvement
         if wanted is None or event.epoch <= self._epoch:
             return None
@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """Report once that no epoch has a watched metric, which would therefore never improve or worsen."""
+        """Return an alarm that says that epochs do not report the watched metric. Only the first call returns it."""
         if self._knows_metric:
             return None
         self._knows_metric = True
@@ -74,7 +74,10 @@ class Alarms:
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """Check the hosts of the run's tasks. Must be called repeatedly. ``now``: the time in seconds, by any clock."""
+        """Return the alarms that the hosts of the run's tasks raise. Must be called at intervals.
+
+        ``now`` is the time of a monotonic clock, in seconds.
+        """
         if state is not RunState.RUNNING or (self.wanted.idle_s is None and self.wanted.memory is None):
             self._idle_since.clear()
             return []
@@ -96,7 +99,7 @@ class Alarms:
             self._told.discard(key)
             return []
         share = host.memory_used_bytes / host.memory_bytes
-        text = f"{bytes_(host.memory_used_bytes)} of {bytes_(host.memory_bytes)} by the host and its tasks"
+        text = f"The host and its tasks use {bytes_(host.memory_used_bytes)} of {bytes_(host.memory_bytes)}"
         return self._once(key, Word(MEMORY, f"{share:.0%} of the memory of host {host.name} is in use", text))
 
     def _idle(self, task: PlannedTask, host: HostInfo, now: float) -> list[Word]:

@@ -1,6 +1,7 @@
 """A cluster's certificate: temporary, in memory, and the same for every role, like Dask's ``Security.temporary``.
 
-Dask's certificate is valid only from the current second, so a host whose clock is slightly behind would reject it.
+Dask's certificate becomes valid in the second of its creation, so a host with a clock that is slightly behind would
+reject it. This certificate is valid from one day before its creation.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from distributed import Security
 
 CLOCKS_APART = datetime.timedelta(days=1)
 VALID = datetime.timedelta(days=3650)
-"""The validity of the certificate: longer than any cluster lives, because later connections would be rejected."""
+"""How long the certificate is valid: longer than any cluster lives, because later connections would be rejected."""
 _NAME = "jupyter-dtf"
 
 

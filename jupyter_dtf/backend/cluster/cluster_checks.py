@@ -1,4 +1,4 @@
-"""Checks a cluster's hosts: cheap checks before every gang and for the cluster's card, all checks on request."""
+"""Checks a cluster's hosts: cheap checks before each gang starts and for the cluster's card, all checks on request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClusterChecks:
         ask: ``ask(address, op, **message)`` sends a request to a host.
         infos: The last info of each host, keyed by address.
         versions: The versions installed on the hosts.
-        machine: The name of this machine, whose hosts share its clock.
+        machine: The name of this machine. Hosts on it share its clock.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ClusterChecks:
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """Return the hosts with known problems, and the problems, without sending requests."""
+        """Return ``(hosts, problem)`` for each known problem, with the hosts described in words. Sends no requests."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)
@@ -134,7 +134,7 @@ class ClusterChecks:
             name: The cluster's name.
             kind: The cluster's kind.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether hosts remove what clusters that no longer exist have left on them.
+            clean: Whether hosts remove leftovers of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
 
         Returns:
@@ -147,10 +147,10 @@ class ClusterChecks:
             host.findings += self._of_network(address, addresses, unreached)
         found = [Finding(about="ports", text=text, level=WARNING) for text in open_ports(self._infos.values())]
         if not found:
-            found = [Finding(about="ports", text="those of TensorFlow's servers are closed to other users")]
+            found = [Finding(about="ports", text="the ports of TensorFlow's servers are closed to other users")]
         found += [Finding(about="versions", text=text, level=ERROR) for text in self._versions.refusals]
         if not addresses:
-            found.append(Finding(about="hosts", text="there are none, so nothing can run", level=ERROR))
+            found.append(Finding(about="hosts", text="there are no hosts, so nothing can run", level=ERROR))
         speeds = await self._reach.measure(addresses) if network else []
         return Checkup(cluster=name, kind=kind, hosts=hosts, findings=found, network=speeds)
 

@@ -47,9 +47,9 @@ of a core from the tasks. These settings override the user's Dask configuration;
 
 
 END_RUNS_S = 12.0
-"""How long to wait for the controller to end all runs: longer than it needs."""
+"""How long to wait for the controller to end all runs: longer than the controller waits for each of them."""
 CLOSE_S = 8.0
-"""How long Dask may take to close. Processes that are left after that are killed."""
+"""How long Dask may take to close. Processes that still exist after that are killed."""
 
 
 class ClusterProcess:
@@ -70,7 +70,7 @@ class ClusterProcess:
         self.lost_word = ""
         """Why the cluster is lost, if it was not closed by this process."""
         self.last_word = ""
-        """A message for the user at the end of the cluster."""
+        """A message for the user that the connection file keeps when the cluster ends."""
 
     async def run(self) -> None:
         """Run the cluster from start to end."""
@@ -152,7 +152,7 @@ class ClusterProcess:
                     await asyncio.wait_for(_first_of(self._runs_ended, lost), END_RUNS_S)
             self.last_word = " ".join(filter(None, [words, await saving.finish(self._write_connection)]))
             if self._kind.is_guest and lost.is_set():
-                self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone, or cannot be reached any more"
+                self.lost_word = f"The scheduler at {cluster.scheduler_address} is gone or can no longer be reached"
             elif self._kind.is_guest:  # while the link is open, so the controller knows that this process waits
                 await cluster.leave()
             await link.close()
@@ -175,7 +175,7 @@ class ClusterProcess:
         return creating.result()
 
     def _tell_start(self, words: str) -> None:
-        """Publish what the start of the cluster is waiting for."""
+        """Write to the connection file what the start of the cluster is waiting for."""
         if self._connection.message != words:
             self._connection.message = words
             self._write_connection()
@@ -244,7 +244,7 @@ async def close_dask(cluster: Any) -> None:
     """Close a Dask cluster. If all of its workers have ended, an exception raised by Dask is only logged.
 
     If a connection is being made when a scheduler closes, ``ConnectionPool`` may cancel it twice (once for the worker
-    that has left, once for the end) and then raises "Cannot change state of expiring Timeout".
+    that has left, once for the end) and then raise "Cannot change state of expiring Timeout".
     """
     try:
         await asyncio.wait_for(cluster.close(), CLOSE_S)
@@ -264,7 +264,7 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 def _helpers() -> set[int]:
-    """Return Python's own helper processes, which end with this one."""
+    """Return the process ids of Python's own helpers, which end with this process."""
     from multiprocessing import resource_tracker
 
     pid = getattr(resource_tracker._resource_tracker, "_pid", None)
@@ -272,14 +272,14 @@ def _helpers() -> set[int]:
 
 
 def _allow_files() -> None:
-    """Raise the limit on open files to the maximum. Each host needs several, so the usual 1,024 is soon too few."""
+    """Raise the limit on open files to the maximum. Each host needs several, so the usual 1,024 may not be enough."""
     with contextlib.suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def leave_word(connection: connections.Connection, message: str, state: ClusterState = ClusterState.FAILED) -> None:
-    """Reduce the connection file to a final message. Without the secrets it is short enough for a full disk."""
+    """Reduce the connection file to a final message, which is short enough to be written even if the disk is full."""
     connection.state = state
     connection.message = message
     connection.address = connection.ca = connection.cert = connection.key = ""

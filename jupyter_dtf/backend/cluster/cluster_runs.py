@@ -18,7 +18,8 @@ KEPT_RUNS = 50
 class Runs:
     """The runs of ``cluster``, keyed by id. Their events are sent to ``viewers``.
 
-    ``on_step()`` is called when a run is added or its state changes. ``kept`` gets the results of runs that have ended.
+    ``on_step()`` is called when a run is added or its state changes. ``kept`` receives the results of runs that have
+    ended.
     """
 
     def __init__(self, cluster: str, viewers: Viewers, on_step: Callable[[], None], kept: KeptResults) -> None:
@@ -78,7 +79,10 @@ class Runs:
         return (await self._read(run_id, task, 0, None))[0]
 
     async def result_part(self, run_id: str, task: str, at: int) -> dict[str, Any]:
-        """Return up to ``PART_BYTES`` of a task's pickled result from offset ``at``, and its size. Raises NotFound."""
+        """Return up to ``PART_BYTES`` of a task's pickled result from offset ``at``, and the size of the whole result.
+
+        Raises NotFound.
+        """
         data, size = await self._read(run_id, task, at, PART_BYTES)
         return {"data": data, "size": size}
 
@@ -91,7 +95,7 @@ class Runs:
             return data[at : len(data) if count is None else at + count], len(data)
         if any(info.task == task and info.state is TaskState.SUCCEEDED for info in run.info.tasks):
             raise self._kept.not_kept(run_id)
-        raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
+        raise NotFound(f"{task} of {run_id} has no result, because it has not succeeded")
 
     def forget_old(self) -> None:
         """Drop all but the newest ``KEPT_RUNS`` runs that have ended."""

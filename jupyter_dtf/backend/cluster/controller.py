@@ -1,6 +1,6 @@
 """The SchedulerPlugin that handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
 
-Viewers attach with the operation ``dtf_attach``, which turns their connection into a stream of messages. All other
+A viewer attaches with the operation ``dtf_attach``, which turns its connection into a stream of messages. All other
 operations are ordinary requests. Nothing depends on a viewer staying connected.
 """
 
@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Clean up (called by Dask when the scheduler closes)."""
+        """Stop the watchers and the dashboard, and release the results (called by Dask when the scheduler closes)."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -190,7 +190,7 @@ class Controller(SchedulerPlugin):
             self._alone.close()
 
     async def leave(self) -> list[str]:
-        """Remove everything from an external scheduler. Returns the workers that do not respond."""
+        """Remove this cluster from an external scheduler. Returns the addresses of the workers that do not respond."""
         if self._guest is None:
             raise Unavailable("The scheduler belongs to this cluster and ends with it, so the cluster cannot leave it")
         return await self._guest.leave(LEAVE_S)
@@ -209,7 +209,8 @@ class Controller(SchedulerPlugin):
     ) -> Status:
         """Stream everything to a viewer: the cluster, every run, and the events that the viewer has not seen.
 
-        The first message states the protocols supported here; a viewer that supports none of them gets nothing else.
+        The first message states the protocols supported here; a viewer that supports none of them receives nothing
+        else.
 
         Args:
             comm: The connection.
@@ -283,7 +284,7 @@ class Controller(SchedulerPlugin):
         if self._guest is not None:
             if self.viewers.archive_is_there:
                 self._guest.attached()
-            elif self.viewers.archive_was_there:  # the cluster process has gone without asking to leave
+            elif self.viewers.archive_was_there:  # the cluster process ended without asking to leave
                 self._guest.leave_soon()
 
     # -- reports of hosts ---------------------------------------------------------------------------------------
@@ -432,20 +433,20 @@ class Controller(SchedulerPlugin):
         await self._driver.continue_(self.runs.find(run_id))
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
+        """Have a run's tasks trace their next steps. Returns the number of the profile within the run.
 
         Raises InvalidInput, Conflict.
         """
         return await self._driver.profile(self.runs.find(run_id), steps)
 
     def ask_search(self, run_id: str, stop: bool, more: int) -> None:
-        """Ask the program that drives a trial's search to stop it or to run ``more`` trials.
+        """Ask the program that drives a trial's search to stop the search, or to run ``more`` additional trials.
 
         Raises Conflict if the trial has ended.
         """
         run = self.runs.find(run_id)
         if not run.is_active:
-            raise Conflict(f"A trial must be active to forward a request, got {run_id}, {run.info.state.value}")
+            raise Conflict(f"The trial {run_id} has ended ({run.info.state.value}), so it cannot forward a request")
         asked = "Stop of the search requested" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
         run.note("info", asked)
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
@@ -458,7 +459,10 @@ class Controller(SchedulerPlugin):
         return dict(to_plain(self.describe()))
 
     def rest(self, rests: bool) -> bool:
-        """Record that the cluster process wants to release idle hosts, or needs them again. Returns whether it may."""
+        """Record that the cluster process wants to release its idle hosts (``rests``), or needs hosts again.
+
+        Returns False if the hosts cannot be released because a run needs them.
+        """
         if rests and self.runs.working:
             return False
         self.assignment.rests = rests
@@ -475,7 +479,7 @@ class Controller(SchedulerPlugin):
 
         Args:
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove leftovers on the hosts of clusters that no longer exist.
+            clean: Whether hosts remove leftovers of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
@@ -530,8 +534,9 @@ def _answering(handler: Callable[..., Any]) -> Callable[..., Any]:
                 signature.bind(**message)
             except TypeError as error:
                 raise Unavailable(
-                    f"The cluster (jupyter_dtf {__version__}) must know all arguments of a request, but this one seems "
-                    f"to be from another version: {handler.__name__}: {error}. Close the cluster and start it again"
+                    f"The cluster (jupyter_dtf {__version__}) does not understand the arguments of a request, which "
+                    f"seems to be from another version: {handler.__name__}: {error}. Close the cluster and start it "
+                    "again"
                 ) from None
             result = handler(**message)
             return {"ok": await result if asyncio.iscoroutine(result) else result}

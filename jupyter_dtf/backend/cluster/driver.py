@@ -1,4 +1,4 @@
-"""Drives runs from submission to end: launches their tasks as gangs, and concludes and stops them."""
+"""Drives runs from submission to end: launches their tasks as gangs, stops them, and records how they ended."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Driver:
         self._profiling = Profiling(self._tell_hosts)
 
     def begin(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Start driving a run whose program is, or will be, in ``transfer``."""
+        """Start driving a run. Its program is, or will be, in ``transfer``."""
         self._background.begin(self._drive(run, transfer))
 
     # -- life cycle of a run ------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Driver:
     async def _start_tasks(
         self, run: Run, transfer: ProgramTransfer, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
-        """Fork the tasks of a run in their places; those in ``going_on`` join in their existing processes.
+        """Fork the tasks of a run in their places. Tasks in ``going_on`` join the attempt in their existing processes.
 
         ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
         """
@@ -196,7 +196,7 @@ class Driver:
         specs = run.specs = task_specs(run, self._cluster, {**endpoints, **ready.endpoints}, joins=bool(going_on))
         new = [task for task in planned if task.task not in going_on and task.host.address not in ready.given]
         given = {**ready.given, **await transfer.hand_over(self._rpc, run, hosts_of(new))}
-        if run.is_stopping or run.decided.is_set():  # the latter if a host was lost meanwhile
+        if run.is_stopping or run.decided.is_set():  # the latter if a host was lost in the meantime
             not_started(run, "was not started")
             return
         pids = await ask_hosts(
@@ -279,7 +279,7 @@ class Driver:
             self._background.begin(self._kill_after(run, run.request.stop_grace_s))
 
     async def end(self, run: Run) -> None:
-        """Kill a run and wait until it has ended. If that takes too long, the run is closed anyway."""
+        """Kill a run and wait until it has ended. After ``END_RUN_S`` seconds, the run is recorded as ended anyway."""
         try:
             await asyncio.wait_for(self._stop_and_wait(run), END_RUN_S)
         finally:

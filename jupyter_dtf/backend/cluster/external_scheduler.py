@@ -42,7 +42,9 @@ LOOK_S = 0.5
 _MODULE = "jupyter_dtf_visitor"
 """The name of the module that is created from the plugin's source text on the worker."""
 _MOST_DENIALS = 6
-"""A worker that has sent no report is believed to lack the plugin after denying it this often: it may be joining."""
+"""How often a worker that has sent no report must reply that it lacks the plugin before this is believed: a worker that
+is still joining may receive the plugin after its first replies.
+"""
 
 
 class SentAsText:
@@ -104,7 +106,7 @@ class Guest:
     # -- arrival ------------------------------------------------------------------------------------------------
 
     def settle(self, host: dict[str, Any]) -> None:
-        """Send the plugin to all current workers, and to those that will join."""
+        """Send the plugin to all current workers, and have the scheduler send it to workers that join later."""
         words = {word: scoped(f"dtf_{word}", self._token) for word in ("problem", "farewell")}
         plugin = pickle.dumps(SentAsText(self._installation.name, __version__, words, host))
         self._installation.hear({"dtf_problem": self.on_problem, "dtf_farewell": self.on_farewell})
@@ -114,7 +116,7 @@ class Guest:
             self.worker_came(address)
 
     def worker_came(self, address: str) -> None:
-        """Register a worker that is present or has joined, and has been sent the plugin."""
+        """Start waiting, for up to ``SETTLE_S`` seconds, for the first report of a worker that was sent the plugin."""
         self._tell()
         asyncio.get_running_loop().call_later(SETTLE_S, self._look_at, address)
 
@@ -133,7 +135,7 @@ class Guest:
         self._tell()
 
     def gave_up(self, address: str) -> None:
-        """Record that a host does not respond. It is ignored until it does."""
+        """Record that a host does not respond. It is ignored until it responds again."""
         self._problems[address] = "the worker does not answer"
         self._tell()
 
@@ -149,7 +151,7 @@ class Guest:
         self._tell()
 
     def on_farewell(self, worker: str) -> None:
-        """Handle a worker's farewell: nothing of this cluster is left on the worker, which sends nothing more."""
+        """Handle a worker's farewell: nothing of this cluster is left on it, and it sends no further messages."""
         self._has_left.add(worker)
 
     def _look_at(self, address: str) -> None:
@@ -200,7 +202,7 @@ class Guest:
     async def leave(self, wait_s: float) -> list[str]:
         """Remove this cluster from the scheduler. Returns the workers that are not cleaned up after ``wait_s`` seconds.
 
-        These workers do not respond. They are cleaned up as soon as they respond.
+        These workers have not responded. Each is cleaned up once it responds.
         """
         self.leave_soon()
         assert self._leaving is not None
@@ -208,7 +210,7 @@ class Guest:
         return [] if self._leaving.done() else sorted(set(self._scheduler.workers) - self._has_left)
 
     def leave_soon(self) -> None:
-        """Start leaving, and return immediately."""
+        """Start leaving the scheduler in the background, unless this was already started."""
         if self._leaving is None:
             self._leaving = asyncio.get_running_loop().create_task(self._leave())
 

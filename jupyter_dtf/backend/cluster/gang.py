@@ -1,4 +1,4 @@
-"""Requests to all hosts of a gang: either all of them succeed, or an error names the tasks that are missing."""
+"""Sends requests to all hosts of a gang: either all succeed, or an error names the tasks that are missing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ async def ask_hosts(
         else:
             merged.update(answer)
     if missing:
-        raise GangIncomplete("All tasks of a run start or none does. Could not start " + "; ".join(missing))
+        raise GangIncomplete("A run starts only if all of its tasks do. Could not start " + "; ".join(missing))
     return merged
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """Return the names of the ports to reserve: for each task, one for its server and one for other tasks."""
+    """Return the names of the ports to reserve: per task, one for its server, one for connections from other tasks."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 

@@ -13,15 +13,17 @@ from .active_run import Run
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""The interval between checks of whether a checkpoint is still being written. Tasks send heartbeats as often."""
+"""The interval between checks of whether a checkpoint is still being written: equal to that of heartbeats."""
 SAVING_S = 300.0
-"""How long writing a checkpoint may take beyond the grace period before it is cut off."""
+"""How long writing a checkpoint may continue after the grace period before the tasks are killed."""
 AFTER_SAVING_S = 3.0
 """How long a task may take to end after its checkpoint."""
 
 
 async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
-    """Wait for a run's tasks to end. Returns whether their time is up and they should be killed.
+    """Wait up to ``grace_s`` seconds for a run's tasks to end, or longer while a task writes a checkpoint.
+
+    Returns whether the time is up and the tasks should be killed.
 
     ``rpc(address)`` connects to a host.
     """
@@ -35,7 +37,7 @@ async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
             run.note(
                 "info",
                 "A checkpoint is being written",
-                f"The grace period of {grace_s:g} s is over, but the run may finish it",
+                f"The grace period of {grace_s:g} s is over, but the run may finish the checkpoint",
             )
         was_saving = True
         if await _ended(run, LOOK_S):

@@ -94,7 +94,7 @@ def _problem(versions: Mapping[str, str], usual: Mapping[str, str]) -> str:
 
 
 def _counted(package: str, version: str) -> str:
-    """Return the part of a version that matters: without the patch level in the case of Python."""
+    """Return the part of a version that is compared: for Python, the version without the patch level."""
     return version.rpartition(".")[0] if package == "Python" else version
 
 

@@ -44,7 +44,7 @@ class HostWatch:
     ) -> None:
         self.infos: dict[str, HostInfo] = {}
         self.leaving: dict[str, str] = {}
-        """Why each host that is about to leave does so, keyed by address."""
+        """The reasons why hosts are about to leave, keyed by address."""
         self._are_ours = are_ours
         self._ended = "killed" if are_ours else "given up"
         self._rpc = rpc
@@ -80,7 +80,7 @@ class HostWatch:
         return self.infos.pop(address, None)
 
     def how_it_goes(self, address: str) -> str:
-        """Return, as a predicate, why a host that Dask has lost is gone, if this can be determined here."""
+        """Return a predicate that says why Dask has lost a host: ``went away`` if the cause cannot be determined."""
         if self.is_silent(address):
             return f"did not answer and was {self._ended}"
         info = self.infos.get(address)
@@ -138,7 +138,7 @@ class HostWatch:
     # -- requests -----------------------------------------------------------------------------------------------
 
     async def ask(self, address: str, op: str, **message: Any) -> Any:
-        """Send a request to a host and wait for the reply as long as the host responds. Raises Unavailable."""
+        """Send a request to a host and return its reply. Raises Unavailable if the host stops sending reports."""
         call = asyncio.ensure_future(getattr(self._rpc(address), op)(**message))
         try:
             while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
@@ -201,7 +201,7 @@ class HostWatch:
             return False
         try:
             stat = stat_of(pid)
-            if stat is None or stat.started != started:  # another machine with that name, or another process
+            if stat is None or stat.started != started:  # another machine of the same name, or another process
                 return False
             handle.kill()
             return handle.wait(_END_S)

@@ -18,7 +18,7 @@ LOOK_S = 2.0
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """Imitate the traces of work from which Dask determines idleness while ``is_busy()`` is true, until cancelled."""
+    """Leave the traces by which Dask recognizes work while ``is_busy()`` is true. Runs until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

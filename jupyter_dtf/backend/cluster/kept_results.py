@@ -36,7 +36,7 @@ PART_BYTES = 16 << 20
 
 
 class _Kept:
-    """The results of one run: in memory as long as ``held`` is not None, then consecutively in a file."""
+    """The results of one run: in memory (``held``) until they have been written to a file, one after another."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
@@ -50,7 +50,10 @@ class _Kept:
 
 
 class KeptResults:
-    """Keeps the return values of tasks of ended runs. ``directory()`` is called when the first file is written."""
+    """Keeps the return values of the tasks of ended runs.
+
+    ``directory()`` returns the directory of the files. It is not called before the first file is written.
+    """
 
     def __init__(
         self, cluster: str, directory: Callable[[], Path], background: Background, most_bytes: int = MOST_BYTES
@@ -71,7 +74,7 @@ class KeptResults:
             self._held = -1
 
     def _hold(self, directory: Path) -> None:
-        """Lock the directory of results, again if it has been removed and recreated."""
+        """Lock the directory of results. If it has been removed and recreated, lock the new directory."""
         if self._held < 0 or not os.path.samestat(os.fstat(self._held), directory.stat()):
             self.close()
             self._held = hold(directory)
@@ -90,7 +93,7 @@ class KeptResults:
         if (kept := self._by_run.get(run_id)) is None:
             raise self.not_kept(run_id)
         if task not in kept.places:
-            raise NotFound(f"A task must have succeeded to have a result, got {task} of {run_id}, which has not")
+            raise NotFound(f"{task} of {run_id} has no result, because it has not succeeded")
         begin, size = kept.places[task]
         end = size if count is None else min(at + count, size)
         if kept.held is not None:
@@ -101,8 +104,8 @@ class KeptResults:
             if run_id not in self._by_run:  # the result has just been dropped to free space for newer results
                 raise self.not_kept(run_id) from None
             raise NotFound(
-                f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which cannot be read "
-                f"any more: {error}"
+                f"The results of the run {run_id} were in a file of its cluster {self._cluster}, which can no longer "
+                f"be read: {error}"
             ) from None
         return data, size
 

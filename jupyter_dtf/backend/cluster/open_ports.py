@@ -14,8 +14,9 @@ def open_ports(hosts: Iterable[HostInfo]) -> list[str]:
         if host.unguarded:
             machines.setdefault(host.unguarded, set()).add(host.machine or host.name)
     return [
-        f"On {', '.join(sorted(names))} others can use TensorFlow's servers: {why}. In-graph training and pipelines "
-        "over several tasks, servers and programs that start one have ports there that anyone can reach. All-reduce "
-        "and parameter servers on one machine have none. Keep the machine to yourself and its ports behind a firewall"
+        f"On {', '.join(sorted(names))}, others can use TensorFlow's servers: {why}. In-graph training, pipelines over "
+        "several tasks, `servers()`, and programs that start a server open ports there that anyone can reach. "
+        "All-reduce and parameter servers on one machine open none. Do not share the machine with other users, and "
+        "protect its ports with a firewall"
         for why, names in sorted(machines.items())
     ]

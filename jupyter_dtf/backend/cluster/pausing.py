@@ -42,7 +42,7 @@ class Pausing:
         """Ask a run's tasks to end with a checkpoint, without waiting. Raises Conflict if the run cannot be paused."""
         if not run.info.goes_on:
             raise Conflict(
-                "A run must write checkpoints to be paused, as trainings do unless checkpoint=False, got "
+                "A run must write checkpoints to be paused, as training does unless checkpoint=False, got "
                 f"{run.id}, {_kind(run)}"
             )
         if run.info.state is not RunState.RUNNING:
@@ -54,7 +54,7 @@ class Pausing:
     async def end_late(self, run: Run) -> None:
         """Kill the tasks of a run that is being paused, if they do not end on their own in time."""
         if await is_spent(run, GRACE_S, self._rpc) and run.is_pausing:
-            run.note("warning", "The training did not reach the end of a step", f"It is killed after {GRACE_S:g} s")
+            run.note("warning", "Training did not reach the end of a step", f"It is killed after {GRACE_S:g} s")
             await self._end_tasks(run)
 
     def continue_(self, run: Run) -> None:
@@ -67,7 +67,8 @@ class Pausing:
         """Carry out a pause, from the end of the tasks (or the failure of a task) until the tasks have been restarted.
 
         Returns:
-            False if the run has failed, is done or must stop, and should be concluded instead.
+            Whether the pause was carried out. If not, the run has failed, is done or must stop, and should be
+            concluded.
         """
         await self._end_tasks(run)
         await run.tasks_ended.wait()
@@ -104,4 +105,4 @@ def _where(run: Run) -> str:
 
 
 def _kind(run: Run) -> str:
-    return f"a {run.info.kind}" if run.info.kind != "fit" else f"a training with the strategy {run.info.strategy}"
+    return f"a {run.info.kind}" if run.info.kind != "fit" else f"training with the strategy {run.info.strategy}"

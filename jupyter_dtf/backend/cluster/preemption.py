@@ -1,4 +1,4 @@
-"""Handles hosts whose machines are going away: runs write a checkpoint first, then lose their tasks on these hosts."""
+"""Handles hosts on machines that are going away: runs write a checkpoint, then lose their tasks on these hosts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Preemption:
         self._move = move
 
     async def leaves(self, address: str) -> None:
-        """Make all runs leave a host that is about to go away. Nothing new is started there."""
+        """Move all runs off a host that is about to go away. No new tasks are started there."""
         runs = [run for run in self._runs.active if _left(run, address)]
         for error in await asyncio.gather(*(self._leave(run, address) for run in runs), return_exceptions=True):
             if isinstance(error, Exception):
@@ -51,8 +51,8 @@ class Preemption:
         saved = ""
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
-                run.note("warning", title, "The training ends with a checkpoint and continues elsewhere", mark=_MARK)
-                with contextlib.suppress(Conflict):  # it has ended meanwhile, or is already restarting
+                run.note("warning", title, "Training ends with a checkpoint and continues elsewhere", mark=_MARK)
+                with contextlib.suppress(Conflict):  # it has ended in the meantime, or is already restarting
                     await self._move(run)
                 return
             run.note("warning", title, "A checkpoint is written first", mark=_MARK)
@@ -65,7 +65,7 @@ class Preemption:
         if not run.may_restart:
             run.note(
                 "warning",
-                "The run has no restart left",
+                "The run has no restarts left",
                 f"It continues on host {info.name} for as long as the host exists",
             )
             return

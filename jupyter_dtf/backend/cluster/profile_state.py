@@ -12,8 +12,8 @@ from ...schema.run import TaskInfo, TaskState
 class Profile:
     """One profile of a run.
 
-    ``tasks`` has the attempt of each task that was asked to trace steps. ``all_of_them``: whether all of these tasks
-    are known to make steps, even before they have reported any.
+    ``tasks`` has the attempt of each task that was asked to trace steps, keyed by task. ``all_of_them``: whether all of
+    these tasks are known to execute steps, even before they have reported any.
     """
 
     def __init__(self, number: int, steps: int, tasks: Mapping[str, int], *, all_of_them: bool = False) -> None:
@@ -30,7 +30,7 @@ class Profile:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any task is recording, or is waiting for its first step to record."""
+        """Whether any task is recording, or is waiting for the first step to record."""
         return bool(self._begun)
 
     def hear(self, event: TracedSteps) -> None:
@@ -52,8 +52,8 @@ class Profile:
     def verdict(self, tasks: Sequence[TaskInfo], over: str = "") -> Profiled | None:
         """Return the event that ends the profile, once all tasks have written their traces; otherwise None.
 
-        ``over`` is the reason why there will be no more traces, if so; the profile then ends too. ``tasks`` are the
-        current tasks of the run. The event is returned only once.
+        ``tasks`` are the current tasks of the run. ``over``, if not empty, says why no more traces will follow; the
+        profile then ends in any case. The event is returned only once.
         """
         if self.is_over or not (over or self._is_complete(tasks)):
             return None
@@ -77,14 +77,14 @@ class Profile:
         return not awaited - self._left.keys() - self._failed.keys()
 
     def whom(self) -> str:
-        """Describe in words what the profile is waiting for."""
+        """Return a clause that says which tasks are still tracing, for a message that the profile is under way."""
         waits = sorted(self._expected - self._left.keys() - self._failed.keys())
         return (
             f"{', '.join(waits[:5])} trace{'s' * (len(waits) == 1)} {self.steps} steps" if waits else "it was requested"
         )
 
     def words(self) -> tuple[str, str]:
-        """Return the title and the text of the note that the profile is complete."""
+        """Return the title and the text of the note that says that the profile is complete."""
         first, last = self._left[min(self._left, key=list(self._tasks).index)]
         title = f"Step {first} was traced" if first == last else f"Steps {first} to {last} were traced"
         text = "The timeline, run.timeline() and run.placement() show what ran where"

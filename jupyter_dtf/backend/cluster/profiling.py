@@ -24,7 +24,7 @@ _STEP_SECONDS = "step_seconds"
 TOGETHER = 3
 """The first traced step is at least this many steps ahead: the current one, one more, and one to prepare recording."""
 HELD_S = 5.0
-"""How long a requested profile counts as under way although no task has begun it."""
+"""How long a requested profile counts as under way even if no task has begun it."""
 
 
 class Profiling:
@@ -55,14 +55,14 @@ class Profiling:
         if state is not RunState.RUNNING:
             raise Conflict(f"A run must be running to be profiled, got {run.id}, {state.value}")
         if run.only_serves:
-            raise Conflict(f"A run must have steps to be profiled, got {run.id}, whose tasks only serve sessions")
+            raise Conflict(f"The run {run.id} cannot be profiled: its tasks only serve sessions and execute no steps")
         known = run.profile
         if known is not None and not known.is_over and (known.has_begun or time.monotonic() - known.asked_s < HELD_S):
             raise Conflict(f"The run {run.id} is already being profiled: {known.whom()}")
 
 
 def _all_trace(info: RunInfo) -> bool:
-    """Return whether every task makes steps of its own. Otherwise, only the tasks that report steps do."""
+    """Return whether every task executes steps of its own. Otherwise, only the tasks that report steps do."""
     return info.kind == "fit" and info.strategy in ("allreduce", "ps")
 
 

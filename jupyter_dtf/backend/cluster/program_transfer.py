@@ -240,7 +240,7 @@ class _Told:
         self._has_told = False
 
     def tell(self, done: int) -> None:
-        """Report the number of bytes, but not too often."""
+        """Record that ``done`` bytes have been sent, unless the last such record is too recent."""
         now = time.monotonic()
         enough = now - self._last >= TELL_S and (done - self._done) * 100 >= self._size
         if enough or not self._has_told:
@@ -267,7 +267,7 @@ def _has_plenty(directory: Path, size: int) -> bool:
 
 
 def _left_of_limit() -> int:
-    """Return how much memory is left in this process's control group."""
+    """Return the number of bytes of memory that this process's control group may still use."""
     try:
         limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
     except OSError:  # there is no control group, or it is of version 1

@@ -16,7 +16,7 @@ from ..planning.host_findings import pairs_to_try, rounds
 logger = logging.getLogger(__name__)
 
 FRESH_S = 60.0
-"""A pair of hosts that was found to be connected less than this long ago is not tested again before a run."""
+"""A pair of hosts that was found to be connected within the last FRESH_S seconds is not tested again before a run."""
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -24,7 +24,7 @@ Ask = Callable[..., Awaitable[Any]]
 class Reach:
     """Tests which hosts reach each other.
 
-    ``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info by address.
+    ``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info, keyed by address.
     """
 
     def __init__(self, ask: Ask, infos: Mapping[str, HostInfo]) -> None:
@@ -45,7 +45,7 @@ class Reach:
 
         Args:
             addresses: The hosts.
-            again: Whether to test pairs again that were recently found to be connected.
+            again: Whether to include pairs that were recently found to be connected.
 
         Returns:
             ``(source, target, why)`` for each failed connection.
@@ -83,7 +83,7 @@ class Reach:
         return found
 
     def _forget(self, now: float) -> None:
-        """Drop results that are too old, or about a host that has left since."""
+        """Drop results that are too old, or that concern a host that has left since then."""
         gone, self._gone = self._gone, {}
         self._reached = {
             (source, target): when

@@ -24,8 +24,10 @@ AGAIN_S = 1.0
 
 
 class HeldLink:
-    """A ``Link`` that reconnects. ``why_gone()``, given only for a controller on another machine, returns why the
-    controller is gone; empty if that is unknown.
+    """A ``Link`` to the controller. If the controller is on another machine, a lost connection is reopened.
+
+    ``why_gone`` is given only in that case. ``why_gone()`` returns why the controller is gone for good, or an empty
+    string if no reason is known.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class HeldLink:
         return await self._link.request(operation, **message)
 
     async def close(self) -> None:
-        """Disconnect; ``on_lost`` is not called."""
+        """Disconnect without calling ``on_lost``."""
         if self._mending is not None:
             self._mending.cancel()
             await asyncio.gather(self._mending, return_exceptions=True)
@@ -98,7 +100,7 @@ class HeldLink:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception:  # whatever it is, the cluster process must not wait for this link forever
+            except Exception:  # whatever the error is, the cluster process must not wait for this link forever
                 logger.exception("The link to the controller could not be reopened, and is retried")
             await asyncio.sleep(AGAIN_S)
         self._on_lost()

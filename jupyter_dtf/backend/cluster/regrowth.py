@@ -50,7 +50,7 @@ class Regrowth:
         self._on_change = on_change
 
     async def until_work_done(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Wait until the run's work is done, successfully or not, and let it grow meanwhile if possible."""
+        """Wait until the run's work is done, successfully or not. Until then, let the run grow when possible."""
         pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
             await self._first(run, self._assignment.until(lambda: bool(self._planned(run))))
@@ -95,7 +95,7 @@ class Regrowth:
             return await self._begin_with_more(run, planned)
         if not planned or await self._restarts.survivors(run) != going_on:
             return False
-        # The tasks continue training meanwhile. If they finish, there is no reason to grow.
+        # Meanwhile, the tasks continue training. If they finish, there is no reason to grow.
         ready = await self._ready(run, transfer, planned)
         can_go_over = ready is not None and await self._restarts.survivors(run) == going_on
         is_asked = run.info.state is RunState.RUNNING and not run.work_done.is_set()
@@ -116,7 +116,7 @@ class Regrowth:
         if not run.decided.is_set() and not run.is_stopping:
             took = seconds_(time.monotonic() - began)
             is_ = "is" if len(back) == 1 else "are"
-            run.note("info", f"{names} {is_} back: {run.attempt_words}", f"{took} after there was room")
+            run.note("info", f"{names} {is_} back: {run.attempt_words}", f"{took} after resources became free")
         return True
 
     async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:

@@ -104,7 +104,7 @@ class Rejoining:
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
-        """Restart a task. Raises DtfError if the task cannot be started, or its host is lost meanwhile."""
+        """Restart a task. Raises DtfError if the task cannot be started, or if its host is lost in the meantime."""
 
         def is_over() -> bool:
             """Return whether this attempt is no longer needed."""
@@ -174,7 +174,7 @@ class Rejoining:
         machines = {each.host.machine for each in run.planned}
         if len(machines) == 1 and planned.host.machine not in machines:
             raise Unavailable(
-                "All tasks of the run are on one machine and share its memory. The host with room, "
+                "All tasks of the run are on one machine and share its memory. The host with free resources, "
                 f"{planned.host.name}, is on another machine"
             )
         return planned

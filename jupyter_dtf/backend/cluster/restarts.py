@@ -122,7 +122,7 @@ class Restarts:
         return named & {task.task for task in run.planned}
 
     def beside(self, run: Run, going_on: Collection[str]) -> list[PlannedTask]:
-        """Return places for all tasks, where the tasks in ``going_on`` keep theirs; empty if the tasks do not fit.
+        """Return places for all tasks, with the tasks in ``going_on`` keeping theirs; empty if the tasks do not fit.
 
         If the run may shrink, there can be fewer tasks than before.
         """
@@ -162,7 +162,7 @@ class Restarts:
         await self._watch.tell(left, "dtf_release", run_id=run.id)
         try:
             await self._start(run, transfer, going_on, ready)
-        except (Unavailable, OSError) as error:  # another task or host was lost meanwhile: a loss like any other
+        except (Unavailable, OSError) as error:  # another task or host was lost: a loss like any other
             if ready is None or not await self._have_ended_well(run, going_on):
                 if not going_on - await self.survivors(run):
                     await self._pause(run)
@@ -233,7 +233,7 @@ class Restarts:
         self._on_change()
         try:
             await self._start(run, transfer, (), None)
-        except (Unavailable, OSError) as error:  # a host was lost meanwhile, or lacks disk space
+        except (Unavailable, OSError) as error:  # a host was lost in the meantime, or lacks disk space
             await self._watch.tell(run.by_host, "dtf_release", or_end=False, run_id=run.id)
             await self._pause(run)
             not_started(run, f"was not started: {error}")
@@ -263,7 +263,7 @@ class Restarts:
         if not run.request.places:
             return self._assignment.plan_again(run)
         if not is_room():
-            raise Unavailable("no places of the cluster are free for it")
+            raise Unavailable("the cluster has no free places for it")
         return self._queue.acquired_again(run)
 
     # -- waiting ------------------------------------------------------------------------------------------------

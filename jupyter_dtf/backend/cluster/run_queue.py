@@ -26,7 +26,7 @@ class RunQueue:
         self._acquired: dict[str, list[PlannedTask]] = {}
 
     async def acquire(self, run: Run) -> list[PlannedTask]:
-        """Wait for free places for a run and reserve them. Returns an empty list if the run ends meanwhile.
+        """Wait for free places for a run and reserve them. Returns an empty list if the run ends first.
 
         Raises:
             Unavailable: If there are too few places although all hosts are present and no other run has a place.
@@ -36,7 +36,7 @@ class RunQueue:
             await self._assignment.until(lambda: not run.is_active or self._acquire(run) or self._is_alone(run))
             if run.is_active and run.id not in self._acquired:
                 check_fits(self._assignment, run.info.jobs, run.request.places, run.request.place_shares)
-                raise Unavailable("No places of the cluster are free for the run, although no other run has any")
+                raise Unavailable("The cluster has no free places for the run, although no other run has any")
         finally:
             self._waiting.remove(run.id)
             await self._assignment.wake()  # there may be enough free places for the next run as well
@@ -83,7 +83,7 @@ class RunQueue:
             places = self._assignment.places()
         except DtfError:  # a device of the design is gone
             return False
-        if places is not self._places:  # hosts have come or gone
+        if places is not self._places:  # hosts have joined or left
             others = [place for taken in self._taken.values() for place in taken]
             self._places, self._free = places, Free(places, others)
         request = run.request

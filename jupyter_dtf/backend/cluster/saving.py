@@ -76,7 +76,7 @@ class Saving:
             try:
                 directory = await self._save_elsewhere(runs)
             except Unavailable as error:
-                message = f"{known} would be lost: {refused}. {error}. Saving is retried until there is room"
+                message = f"{known} would be lost: {refused}. {error}. Saving is retried until there is enough space"
                 if message != self._connection.message:
                     logger.error("%s", message)
                     self._connection.message = message
@@ -106,7 +106,7 @@ class Saving:
         raise Unavailable(". ".join(dict.fromkeys(refusals)))
 
     async def _all_of(self, runs: list[str]) -> tuple[dict[str, list[bytes]], list[RunDescriptor]]:
-        """Return all events and the descriptors of these runs, from the controller."""
+        """Fetch all events and the descriptors of these runs from the controller, and return them."""
         logs: dict[str, list[bytes]] = {}
         submitted: dict[str, RunDescriptor] = {}
         attached = asyncio.Event()

@@ -24,7 +24,9 @@ class ControllerSettings(msgspec.Struct):
     token: str
     """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """The mark in the run directories' parent, created by the cluster process. The scheduler may be elsewhere."""
+    """The mark by which hosts find out whether they can access the parent of the run directories. The cluster process
+    creates it, because the scheduler may be on a machine without that directory.
+    """
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)
     """Defaults for tasks, from the kind's options."""

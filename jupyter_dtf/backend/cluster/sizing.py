@@ -1,4 +1,4 @@
-"""Scales the hosts of a cluster: to as many as its jobs need, and to the minimum after some time without a run.
+"""Scales a cluster's number of hosts: to as many as its jobs need, and to the minimum after some time without a run.
 
 Runs in the cluster process. The controller must agree before hosts are released, so that no host is taken from a run
 that has just been submitted. A run submitted afterwards waits until the hosts have been requested again.
@@ -21,7 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 class Sizing:
-    """Scales Dask's ``cluster``. ``hosts(jobs)`` returns how many hosts jobs need; ``rest``: when to release hosts."""
+    """Scales Dask's ``cluster``.
+
+    ``hosts(jobs)`` returns how many hosts the jobs need. ``rest`` says when hosts are released and how many are kept;
+    None if hosts are never released.
+    """
 
     def __init__(self, cluster: Any, hosts: Callable[[Mapping[str, int]], int], rest: Rest | None) -> None:
         self._cluster = cluster
@@ -37,7 +41,7 @@ class Sizing:
         self._coming: ComingTold | None = None
 
     def begin(self, link: HeldLink, coming: ComingTold, jobs: Mapping[str, int]) -> None:
-        """Start scaling, with all hosts at first."""
+        """Start scaling, first to all hosts that ``jobs`` need."""
         self._link, self._coming = link, coming
         self.look(jobs, is_busy=False)
 

@@ -1,6 +1,6 @@
 """Detects stalled runs: every task is idle, and one of the tasks that do not wait for others is to blame.
 
-A run is also stalled if all of its tasks wait for others in collectives although one of them has ended.
+A run is also stalled if one of its tasks has ended and all other tasks wait in collectives.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ...schema.sizes import duration
 from .active_run import Run
 
 LONGEST = 3.0
-"""A task must have been idle for this many times the duration of its longest step so far."""
+"""A task is blamed only if it has been idle for this many times the duration of its longest step so far."""
 ABANDONED_S = 10.0
-"""How long all remaining tasks must have been waiting and idle, if a task has ended."""
+"""How long all remaining tasks must have been waiting in collectives after a task has ended."""
 STEPS = 2
-"""How many steps a task must have completed: before its second step, it may be compiling for any length of time."""
+"""A task is blamed only after this many steps: before its second one, it may be compiling for any length of time."""
 
 
 class Stalls:

@@ -20,7 +20,7 @@ class StandingWarnings:
         return list(self._texts.values())
 
     def set(self, key: str, text: str, runs: list[str]) -> None:
-        """Set the warning of a key, or withdraw it if ``text`` is empty. ``runs`` are the runs that it affects."""
+        """Set the warning with a key, or withdraw it if ``text`` is empty. ``runs``: the ids of affected runs."""
         told = self._told.setdefault(key, set())
         if text:
             self._texts[key] = text

@@ -43,7 +43,10 @@ class ComingTold:
 
 
 class ComingHosts:
-    """The reported hosts, except those whose names are in ``arrived()``. Used in the controller."""
+    """The hosts that the cluster process has reported, without those that have arrived. Used in the controller.
+
+    ``arrived()`` returns the names of the hosts that have arrived.
+    """
 
     def __init__(self, arrived: Callable[[], set[str]]) -> None:
         self._arrived = arrived
@@ -55,13 +58,13 @@ class ComingHosts:
 
     @property
     def hosts(self) -> list[ComingHost]:
-        """The reported hosts that are not Dask workers yet, or no longer."""
+        """The reported hosts that are not Dask workers now."""
         names = self._arrived()
         return [host for host in self._told if host.name not in names]
 
     @property
     def are_expected(self) -> bool:
-        """Whether a run should wait for one of the hosts, which is starting and has not failed."""
+        """Whether any of the hosts is starting and has not failed, so a run should wait for it."""
         return any(not host.problem for host in self.hosts)
 
     @property

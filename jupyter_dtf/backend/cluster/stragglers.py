@@ -1,4 +1,4 @@
-"""Detects stragglers, which other tasks wait for in every step, from the time of each task's own part. No I/O."""
+"""Detects stragglers, for which the other tasks wait in every step, from the time of each task's own part. No I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WINDOW_S = 2.0
 STEPS = 4
 """A window ends when each task has completed at least this many steps in at least WINDOW_S seconds."""
 IN_A_ROW = 3
-"""In how many consecutive windows a task must be slow to be reported."""
+"""The number of consecutive windows in which a task must be slow to be reported."""
 
 
 class Word(NamedTuple):
@@ -82,7 +82,7 @@ class Stragglers:
         self._known = {run_id: known for run_id, known in self._known.items() if run_id in kept}
 
     def look(self, run: Run) -> list[Word]:
-        """Return new reports on a run. Must be called repeatedly."""
+        """Return new reports on a run. Must be called at intervals."""
         now = self._now(run)
         known = self._known.get(run.id)
         if known is None or known.attempt != run.attempt or not _follow(known.begins, now):
@@ -109,7 +109,7 @@ class Stragglers:
 
 
 def _follow(begins: dict[str, Pace], now: dict[str, Pace]) -> bool:
-    """Return whether these are the same tasks, and none of them has restarted its step count."""
+    """Return whether ``now`` has the same tasks as ``begins``, and none of them has restarted its step count."""
     return begins.keys() == now.keys() and all(now[task].step >= begin.step for task, begin in begins.items())
 
 

@@ -1,8 +1,8 @@
 """The streams of a cluster's viewers, and the messages sent to them.
 
-Nothing is queued per viewer. Each viewer has a position in the log of every run and gets the next events from there
-when it has received the previous ones. So a slow viewer delays nothing and needs no memory, and a new viewer gets a
-long log in batches.
+Nothing is queued per viewer. Each viewer has a position in the log of every run, and is sent the events after that
+position when it has received the previous ones. So a slow viewer delays nothing and costs no memory, and a new viewer
+receives a long log in batches.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Viewer:
         self._wake.set()
 
     def say(self, op: str, *, last: bool) -> None:
-        """Send a single operation; if ``last``, after all events so far."""
+        """Send a message that consists of an operation; if ``last``, after all events so far."""
         (self._last_words if last else self._words).append(op)
         self._wake.set()
 
@@ -321,4 +321,4 @@ class Viewers:
             with contextlib.suppress(CommClosedError, OSError):
                 await viewer.send()
         finally:
-            comm.abort()  # this ends its reader too
+            comm.abort()  # this also ends the loop that reads from it

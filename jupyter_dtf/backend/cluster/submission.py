@@ -1,4 +1,4 @@
-"""Submission of runs to their cluster: checks the request and receives the program."""
+"""Accepts runs for a cluster: checks a run's request and receives its program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class Submission:
-    """Accepts runs until it is closed; ``begin(run, transfer)`` is then called for each."""
+    """Accepts runs until it is closed, and calls ``begin(run, transfer)`` for each of them."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Submission:
         try:
             if unknown:
                 raise Unavailable(
-                    f"The cluster {self._settings.name} (jupyter_dtf {__version__}) must know how a program is sent, "
-                    f"got {', '.join(unknown)} from another version. Close the cluster and start it again"
+                    f"The cluster {self._settings.name} (jupyter_dtf {__version__}) does not understand how another "
+                    f"version sends a program ({', '.join(unknown)}). Close the cluster and start it again"
                 )
             transfer = ProgramTransfer.to_come(
                 size, lambda: paths.shared_memory_dir(token), lambda: paths.machine_dir(token)

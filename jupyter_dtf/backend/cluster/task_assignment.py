@@ -43,7 +43,7 @@ class TaskAssignment:
         rpc: ``rpc(address)`` connects to a host.
         are_expected: Returns whether more hosts are starting.
         defaults: Settings of tasks that a run does not specify.
-        leaving: The addresses of hosts that take no new tasks.
+        leaving: The addresses of hosts that are about to leave and receive no new tasks.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class TaskAssignment:
 
     @property
     def has_all_hosts(self) -> bool:
-        """Whether there are as many hosts as in the design, or at least one, and no more are starting."""
+        """Whether all hosts are present: at least as many as in the design (or one), with none starting or released."""
         return not self.rests and self._count >= max(1, len(self._layout.hosts)) and not self._are_expected()
 
     @property
@@ -140,7 +140,7 @@ class TaskAssignment:
     def plan_again(self, run: Run) -> list[PlannedTask]:
         """Return places for a run's tasks, all of which are restarted. Raises the same errors as ``plan``.
 
-        If the run may shrink, there are fewer tasks when hosts are missing and the others lack free threads.
+        If the run may shrink, there are fewer tasks when hosts are missing and the remaining hosts lack free threads.
         """
         least = run.request.restarts.min_workers
         if least is None:

@@ -1,4 +1,4 @@
-"""Detects the ends of tasks: their host reports the end, is gone, or no longer lists them."""
+"""Detects that tasks have ended: a task's host reports the end, is gone, or no longer lists the task."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ logger = logging.getLogger(__name__)
 
 
 class TaskEnds:
-    """Passes each end to its run. Methods never raise: that would end a worker's stream and lose other ends."""
+    """Reports the end of each task to its run.
+
+    Methods never raise: an exception would end a worker's stream and lose the ends of other tasks.
+    """
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
         self._missed: dict[str, set[str]] = {}
 
     def told(self, run_id: str, task: str, result: bytes) -> None:
-        """Handle a host's report that a task's process is gone. All of the task's events have been sent before."""
+        """Handle a host's report that a task's process is gone. The host sends it after all of the task's events."""
         run = self._runs.find_active(run_id)
         if run is None:
             return
@@ -40,7 +43,7 @@ class TaskEnds:
                 self._note(run, TaskResult(task=task.task), lost=lost)
 
     def host_has(self, address: str, alive: set[str]) -> None:
-        """Record the end of tasks that their host no longer lists as alive, in case the report of it was lost."""
+        """Record the end of tasks that their host no longer lists as alive, in case the reports of it were lost."""
         missed = set()
         for run in self._runs.active:
             for task in run.by_host.get(address, ()):
@@ -58,4 +61,4 @@ class TaskEnds:
         try:
             run.task_ended(result, lost=lost)
         except Exception:
-            logger.exception("The end of %s of run %s could not be noted", result.task, run.id)
+            logger.exception("The end of %s of run %s could not be recorded", result.task, run.id)

@@ -28,7 +28,7 @@ from ...schema.run import RunDescriptor, RunInfo, RunProfile, RunState, TaskInfo
 from ...schema.sizes import bytes_
 
 BYTES = "byte"
-"""The unit of a progress note about sending the program."""
+"""The unit of a run's progress while its program is being sent."""
 
 
 def apply_event(info: RunInfo, event: AnyEvent | UnknownEvent, task: TaskInfo | None = None) -> None:
@@ -95,7 +95,7 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
 
 
 def objectives_of(run: RunDescriptor) -> list[str]:
-    """Return the metrics that represent a run best: a trial's objectives."""
+    """Return the metrics that represent a run best: a trial's objectives, or none for any other run."""
     return list(run.trial.objectives) if run.trial is not None else []
 
 

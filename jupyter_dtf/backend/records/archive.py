@@ -86,8 +86,9 @@ class Archive:
     """Accepts descriptors and events on one event loop and writes them in a thread, in order and in batches.
 
     A batch is written at most ``WRITE_EVERY_S`` after its first event, and immediately when a run ends. A batch that
-    cannot be written is kept and retried every two seconds; meanwhile ``error`` contains the reason (otherwise it is
-    empty). ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
+    cannot be written is kept and retried, after a few attempts every two seconds; meanwhile ``error`` contains the
+    reason (otherwise it is empty). ``on_change()`` is called when ``error`` changes and when more runs become
+    ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:
@@ -111,14 +112,14 @@ class Archive:
         self._task: asyncio.Task[None] | None = None
 
     def put_run(self, run: RunDescriptor) -> None:
-        """Add a submitted run, before its events."""
+        """Add a submitted run. Must be called before the run's events are appended."""
         self._summaries[run.id] = self._batch.infos[run.id] = RunInfo.of(run)
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
         """Append the run's next encoded event. The end of a run is written immediately.
 
-        The store keeps the same output as memory: the last lines.
+        Of a run's output, the store keeps the same last lines as memory does.
         """
         self._batch.events.append((run_id, seq, data))
         with contextlib.suppress(msgspec.MsgspecError):  # the event is stored anyway; its readers report the error
@@ -134,7 +135,7 @@ class Archive:
         apply_event(info, event)
         info.next_seq = seq + 1
         self._batch.infos[info.id] = info
-        if info.state.is_final:  # and at each later event, which may complete the points
+        if info.state.is_final:  # also at each later event, which may complete the points
             self._batch.ended[info.id] = None
             if (tail := self._tails.pop(info.id, None)) is not None:
                 self._empty(info.id, tail.shrink(ENDED_BYTES))
@@ -198,7 +199,7 @@ class Archive:
         except Unavailable as error:
             self._failed(str(error))
         if self.error:
-            self.on_change()  # it may not have been set when the store failed
+            self.on_change()  # the callback may not have been set when the store failed
 
     def _empty(self, run_id: str, gone: list[tuple[int, tuple[str, str]]]) -> None:
         self._batch.emptied += [(run_id, seq, self._emptied.of(source)) for seq, source in gone]

@@ -1,4 +1,4 @@
-"""The best value of each of a run's metrics that are known to be better when higher or lower. Pure."""
+"""Finds the best values of those metrics of a run for which a higher or a lower value is known to be better. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...schema.run import Best
 from .series import Series
 
 MOST = 16
-"""The most metrics of a run that have best values, including losses."""
+"""The maximum number of metrics of a run that have best values, including losses."""
 _FIRST = ("loss", VALIDATION + "loss")
 
 
@@ -25,7 +25,7 @@ class BestValues:
         self._attempt = 0
 
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
-        """Update after an epoch. ``events``: all events so far, including ``newest``.
+        """Return the best values after an epoch. ``events``: all events so far, including ``newest``.
 
         If an epoch was repeated, its last values are used.
         """
@@ -38,7 +38,10 @@ class BestValues:
         return dict(self._found)
 
     def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
-        """Update at the end of a run. ``headline``: the metrics to show first, each with the metric of its value."""
+        """Return the best values at the end of a run.
+
+        ``headline`` has the metrics to show first, each with the metric that contains its values.
+        """
         found = dict(self._found)
         for name, metric in headline.items():
             if name in found or not (sign := direction(name)):

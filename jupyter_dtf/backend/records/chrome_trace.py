@@ -1,7 +1,7 @@
 """Converts a trace to Chrome's Trace Event Format, for chrome://tracing and Perfetto. Pure.
 
 A process is a task, and a thread is a lane of one of its devices: where operations overlap, a device has several lanes.
-A transfer is a slice on a separate lane beside each of its two devices, with a flow arrow between them. Times are in
+A transfer is a slice on a separate lane for each of its two devices, with a flow arrow between them. Times are in
 microseconds. The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
@@ -14,7 +14,7 @@ from ...schema.trace import TraceData, TracedOp, Transfer, task_of
 
 
 def document(data: TraceData) -> dict[str, Any]:
-    """Return the JSON object of a trace."""
+    """Return a trace as a JSON object of this format."""
     events: list[dict[str, Any]] = []
     places = _Places(events)
     for device, ops in by_device(data).items():
@@ -38,7 +38,7 @@ def document(data: TraceData) -> dict[str, Any]:
 
 
 def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
-    """Return the operations of each device, with the devices sorted by name."""
+    """Return the operations, keyed by device, with the devices sorted by name."""
     found: dict[str, list[TracedOp]] = {}
     for op in data.ops:
         found.setdefault(op.device, []).append(op)

@@ -35,7 +35,7 @@ def bucket_exponent(count: int, width: int) -> int:
 
 
 def min_max(values: Floats, bucket: int) -> Ints:
-    """Return the ascending indices of the points to keep of ``values``, whose length is a multiple of ``bucket``."""
+    """Return the ascending indices of the points of ``values`` to keep. Its length must be a multiple of ``bucket``."""
     if bucket <= 2 or not values.size:
         return np.arange(values.size)
     finite = np.isfinite(values)
@@ -63,7 +63,10 @@ def _join(full: Ints, tail: Ints) -> Ints:
 
 
 def _tail(values: Floats, start: int, bucket: int) -> Ints:
-    """Return the indices to keep of the points from ``start``, fewer than ``bucket``, in buckets of decreasing size."""
+    """Return the indices to keep among the points from ``start``, cut into buckets of decreasing size.
+
+    There are fewer than ``bucket`` of these points.
+    """
     parts: list[Ints] = [np.empty(0, np.int64)]
     while start < values.size:
         while bucket > values.size - start:
@@ -77,7 +80,7 @@ def _tail(values: Floats, start: int, bucket: int) -> Ints:
 
 
 def _extremes(values: Floats) -> Ints:
-    """Return ``min_max`` of one bucket. For few points, NumPy finishes before the downsampler has started."""
+    """Return ``min_max`` of one bucket. For a few points, NumPy is faster than the downsampler."""
     finite = np.isfinite(values)
     if not finite.all():
         if not finite.any():

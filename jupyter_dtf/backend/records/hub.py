@@ -206,7 +206,10 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return (seq, event) of a run's events after ``after``, without points (RunRecord.events). Raises NotFound."""
+        """Return ``(seq, event)`` for a run's events after the number ``after``, without points (``RunRecord.events``).
+
+        Raises NotFound.
+        """
         record = self.record(run_id)
         with self._lock:
             return record.events(after, limit)
@@ -231,7 +234,7 @@ class Hub:
             return record.replaced(metrics)
 
     def media(self, run_id: str, read: Callable[[KeptMedia], Found]) -> Found:
-        """Call ``read`` with the histograms and pictures of a run and return its result. Raises NotFound."""
+        """Call ``read`` with the media of a run, such as histograms, and return its result. Raises NotFound."""
         record = self.record(run_id)
         with self._lock:
             return read(record.media)
@@ -260,7 +263,7 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after any change of a run. Returns a function that unsubscribes.
+        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes.
 
         If a callback raises an exception, this is logged once, and the callback is still called for later changes.
         """
@@ -323,7 +326,7 @@ class Hub:
         except Exception:
             if number not in self._raised:
                 self._raised.add(number)
-                _log.exception("A subscriber to runs raised an exception; later ones of this subscriber are not logged")
+                _log.exception("A subscriber to runs raised an exception; its further exceptions are not logged")
 
 
 def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
@@ -337,7 +340,7 @@ def _read(run_id: str, seq: int, data: bytes) -> AnyEvent | UnknownEvent:
 def _with_checkpoint(message: str, record: RunRecord) -> str:
     """Return the reason why a run was lost, naming the checkpoint that it can be resumed from."""
     last = record.info.checkpoint
-    return message if last is None else f"{message}. Its last checkpoint is that of step {last.step}"
+    return message if last is None else f"{message}. Its last checkpoint is from step {last.step}"
 
 
 def _check_ended(info: RunInfo) -> None:

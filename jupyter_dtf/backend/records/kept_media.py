@@ -11,9 +11,9 @@ from ...schema.events import Histogram, MediaEvent, Picture, ReportedTable, Repo
 from ...schema.media import MediaSeries
 
 MOST_BYTES = 16 << 20
-"""The most bytes kept in memory per run. A viewer may have a dozen runs, and the run's log has all items."""
+"""The maximum size of the items kept in memory per run: a viewer may have a dozen runs. The run's log has all items."""
 MOST_OF_ONE = 400
-"""The most items kept for one name of one task: as many as a plot has columns."""
+"""The maximum number of items kept for one name of one task: as many as a plot has columns."""
 _BYTES = 400
 """The overhead of an item in addition to its contents."""
 
@@ -22,7 +22,7 @@ _WORDS = {"image": "picture"}
 One = TypeVar("One", Picture, ReportedText, ReportedTable)
 
 Key = tuple[str, str, str]
-"""Kind, name, task."""
+"""The kind, the name and the task of an item."""
 
 
 class _Kept:
@@ -59,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """Begin a later attempt, whose first step is ``step``."""
+        """Begin a later attempt. Its items replace all kept items from its first step, ``step``, on."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -122,7 +122,7 @@ class KeptMedia:
         self._bytes += kept.bytes - before
 
     def overview(self) -> list[MediaSeries]:
-        """Return the existing names of each task, without the contents of the items."""
+        """Return the names of the kept items, with their tasks and steps but without the items' contents."""
         return [
             MediaSeries(
                 kind=kind,

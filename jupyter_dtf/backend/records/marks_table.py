@@ -14,13 +14,13 @@ from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
 BURIED_S = 90 * 86_400
-"""How long deletions are remembered: longer than any cluster exists, because a cluster would list its run again."""
+"""How long deletions are remembered: longer than any cluster exists, because a cluster could list its runs again."""
 _VERSION = "marks"
-"""The row of the table ``about`` whose number each change increments, so that readers can skip unchanged marks."""
+"""The row of the table ``about`` with a number that each change increments, so readers can skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:
-    """Return a number that differs after each change."""
+    """Return a number that each change to the marks increments."""
     row = db.execute("SELECT value FROM about WHERE name = ?", (_VERSION,)).fetchone()
     return int(row[0]) if row is not None else 0
 
@@ -64,7 +64,7 @@ def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
 
 
 def bury(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    """Remove the marks of deleted runs, but remember for ``BURIED_S`` that they were deleted."""
+    """Remove the marks of runs that are removed from the store. Deletions by users are remembered for ``BURIED_S``."""
     deleted = deleted_before(db, math.inf)
     run_ids = set(run_ids)
     for run_id in run_ids & deleted:

@@ -7,11 +7,13 @@ from collections import deque
 from ...schema.events import Picture, encode_event
 
 MOST_BYTES = 16 << 20
-"""The most bytes kept per run in the process that numbers its events. The rest is in the store."""
+"""The maximum number of bytes kept per run in the process that numbers its events. The rest is in the store."""
 ENDED_BYTES = 1 << 20
-"""The most bytes kept per run after its end."""
+"""The maximum number of bytes kept per run after its end."""
 MOST_NOT_TAKEN = 64 << 20
-"""The most bytes kept per run that are not in the store yet: enough for a burst, or while the store is unavailable."""
+"""The maximum number of bytes kept per run that are not in the store yet: enough for a burst of media, and for a time
+in which the store is unavailable.
+"""
 
 NOT_KEPT = encode_event(Picture(time=0.0, task="", name="", step=0.0, png=b"", width=0, height=0))
 """Replaces an item that is dropped, so that sequence numbers have no gaps: an empty picture, which readers ignore."""

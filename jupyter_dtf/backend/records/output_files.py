@@ -22,7 +22,7 @@ STREAMS = ("stdout", "stderr")
 RETRY_S = 2.0
 """Seconds between two attempts to write after a disk error."""
 MOST_WAITING_BYTES = 1 << 20
-"""The most output per stream that is kept in memory while its file cannot be written."""
+"""The maximum number of bytes per stream that are kept in memory while its file cannot be written."""
 
 _ENTRY = struct.Struct("<QQQQd")
 
@@ -65,7 +65,7 @@ def source_of(index: Path) -> tuple[str, str]:
 
 
 def remove_output(run_dir: Path) -> None:
-    """Delete a run's output, and its directory if nothing else is in it."""
+    """Delete a run's output, and the run's directory if it is then empty."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()
@@ -90,8 +90,8 @@ class OutputWriter:
     """Writes one stream of a task to its files, which are created when the first line is written.
 
     Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later. Meanwhile,
-    ``error`` is the reason, and ``lost`` counts the lines that could not be kept. ``goes_on``: append to the output of
-    an earlier attempt of the task; ``last`` is the last block of that output.
+    ``error`` is the reason, and ``lost`` counts the lines that could not be kept. ``goes_on``: whether to append to the
+    output of an earlier attempt of the task; ``last`` is the last block of that output.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:

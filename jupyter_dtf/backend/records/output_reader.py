@@ -14,7 +14,7 @@ from ...schema.events import Logged
 from .output_files import DIRECTORY, ENTRY_BYTES, Entry, index_file, source_of
 
 PAGE_BYTES = 256 << 10
-"""The most text in a page, unless a single block is longer."""
+"""The maximum size of a page's text, unless a single block is larger."""
 PAGE_LINES = 5000
 
 
@@ -143,7 +143,8 @@ class OutputReader:
     def blocks(self, places: dict[tuple[str, str], int]) -> Iterator[Logged]:
         """Iterate over blocks, oldest first by the clocks of their hosts.
 
-        ``places``: the number of blocks already read of each task and stream, from which to continue; it is updated.
+        ``places``: the number of blocks already read, keyed by task and stream. Reading continues after these blocks,
+        and the numbers are updated.
         """
         for _, source, place in self._from(lambda source: places.get((source.task, source.stream), 0)):
             block = source.block(place)
@@ -153,8 +154,8 @@ class OutputReader:
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
         """Return lines of one stream from number ``first`` (negative: from the end), at most ``count``.
 
-        The reader must be for one task. Returns None if the stream is empty. Fewer lines are returned at the end of a
-        page of ``PAGE_BYTES``; if lines could not be saved, later lines may be returned in their place.
+        The reader must be for one task. Returns None if the stream is empty. Fewer lines are returned if they fill a
+        page of ``PAGE_BYTES``. If lines could not be saved, later lines may be returned in their place.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
         if source is None or not len(source.index):

@@ -9,12 +9,12 @@ import msgspec
 from ...schema.events import Logged, encode_event
 
 MOST_BYTES = 2 << 20
-"""The most output kept per run. The rest is in the run's files."""
+"""The maximum number of bytes of output kept per run. The rest is in the run's files."""
 ENDED_BYTES = 256 << 10
-"""The most output kept per run after its end."""
+"""The maximum number of bytes of output kept per run after its end."""
 
 Source = tuple[str, str]
-"""Task and stream."""
+"""The task and the stream that output comes from."""
 
 
 class _LogSource(msgspec.Struct, tag_field="type", tag="log"):

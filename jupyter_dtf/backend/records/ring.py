@@ -14,7 +14,7 @@ COARSE_S = 60.0
 COARSE = 1440
 """The number of one-minute means kept of older values: a day."""
 MOST_HOSTS = 256
-"""The most hosts with figures. Beyond that, a new host replaces the one that has been silent the longest."""
+"""The maximum number of hosts with figures. Beyond it, a new host replaces the host that has been silent longest."""
 SILENT_S = 60.0
 """A host is replaced only if it has been silent for this long."""
 
@@ -40,7 +40,7 @@ class Ring:
             self._minute.append(old)
 
     def after(self, time: float) -> list[tuple[float, float]]:
-        """Return (time, value) of the values after ``time``, oldest first."""
+        """Return the values after ``time`` as ``(time, value)``, oldest first."""
         last = [_mean(self._minute)] if self._minute else []
         return [point for part in (self._coarse, last, self._fine) for point in part if point[0] > time]
 

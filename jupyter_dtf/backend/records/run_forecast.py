@@ -1,4 +1,4 @@
-"""Forecasts from a run's measured steps how it would scale, and analyzes its efficiency. Pure."""
+"""Uses a run's measured steps to forecast how the run would scale, and to analyze its efficiency. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAID = {
 }
 _SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
-"""The fewest steps of a task from which results are meaningful."""
+"""The minimum number of steps of a task for which results are meaningful."""
 _SLOWER = 0.1
 """A task counts as slower than the others if its own part of a step takes longer by this fraction."""
 _APART = 0.15
@@ -54,15 +54,15 @@ class Measured:
     variation: float
     examples_per_s: float
     own_s: dict[str, float]
-    """Seconds of each task without its exchanges, keyed by task; empty if no task reported them."""
+    """Seconds that each task spends outside its exchanges, keyed by task; empty if no task reported exchanges."""
     within_machines: bool
     """Whether the measured exchanges include those within a machine."""
     input_s: float | None
-    """Seconds that the task that the others wait for most spends waiting for batches; None if not reported."""
+    """Seconds that the leading task, for which the others wait most, waits for batches; None if not reported."""
     waiting_s: float | None
-    """Seconds that the same task spends waiting for other tasks during its exchange."""
+    """Seconds that the leading task waits for other tasks during its exchange; None if not reported."""
     checkpoint_s: float | None
-    """Seconds spent on snapshots for checkpoints, averaged over all steps; in addition to ``step_s``."""
+    """Seconds spent on snapshots for checkpoints, averaged over all steps and in addition to ``step_s``."""
     waits_for_input_s: dict[str, float]
     """Seconds of waiting for batches, for each task that reported them."""
 
@@ -124,8 +124,8 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     strategy, computing = _strategy(info), _computing(info)
     if found is None or not strategy:
         raise Conflict(
-            f"A run must train with one of {', '.join(_STRATEGIES)} and have taken at least {_FEWEST} steps after the "
-            f"first {LEFT_OUT} before it can be forecast, got {info.name}, {info.strategy or info.kind}"
+            f"A run can be forecast if it trains with one of {', '.join(_STRATEGIES)} and has completed {_FEWEST} "
+            f"steps after the first {LEFT_OUT}, got {info.name}, {info.strategy or info.kind}"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
@@ -143,9 +143,9 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
     if exchange is None:
         exchange = min(0.5 * found.step_s, allreduce_s(weights * 4.0, tasks, fabric, "auto")) if tasks > 1 else 0.0
         if tasks > 1:
-            notes.append(f"The duration of the exchange was not measured: {seconds_(exchange)} of a step are assumed.")
+            notes.append(f"The duration of the exchange was not measured: {seconds_(exchange)} of a step is assumed.")
     if not weights:
-        notes.append("The number of the model's parameters is unknown: its exchange is left out.")
+        notes.append("The model's number of parameters is unknown, so their exchange is left out.")
     compute = max(found.step_s - exchange - left_out_s, 0.05 * found.step_s)
     work = workload.of_a_run(compute, 0.0, max(1, batch // max(1, tasks)), weights, overlaps=on_gpu)
     if not settings.straggling:
@@ -155,7 +155,7 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 
 
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
-    """Compare the parts of the run's steps with the forecast for the same number of tasks. Mark parts not measured.
+    """Compare the parts of a run's steps with the forecast for the same number of tasks. Unmeasured parts are marked.
 
     ``forecast`` defaults to one made from the compute time of the run's own steps, so that only exchange and waiting
     can differ from it. Raises InvalidInput if the forecast does not include the run's number of tasks.
@@ -254,7 +254,7 @@ def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, l
 
 
 def _why_slow(found: Measured, task: str, longer_s: float) -> str:
-    """Return a sentence if input is the reason why a task is slower than the others by ``longer_s``; else nothing."""
+    """Return a sentence if input is why a task is slower than the others by ``longer_s``, else an empty string."""
     waits = found.waits_for_input_s
     others = [seconds for other, seconds in waits.items() if other != task]
     if task not in waits or not others or waits[task] - statistics.median(others) < longer_s / 2:
@@ -286,7 +286,7 @@ def _computing(info: RunInfo) -> int:
 
 
 def _per_machine(info: RunInfo) -> int:
-    """Return the most tasks that compute on the same host; every host is assumed to be a separate machine."""
+    """Return the largest number of tasks that compute on one host. Each host is assumed to be a separate machine."""
     hosts: dict[str, int] = {}
     for task in info.tasks:
         if task.task.partition(":")[0] not in CPU_JOBS:

@@ -54,7 +54,7 @@ class RunLog(Sequence[bytes]):
         self._empty_media()
 
     def end(self) -> None:
-        """Keep less from now on, because the run has ended."""
+        """Keep less output and fewer media items from now on, because the run has ended."""
         self._empty(self._output.shrink(output_tail.ENDED_BYTES))
         self._media.most_bytes = media_tail.ENDED_BYTES
         self._empty_media()

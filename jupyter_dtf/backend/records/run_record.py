@@ -39,11 +39,11 @@ _EVENT_BYTES, _LINE_BYTES = 256, 64
 class RunRecord:
     """One run: its description, its events, its series. Not thread-safe, except for the arrays of a Series.
 
-    ``info``    the RunInfo after the last event applied, with ``next_seq`` and the fields that points set up to date
-    ``series``  ``{(metric, task): Series}``, in the order of their first points
-    ``media``   the histograms and pictures
-    ``lost``    ``{task: points}`` that the task numbered but that never arrived; normally empty
-    ``skipped`` ``{type: events}`` that a newer version has written and this version cannot read
+    ``info`` the RunInfo after the last event applied, with ``next_seq`` and the fields that points set up to date
+    ``series`` ``{(metric, task): Series}``, in the order of their first points ``media`` the histograms, pictures, text
+    items and tables ``lost`` ``{task: number of points}`` that the task has numbered but that have not arrived;
+    normally empty ``skipped`` ``{type: number of events}`` that a newer version has written and this version cannot
+    read
 
     A restarted task continues its series. From its first step on, its points replace the earlier ones, so that a plot
     shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of their
@@ -60,7 +60,7 @@ class RunRecord:
         self._seqs: list[int] = []
         self._events: list[AnyEvent] = []
         self._tail = OutputTail()
-        self._logged: dict[int, Logged] = {}  # by sequence number, ascending: the output that is kept
+        self._logged: dict[int, Logged] = {}  # the output that is kept, keyed by sequence number, ascending
         self._next_point: dict[tuple[str, int], int] = {}  # keyed by task and attempt
         self._attempts: dict[str, int] = {}  # the newest attempt of each task that has reported
         self._replaced: dict[str, dict[tuple[str, int], Series]] = {}  # metric -> task and attempt -> series
@@ -126,10 +126,10 @@ class RunRecord:
                 self.info.best = self._best.of_points(self._headline_of, self._tasks_of)
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return (seq, event) of the events after sequence number ``after``, oldest first, at most ``limit``.
+        """Return the events after sequence number ``after`` as ``(seq, event)``, oldest first, at most ``limit``.
 
-        Points are not included, nor are histograms and pictures, which are in ``media``. Only the last output is kept
-        (``OutputTail``); the run's files have all of it.
+        Points are not included, nor are media, which are in ``media``. Only the last output is kept (``OutputTail``);
+        the run's files have all of it.
         """
         start = bisect.bisect_right(self._seqs, after)
         end = len(self._seqs) if limit is None else start + limit

@@ -68,7 +68,7 @@ class Series:
         return _read_only(found)
 
     def again(self, attempt: int, step: float) -> Series:
-        """Return a series for a new attempt to continue, without the points from ``step`` on, which it repeats."""
+        """Return a series that a new attempt continues, without the points from ``step`` on, which it repeats."""
         kept = self.step < step
         series = Series()
         series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]

@@ -111,7 +111,7 @@ class Plot:
 
 
 def width_of_each(width: int, tasks: int) -> int:
-    """Return the width in pixels for which each task's line is decimated if their mean is decimated for ``width``."""
+    """Return the width in pixels for each task's line in a plot in which the mean is decimated for ``width``."""
     return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
 
 

@@ -73,9 +73,7 @@ class Store:
         except (OSError, sqlite3.Error) as error:
             if disk_space.is_full(self.path.parent):
                 raise Unavailable(self._refusal(OSError(errno.ENOSPC, ""))) from error
-            raise Unavailable(
-                f"The store of runs must be a file that can be read and written, got {self.path}: {error}"
-            ) from error
+            raise Unavailable(f"The store of runs at {self.path} cannot be opened: {error}") from error
         self.refusal = "" if now.is_writable else now.refusal(self.path)
         self._tables = self._version_of_tables()
 
@@ -221,7 +219,7 @@ class Store:
             return self._next_seq(db, run_id)
 
     def events(self, run_id: str, after: int = -1) -> Iterator[tuple[int, bytes]]:
-        """Yield (seq, data) of the run's events after ``after``, oldest first, read lazily."""
+        """Yield the run's events after sequence number ``after`` as ``(seq, data)``, oldest first, read lazily."""
         while True:
             with self._reading() as db:
                 rows: Sequence[tuple[int, bytes]] = db.execute(

@@ -4,9 +4,9 @@ A file states which versions may use it. SQLite's ``user_version`` is the oldest
 the table ``about`` has the file's own schema, and the oldest schema whose code may write to the file (``writers``).
 Versions older than that table check only ``user_version``.
 
-* Raise ``SCHEMA_VERSION`` for any change to the tables, and add a step that migrates a file of the previous schema.
-* Raise ``READERS`` to the new schema for a change that older code would misread, and ``WRITERS`` for a change that
-  older code would damage by writing.
+* For any change to the tables, increment ``SCHEMA_VERSION`` and add a step that migrates a file of the previous schema.
+* For a change that older code would misread, also set ``READERS`` to the new schema. For a change after which older
+  code would damage the file by writing to it, also set ``WRITERS`` to the new schema.
 
 The contents of rows (``RunInfo``, events) are not part of the schema: ``schema.protocol`` describes how they may grow.
 """

@@ -23,7 +23,7 @@ from ...schema.run import RunInfo, RunRequest
 
 DIRECTORY = "submitted"
 MOST_BYTES = 256 << 20
-"""The largest program, with model and data, that is kept whole. A larger program is kept without its data."""
+"""The maximum size of a program, with model and data, that is kept whole. A larger one is kept without its data."""
 ROOM = 4
 """This many times the program's size must be free on the disk, because checkpoints are more important."""
 FORMAT = 1
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Submission(PeerStruct):
-    """The JSON document stored beside a program."""
+    """The JSON document stored next to a program."""
 
     format: int
     request: RunRequest
@@ -45,7 +45,7 @@ class Submission(PeerStruct):
 
 
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
-    """Keep a run's submission. If ``program`` is larger than ``MOST_BYTES``, ``without_data`` is kept if it fits.
+    """Keep a run's submission: ``program``, or ``without_data`` if only that is at most ``MOST_BYTES`` long.
 
     If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
     """
@@ -68,7 +68,7 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Keep the program of the run in ``of`` also for a run that continues it, as a hard link if possible.
+    """Also keep the program of the run in ``of`` for a run that continues it, as a hard link if possible.
 
     ``found`` is the submission that ``read`` returned for ``of``.
     """
@@ -110,11 +110,9 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
-        raise NotFound(
-            f"The directory of the run must contain the run's submission, got {run_dir}, which does not"
-        ) from None
+        raise NotFound(f"The directory of the run, {run_dir}, does not contain the run's submission") from None
     except OSError as error:
-        raise InvalidInput(f"A kept submission must be readable, got {directory}: {error}") from None
+        raise InvalidInput(f"The submission in {directory} cannot be read: {error}") from None
     return submission, Packed([memoryview(program)])
 
 
@@ -130,7 +128,7 @@ def forget_if_useless(info: RunInfo) -> None:
 
 
 def remove(run_dir: Path) -> None:
-    """Delete a run's submission, and its directory if nothing else is in it."""
+    """Delete a run's submission, and the run's directory if it is then empty."""
     shutil.rmtree(run_dir / DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         run_dir.rmdir()

@@ -51,7 +51,7 @@ def read_placement(run_dir: Path) -> RunPlacement:
 
 
 def _decoded(file: Path, type_: type[T]) -> T:
-    """Decode a file that a task left. Raises Unavailable if it cannot be read or decoded."""
+    """Decode a file that a task has left. Raises Unavailable if the file cannot be read or decoded."""
     try:
         return msgspec.json.decode(private_files.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:

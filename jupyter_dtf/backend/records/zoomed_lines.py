@@ -43,7 +43,7 @@ def zoomed_frames(
     check_view(width, x)
     start, end = limits
     if not start < end:
-        raise InvalidInput(f"`start` must be less than end, {end:g}, got {start:g}", field="start")
+        raise InvalidInput(f"`start` must be less than `end` ({end:g}), got {start:g}", field="start")
 
     def frame(metric: str, task: str, series: Series, replaced: str = "") -> SeriesFrame:
         values = series.value

@@ -1,1 +1,1 @@
-"""A viewer's side of clusters: the code for the Jupyter server, kernels and the command line."""
+"""The viewer's side of clusters: code that the Jupyter server, kernels and the command line use."""

@@ -1,4 +1,4 @@
-"""Background work beside an event loop: tracked tasks and threads."""
+"""Background work of an event loop: tasks that are tracked, and functions that run in a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """Background tasks of one owner, cancelled together with it. Exceptions in them are logged."""
+    """The background tasks of one owner, which cancels them with ``end``. Their exceptions are logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

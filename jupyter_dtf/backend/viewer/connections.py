@@ -61,7 +61,7 @@ class Connection(PeerStruct):
     where: Whereabouts = msgspec.field(default_factory=Whereabouts)
     """Where that process runs. Empty in files of versions that did not record this; they are assumed to be local."""
     started_by: int = 0
-    """The id of the process that started the cluster process: its parent, which gets its exit status."""
+    """The id of the process that started the cluster process: its parent, which receives its exit status."""
     jobs: dict[str, int] = {}
     message: str = ""
     address: str = ""
@@ -163,7 +163,7 @@ def read(name: str) -> Connection:
     except FileNotFoundError:
         raise NotFound(f"There is no cluster named {name!r}") from None
     except _UNREADABLE as error:
-        raise Unavailable(f"A connection file must be readable, as jupyter_dtf wrote it, got {path}: {error}") from None
+        raise Unavailable(f"The connection file {path} cannot be read: {error}") from None
 
 
 _UNREADABLE = (OSError, msgspec.MsgspecError, ValueError, RecursionError)
@@ -213,13 +213,13 @@ def listing() -> Listing:
     try:
         names = sorted(os.listdir(directory))
     except OSError as error:
-        raise Unavailable(f"The directory of connection files must be readable, got {directory}: {error}") from None
+        raise Unavailable(f"The directory {directory} of connection files cannot be read: {error}") from None
     for name in [name.removesuffix(".json") for name in names if name.endswith(".json")]:
         try:
             found.clusters[name] = read(name)
         except Unavailable as error:
             found.unreadable[name] = str(error)
-        except (NotFound, ValueError):  # removed meanwhile, or not a connection file
+        except (NotFound, ValueError):  # removed in the meantime, or not a connection file
             pass
     return found
 
@@ -291,7 +291,7 @@ def _reserving() -> Iterator[None]:
             logger.warning("Names of clusters cannot be locked in %s: %s", paths.connections_dir(), error)
         yield
     finally:
-        with contextlib.suppress(OSError):  # explicitly: a process forked meanwhile has a copy of the descriptor
+        with contextlib.suppress(OSError):  # explicitly: a process forked since then has a copy of the descriptor
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -311,7 +311,7 @@ def mark_lost(connection: Connection, message: str) -> Connection | None:
     """Mark a cluster as lost in its file. It stays marked until the user dismisses it.
 
     Returns:
-        The new contents of the file, or None if its user has stopped the cluster meanwhile.
+        The new contents of the file, or None if the user has stopped the cluster in the meantime.
 
     Raises:
         Unavailable: If the file cannot be read.

@@ -25,7 +25,7 @@ def in_words(connection: Connection) -> str:
 
 
 def clear(connection: Connection) -> bool:
-    """Kill what is left of a cluster and remove its files.
+    """Kill the remaining processes of a cluster and remove its files.
 
     Returns False if another cluster now has the same name, or the connection file can no longer be read.
     """

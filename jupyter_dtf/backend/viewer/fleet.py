@@ -1,4 +1,4 @@
-"""All clusters of this user, from the point of view of one viewer: found by connection files, reached by links."""
+"""All clusters of this user, as one viewer sees them: found through connection files and reached over links."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Fleet:
                 await asyncio.wait_for(self._is_over.wait(), wait_s)
             wait_s = min(2 * wait_s, MOST_WATCH_AGAIN_S)
             if not self._is_over.is_set():
-                self._refresh()  # pick up what has changed meanwhile
+                self._refresh()  # pick up changes made in the meantime
 
     def _refresh(self) -> None:
         try:
@@ -133,11 +133,11 @@ class Fleet:
         return [member.info for member in members]
 
     def cluster(self, name: str) -> ClusterInfo:
-        """Return a cluster. Raises NotFound."""
+        """Return the info of a cluster. Raises NotFound."""
         return self._roster.find(name).info
 
     def connection(self, name: str) -> Connection:
-        """Return a cluster's connection. Raises NotFound."""
+        """Return the contents of a cluster's connection file. Raises NotFound."""
         return self._roster.find(name).connection
 
     def kinds(self) -> list[KindInfo]:
@@ -145,7 +145,7 @@ class Fleet:
         return registry.describe_kinds()
 
     def preview(self, request: ClusterRequest) -> Preview:
-        """Return what a request would create, and what is wrong with it."""
+        """Return a preview of the cluster that a request would create, and the problems of the request."""
         return starting.preview(request)
 
     # -- waiting ------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Fleet:
         """Wait until a cluster accepts requests.
 
         Raises:
-            NotFound: If the cluster ends meanwhile.
+            NotFound: If the cluster ends first.
             Unavailable: If it failed to start, or its version is not compatible with this one.
             ClusterLost: If it died or does not respond.
         """
@@ -179,7 +179,7 @@ class Fleet:
         """Wait until a cluster's hosts have joined and its tasks have been placed.
 
         Raises:
-            NotFound: If the cluster ends meanwhile.
+            NotFound: If the cluster ends first.
             Unavailable: If the tasks cannot be placed as designed, for example because a device is missing.
         """
         await self._roster.wait_for(lambda: self.cluster(name).tasks or self.cluster(name).notes)
@@ -189,7 +189,7 @@ class Fleet:
         return info
 
     async def gone(self, name: str) -> None:
-        """Wait until no cluster has that name. Raises ClusterLost if the cluster dies meanwhile."""
+        """Wait until no cluster has that name. Raises ClusterLost if the cluster dies instead of closing."""
         members = self._roster.members
 
         def died() -> bool:
@@ -260,7 +260,7 @@ class Fleet:
             name: The cluster.
             request: The description of the run.
             program: The program to send.
-            opened: Called with the run's info as soon as it is accepted, before a large program is sent.
+            opened: Called with the run's info as soon as the run is accepted, before a large program is sent.
 
         Returns:
             The info of the new run.
@@ -300,15 +300,16 @@ class Fleet:
 
         Args:
             run_id: The run to continue.
-            cluster: The cluster to run on; by default, the cluster of the other run. A starting cluster is waited for.
+            cluster: The cluster to run on; by default, the cluster of the run to continue. If it is starting, it is
+                waited for.
             step: The step of the checkpoint, by default the newest.
-            opened: Called with the new run's info as soon as it is accepted, as in ``submit``.
+            opened: Called with the new run's info as soon as the run is accepted, as in ``submit``.
 
         Returns:
             The info of the new run.
 
         Raises:
-            NotFound: If there is no such run, checkpoint or cluster, or the cluster ends meanwhile.
+            NotFound: If there is no such run, checkpoint or cluster, or the cluster ends first.
             Conflict: If the run cannot be continued; the message says why.
             Unavailable: If the cluster failed to start, or its version is not compatible with this one.
             ClusterLost: If the cluster died or does not respond.
@@ -329,7 +330,7 @@ class Fleet:
         await self._ask_for_run(run_id, "continue_run", "continued")
 
     async def profile_run(self, run_id: str, steps: int) -> int:
-        """Have a running run's tasks trace their next steps. Returns the number of the profile within the run.
+        """Have a run's tasks trace their next steps. Returns the number of the profile within the run.
 
         Raises InvalidInput, and the same errors as ``pause_run``.
         """
@@ -350,7 +351,7 @@ class Fleet:
 
         Args:
             run_id: The run.
-            now: Whether to kill the run instead. A second call kills it too.
+            now: Whether to kill the run immediately. A second call also kills it.
             pruned: The reason, for a trial that is stopped early.
 
         Raises:
@@ -360,7 +361,7 @@ class Fleet:
         await self._stopping.stop_run(run_id, now=now, pruned=pruned)
 
     async def ask_search(self, search_id: str, request: SearchRequest) -> None:
-        """Ask the program that drives a search to stop it, or to run more trials. Does not wait for the program.
+        """Ask the program that drives a search to stop the search or to run more trials. Does not wait for the program.
 
         Raises:
             NotFound: If the search has no trials.
@@ -393,7 +394,7 @@ class Fleet:
         Args:
             name: The cluster.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether to remove leftovers on these machines of clusters that no longer exist.
+            clean: Whether hosts remove leftovers of clusters that no longer exist.
 
         Returns:
             The findings.

@@ -77,7 +77,10 @@ def arguments_of(connection: Connection) -> dict[str, Any]:
 
 
 class Link:
-    """An open connection. ``on_message`` gets each message of the stream; ``on_lost`` is called once if it breaks."""
+    """An open connection.
+
+    ``on_message`` is called with each message of the stream; ``on_lost`` is called once if the connection breaks.
+    """
 
     def __init__(
         self,
@@ -101,12 +104,12 @@ class Link:
 
     @property
     def unheard_s(self) -> float:
-        """Seconds since the last message from the cluster."""
+        """The number of seconds since the last message from the cluster."""
         return asyncio.get_running_loop().time() - self._heard
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last message from the cluster, or 0 while that is within normal limits."""
+        """The number of seconds since the last message from the cluster, or 0 while that is within normal limits."""
         return self.unheard_s if self.unheard_s > SILENT_S else 0.0
 
     @classmethod
@@ -153,7 +156,7 @@ class Link:
     async def request(self, operation: str, **message: Any) -> Any:
         """Send a request to the controller (``submit``, ``stop_run``, ``scale``...) and return the result.
 
-        There is no time limit as long as the cluster responds to pings.
+        While the cluster responds to pings, there is no time limit.
 
         Raises:
             ClusterLost: If the cluster does not respond.
@@ -186,12 +189,12 @@ class Link:
 
     def _too_new(self, operation: str, why: str) -> str:
         return (
-            f"The cluster {self.name} must support the operation {operation!r} as jupyter_dtf "
-            f"{protocol.ours().release} requests it, but its version {why}. To use it, close and restart the cluster"
+            f"The cluster {self.name} cannot process the operation {operation!r} as jupyter_dtf "
+            f"{protocol.ours().release} requests it: its version {why}. To use it, close and restart the cluster"
         )
 
     async def close(self) -> None:
-        """Disconnect; ``on_lost`` is not called."""
+        """Disconnect without calling ``on_lost``."""
         self._pinging.cancel()
         self._reader.cancel()
         await asyncio.gather(self._pinging, self._reader, return_exceptions=True)
@@ -217,7 +220,7 @@ class Link:
             raise
         except OSError:
             pass
-        except Exception:  # the data received is not a message at all
+        except Exception:  # the data received is not a message
             logger.exception("The stream of the cluster %s cannot be read", self.name)
         self._pinging.cancel()
         self._stream.abort()

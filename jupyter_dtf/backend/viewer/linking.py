@@ -1,4 +1,4 @@
-"""Links to clusters: opens them, retries, and dispatches the messages that arrive."""
+"""Opens links to clusters, retries if that fails, and dispatches the messages that arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class _VersionRefusal(Exception):
-    """The cluster and this version have no protocol in common. After other exceptions, attaching is retried."""
+    """Raised if the cluster and this version share no protocol. Attaching is retried after any other exception."""
 
 
 class Linking:
@@ -52,7 +52,7 @@ class Linking:
             await link.close()
 
     async def end_all(self) -> None:
-        """Disconnect from all clusters for good."""
+        """Disconnect from all clusters permanently."""
         self._is_over = True
         for member in list(self._roster.members.values()):
             await self.end(member)
@@ -88,7 +88,7 @@ class Linking:
                 return
             except ClusterLost as error:
                 logger.info("%s", error)
-            except Exception as error:  # whatever the cause is, the next attempt may succeed
+            except Exception as error:  # whatever the cause, the next attempt may succeed
                 unexpected = not isinstance(error, DtfError)
                 logger.warning("Attaching to the cluster %s is retried: %s", member.name, error, exc_info=unexpected)
             else:
@@ -125,7 +125,7 @@ class Linking:
     def _known(self, member: Member) -> dict[str, int]:
         """Return the number of the last known event of each run of a cluster, so that known events are not sent again.
 
-        If the store fails, return nothing: events that are sent again do no harm.
+        If the store fails, return an empty dict: events that are sent again do no harm.
         """
         known = {}
         try:

@@ -15,14 +15,16 @@ logger = logging.getLogger(__name__)
 
 
 def mark_lost(hub: Hub, connection: Connection, why: str) -> None:
-    """Mark the unfinished runs of a cluster that has ended. If the store fails, the next viewer marks them."""
+    """Mark the unfinished runs of a cluster that has ended as lost. If the store fails, the next viewer marks them."""
     for run in _runs(hub):
         if connection.is_cluster_of(run) and not run.state.is_final:
             _mark(hub, run.id, why)
 
 
 def mark_orphans(hub: Hub, known: Mapping[str, Connection], may_exist: Callable[[str], bool]) -> None:
-    """Mark unfinished runs in the store whose cluster died unnoticed. If the store fails, the next viewer marks them.
+    """Mark unfinished runs in the store as lost if their cluster died unnoticed.
+
+    If the store fails, the next viewer marks them.
 
     Args:
         hub: The runs.

@@ -90,7 +90,7 @@ class Member:
         before = self.info.silent_s, self.info.state
         self.info.silent_s = self._silent_s(patience_s)
         is_there = self.connection.state is ClusterState.RUNNING
-        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # assumed until it responds
+        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # only assumed so far
             self.info.state = ClusterState.RUNNING
         return (self.info.silent_s, self.info.state) != before
 
@@ -119,7 +119,7 @@ class Member:
 
     @property
     def takes_too_long(self) -> bool:
-        """Whether this viewer asked the cluster to stop, and it will not do so but can be killed from here."""
+        """Whether the cluster has not stopped in time after this viewer asked it to, and can be killed from here."""
         if self.asked_to_stop is None or self.ending is not None or self.connection.is_elsewhere:
             return False
         age = asyncio.get_running_loop().time() - self.asked_to_stop
@@ -136,8 +136,8 @@ def described(connection: Connection) -> ClusterInfo:
     if connection.state is ClusterState.LOST:
         log = connections.log_of(connection.name)
         message += (
-            f". Its runs are lost; what they have saved is in their directories. Dismiss it here or with "
-            f"`jupyter dtf stop {connection.name}`, and start it again. Its output is in {log}"
+            f". Its runs are lost; the files that they have saved are in their directories. Dismiss the cluster here "
+            f"or with `jupyter dtf stop {connection.name}`, then start it again. The cluster's output is in {log}"
         )
     seems_to_start = connection.state is ClusterState.RUNNING and not connection.refusal
     return ClusterInfo(

@@ -1,4 +1,4 @@
-"""Tracks which clusters exist, by their connection files, and handles those whose process has ended."""
+"""Tracks which clusters exist, by their connection files, and handles clusters whose process has ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Presence:
             self._again.cancel()
 
     def refresh(self) -> None:
-        """Read the connection files again. A cluster whose file cannot be read is left unchanged."""
+        """Read the connection files again. A cluster whose file cannot be read does not change."""
         try:
             found, unreadable = connections.listing()
             self._is_blind = False
@@ -148,7 +148,7 @@ class Presence:
             member.dying = None
         if not self._roster.holds(member):
             return
-        if lost is None:  # the user has stopped the cluster meanwhile
+        if lost is None:  # the user has stopped the cluster in the meantime
             self.gone(member)
         else:
             member.connection = lost

@@ -22,8 +22,8 @@ class ProcessEnd:
     def watch(self, connection: Connection, on_end: Callable[[], None]) -> None:
         """Call ``on_end()`` once when the cluster process ends. Replaces any previous watch.
 
-        Nothing is watched without process file descriptors (outside Linux), or if the process is on another machine. In
-        these cases, only the broken link shows that the process has ended.
+        The process cannot be watched if the system has no process file descriptors (outside Linux) or the process is on
+        another machine. Then only the broken link shows that the process has ended.
         """
         if connection.pid == os.getpid() or connection.is_elsewhere or not hasattr(os, "pidfd_open"):
             return

@@ -94,13 +94,11 @@ def check_goes_on(was: RunInfo) -> None:
     """Raise Conflict, with the reason, if a run can never be continued."""
     if was.kind != "fit":
         raise Conflict(
-            f"A run must be a training, whose checkpoints hold all of its state, to be resumed, got {was.id}, "
+            f"Only training can be resumed, because its checkpoints contain all of its state. {was.id} is "
             f"a {was.kind}: start it again with what it has saved"
         )
     if not was.goes_on:
-        raise Conflict(
-            f"A training must write checkpoints to be resumed, got {was.id}, which ran with checkpoint=False"
-        )
+        raise Conflict(f"{was.id} cannot be resumed: it ran with checkpoint=False, so it has written no checkpoints")
 
 
 def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
@@ -127,7 +125,7 @@ def checkpoint_path(hub: Hub, was: RunInfo, step: int | None) -> str:
         return str(directory)
     if step not in steps:
         told = ", ".join(map(str, steps))
-        raise NotFound(f"`step` must be that of a checkpoint of the run {was.id}, {told}, got {step!r:.100}")
+        raise NotFound(f"`step` must be the step of a checkpoint of the run {was.id} ({told}), got {step!r:.100}")
     return str(directory / str(step))
 
 
@@ -141,7 +139,7 @@ def own_cluster(was: RunInfo, clusters: Iterable[ClusterInfo]) -> str:
     """Return the name of the run's cluster if one of that name is running. Raises Conflict otherwise."""
     there = [info.name for info in clusters if info.state in (ClusterState.STARTING, ClusterState.RUNNING)]
     if was.cluster not in there:
-        others = f"There are: {', '.join(there)}" if there else "There is none: start one"
+        others = f"Clusters that are running: {', '.join(there)}" if there else "No cluster is running: start one"
         raise Conflict(f"The cluster {was.cluster} of the run {was.id} is gone, so name another one. {others}")
     return was.cluster
 

@@ -29,7 +29,10 @@ _UNKNOWN = "was killed or has crashed"
 
 @dataclass
 class StartedCluster:
-    """A cluster process that was just started. ``ready_fd`` becomes readable when it is running or has failed."""
+    """A cluster process that was just started.
+
+    ``ready_fd`` becomes readable when the cluster is running or has failed.
+    """
 
     connection: Connection
     ready_fd: int
@@ -76,7 +79,7 @@ def start(request: ClusterRequest) -> StartedCluster:
     connection.is_of(process.pid)
     connections.write(connection)
     assert process.stdin is not None
-    with process.stdin as stdin:  # it waits for this; from now on, only it writes the file
+    with process.stdin as stdin:  # the process waits for this input; from now on, only it writes the file
         stdin.write(encode_json(request))
     # By design, the cluster process outlives this process, but while this one runs, it must collect the exit status.
     threading.Thread(target=_collect, args=(process,), name=f"dtf-cluster-{connection.name}", daemon=True).start()
@@ -109,7 +112,7 @@ def _collect(process: subprocess.Popen[bytes]) -> None:
 
 
 def how_it_died(connection: Connection) -> str:
-    """Return how a cluster process ended, if known: only the process that started it gets its exit status."""
+    """Return a predicate that says how a cluster process ended. Its exit status is known only to its parent."""
     if connection.has_lost_its_machine:
         return "ended when its machine was restarted"
     if connection.started_by != os.getpid():

@@ -22,7 +22,7 @@ from .roster import Roster
 logger = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""The interval between two checks whether clusters respond."""
+"""The interval between two checks of whether clusters respond."""
 
 
 class Stopping:
@@ -38,7 +38,9 @@ class Stopping:
     # -- liveness -----------------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Check periodically, forever, whether clusters respond; kill those that were asked to stop but have not."""
+        """Check periodically, until cancelled, whether clusters respond. Kill those that were asked to stop but have
+        not.
+        """
         loop = asyncio.get_running_loop()
         while True:
             before = loop.time()
@@ -113,7 +115,7 @@ class Stopping:
         connection = members[name].connection
         if connection.state is ClusterState.STOPPING:
             raise Unavailable(
-                f"The cluster {name} does not end: {connection.message}. Close it again to kill it at once"
+                f"The cluster {name} does not end: {connection.message}. Close it again to kill it immediately"
             )
         connections.forget(name)
         self._presence.refresh()

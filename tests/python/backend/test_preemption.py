@@ -188,6 +188,6 @@ def test_a_run_that_cannot_begin_again_goes_on_there_as_long_as_it_can(cluster: 
     on.touch()
     run.result(left_s())
     assert states(run) == ["launching", "running", "succeeded"]
-    assert "The run has no restart left" in [note.title for note in notes(run)]
+    assert "The run has no restarts left" in [note.title for note in notes(run)]
     assert AT <= run.checkpoints[0].step < STEPS / 2
     until_ended(gone.pid)

@@ -149,11 +149,11 @@ def test_workers_that_are_killed_and_frozen_come_back_and_all_examples_are_train
         assert {number for _, number in reported} == {0, attempt}
 
     died = note(run, "worker:1 died (SIGKILL)")
-    assert died.text.endswith("The others continue, and it is restarted: attempt 2 of 4")
+    assert died.text.endswith("The other tasks continue, and this one is restarted: attempt 2 of 4")
     assert note(run, "worker:1 is back").text == f"It continues with epoch 1, after {HELD + 1} of its steps"
     assert note(run, "worker:1 is restarted").title.endswith("attempt 2 of 4")
     frozen = [event for event in events(run) if isinstance(event, Note) and event.title.startswith("worker:2 has been")]
-    assert frozen[-1].text.endswith("The others continue, and it is restarted: attempt 3 of 4")
+    assert frozen[-1].text.endswith("The other tasks continue, and this one is restarted: attempt 3 of 4")
     of_it = [event for event in events(run) if isinstance(event, TaskChanged) and event.task == "worker:1"]
     assert [event.state for event in of_it if event.attempt == 0][-1] is TaskState.FAILED
     assert of_it[-1].state is TaskState.SUCCEEDED

@@ -89,7 +89,7 @@ def wrong_in_story(this: Round, run: dtf.Run, events: list[AnyEvent], tasks: set
     if not least <= len(restarts) <= most:
         yield f"started again {len(restarts)} times, and not {least} to {most}"
     notes = [event for event in events if isinstance(event, Note)]
-    alone = sum("The others continue, and it is restarted" in note.text for note in notes)
+    alone = sum("The other tasks continue, and this one is restarted" in note.text for note in notes)
     least, most = promise.alone
     if not least <= alone <= most and promise.ends == "succeeded":
         yield f"single tasks are started again {alone} times, and not {least} to {most}"

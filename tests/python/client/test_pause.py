@@ -144,7 +144,7 @@ def test_what_cannot_be_paused_is_refused(cluster: dtf.Cluster, what: str) -> No
         run = fit(cluster, checkpoint=False, jobs=WORKERS)
     run.wait_for(lambda info: info.state.value == "running", left_s())
     with pytest.raises(
-        dtf.Conflict, match="must write checkpoints to be paused, as trainings do unless checkpoint=False"
+        dtf.Conflict, match="must write checkpoints to be paused, as training does unless checkpoint=False"
     ):
         run.pause()
     run.stop(now=True)

@@ -143,11 +143,11 @@ def test_what_is_forgotten_or_too_large_is_not_gone_on_with(
     session().hub.delete(fit.id)
     assert not kept.parent.exists()
     program = cluster.run(lambda _args, _ctx: None)
-    with pytest.raises(dtf.Conflict, match="A run must be a training, .* a program: start it again"):
+    with pytest.raises(dtf.Conflict, match="Only training can be resumed, .* a program: start it again"):
         dtf.run(program.id).resume()
     none = cluster.fit(run.model, X, Y, batch_size=30, epochs=1, checkpoint=False)
     assert not (Path(none.info.run_dir) / submission_files.DIRECTORY).exists()
-    with pytest.raises(dtf.Conflict, match="must write checkpoints to be resumed, .* with checkpoint=False"):
+    with pytest.raises(dtf.Conflict, match="cannot be resumed: it ran with checkpoint=False"):
         Run(none.id).resume()
 
 

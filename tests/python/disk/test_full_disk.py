@@ -144,7 +144,7 @@ assert not dtf.clusters()
         disks = {data_dir: "size=600k", places[0]: "size=200m", places[1]: "size=1m"}
         (said,) = run_on_small_disks(TRAIN + script, disks).splitlines()
     assert "does not end" in said
-    assert "Close it again to kill it at once" in said
+    assert "Close it again to kill it immediately" in said
     assert "1 run (" in said
     assert "would be lost" in said
     assert "Free some space" in said

@@ -74,7 +74,7 @@ async def test_a_run_whose_cluster_is_killed_goes_on_on_another_one(
         os.kill((await services.fleet()).connection("first").pid, signal.SIGKILL)
         await watch.until(lambda: watch.runs.get(run.id, {}).get("state") == "lost")
         said = watch.runs[run.id]["message"]
-        assert said.endswith("was killed (SIGKILL). Its last checkpoint is that of step 14"), said
+        assert said.endswith("was killed (SIGKILL). Its last checkpoint is from step 14"), said
         await asyncio.to_thread(until, lambda: not any(map(psutil.pid_exists, tasks)), f"the end of {tasks}")
         assert {task["state"] for task in watch.runs[run.id]["tasks"]} == {"lost"}
         refused = await api.refused(409, "POST", "runs", run.id, "resume", body={})

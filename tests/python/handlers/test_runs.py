@@ -80,7 +80,7 @@ async def test_a_run_is_gone_on_with_as_a_new_one(hub: Hub, fleet: MemoryFleet, 
     assert (new["id"], new["resumed_from"]) == ("fit-again", "fit")
     assert fleet.asked[-1] == ("resume_run", "fit", "lab", 50)
     refused = await api.refused(409, "POST", "runs", "program", "resume", body={"cluster": "lab"})
-    assert refused["message"].startswith("A run must be a training")
+    assert refused["message"].startswith("Only training can be resumed")
     assert (await api.refused(404, "POST", "runs", "fit", "resume", body={"cluster": "gone"}))["error"] == "NotFound"
     assert (await api.refused(404, "POST", "runs", "none", "resume", body={"cluster": "lab"}))["error"] == "NotFound"
     assert (await api.refused(400, "POST", "runs", "fit", "resume", body={"cluster": "No!"}))["field"] == "cluster"

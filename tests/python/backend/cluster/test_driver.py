@@ -246,7 +246,7 @@ async def test_a_program_leaves_a_host_that_is_to_go() -> None:
 async def test_a_program_that_does_not_begin_again_stays_as_long_as_it_can() -> None:
     cluster = await begun(Restart(max_restarts=0))
     await leaves(cluster, B)
-    assert cluster.notes == ["Host b is going away (SIGTERM)", "The run has no restart left"]
+    assert cluster.notes == ["Host b is going away (SIGTERM)", "The run has no restarts left"]
     cluster.all_succeed()
     assert (await cluster.end()).state is RunState.SUCCEEDED
     assert (B, "dtf_end_frozen") not in cluster.asked
@@ -300,7 +300,7 @@ async def test_a_gang_that_cannot_be_started_again_is_one_loss_more() -> None:
     cluster.ends("worker:1", signal="SIGKILL")
     info = await cluster.end()
     assert info.state is RunState.FAILED
-    assert info.message.startswith("worker:0 was not started: All tasks of a run start or none does.")
+    assert info.message.startswith("worker:0 was not started: A run starts only if all of its tasks do.")
     assert info.message.endswith("no room, in attempt 3 of 3")
     assert cluster.states == ["launching", "running", "restarting", "restarting", "failed"]
     assert [task.state for task in info.tasks] == [TaskState.FAILED] * 2
@@ -337,7 +337,9 @@ async def test_a_first_gang_that_cannot_start_though_nobody_died_fails_at_once(
     cluster.driver.begin(cluster.run, ProgramTransfer(b"program"))
     info = await cluster.end()
     assert (info.state, cluster.run.attempt) == (RunState.FAILED, 0)
-    assert info.message.startswith("All tasks of a run start or none does. Could not start worker:1 on host b: no room")
+    assert info.message.startswith(
+        "A run starts only if all of its tasks do. Could not start worker:1 on host b: no room"
+    )
 
 
 async def test_a_gang_that_starts_at_the_next_try_runs() -> None:
@@ -636,7 +638,7 @@ async def without_worker_1(**restart: Any) -> Cluster:
 async def test_where_there_is_no_room_for_a_task_that_could_rejoin_the_others_go_on_and_end() -> None:
     cluster = await without_worker_1()
     (said,) = cluster.texts("There is no room for worker:1")
-    assert said == "The others continue without it. No host has 1 free threads for worker:1"
+    assert said == "The other tasks continue without it. No host has 1 free threads for worker:1"
     while (A, "dtf_without") not in cluster.asked:
         await asyncio.sleep(0)
     cluster.ends("worker:0", exit_code=0, outcome=Outcome(ok=True))

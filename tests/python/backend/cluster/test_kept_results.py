@@ -50,14 +50,14 @@ def test_results_are_in_a_private_file_and_read_in_parts(tmp_path: Path) -> None
         assert file.read_bytes() == b"".join(results.values())
         assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent)] == [0o600, 0o700]
         assert kept._by_run["r"].held is None
-        with pytest.raises(NotFound, match="must have succeeded to have a result, got worker:3 of r"):
+        with pytest.raises(NotFound, match="worker:3 of r has no result, because it has not succeeded"):
             await kept.read("r", "worker:3")
         with pytest.raises(
             NotFound, match="no results of a run with the id 'none'; if an earlier cluster of that name"
         ):
             await kept.read("none", "worker:0")
         file.unlink()
-        with pytest.raises(NotFound, match="were in a file of its cluster c, which cannot be read any more: .*No such"):
+        with pytest.raises(NotFound, match="were in a file of its cluster c, which can no longer be read: .*No such"):
             await kept.read("r", "worker:0")
 
     run(test)

@@ -143,7 +143,7 @@ def test_the_runs_of_a_scheduler_that_is_killed_are_lost(tmp_path: Path) -> None
         with pytest.raises(Unavailable, match="Dask's dashboard belongs to the scheduler, which somebody else runs"):
             cluster.dashboard_url  # noqa: B018
         foreign.signal("scheduler", signal.SIGKILL)
-        with pytest.raises(dtf.ClusterLost, match="The scheduler at tcp://.* is gone, or cannot be reached any more"):
+        with pytest.raises(dtf.ClusterLost, match="The scheduler at tcp://.* is gone or can no longer be reached"):
             run.result()
         assert wait_until(cluster, lambda info: info.state.value == "lost").message.startswith(
             "The scheduler at tcp://"

@@ -62,12 +62,12 @@ def test_an_exchange_that_nobody_measured_is_said_to_be_assumed() -> None:
     found = run_forecast(record(TWO), ForecastSettings())
     assert any("The duration of the exchange was not measured" in note for note in found.notes)
     found = run_forecast(record(TWO, origin=Origin()), ForecastSettings())
-    assert "The number of the model's parameters is unknown: its exchange is left out." in found.notes
+    assert "The model's number of parameters is unknown, so their exchange is left out." in found.notes
 
 
 @pytest.mark.parametrize("fields", [{"strategy": "pipeline"}, {"kind": "program", "strategy": ""}])
 def test_runs_that_are_not_forecast(fields: dict[str, Any]) -> None:
-    with pytest.raises(Conflict, match="A run must train with one of allreduce, ps, mirrored"):
+    with pytest.raises(Conflict, match="A run can be forecast if it trains with one of allreduce, ps, mirrored"):
         run_forecast(record(TWO, **fields), ForecastSettings())
     with pytest.raises(Conflict, match="have taken at least 8 steps"):
         run_forecast(RunRecord(RunDescriptor(id="r", name="n", cluster="c", kind="fit")), ForecastSettings())

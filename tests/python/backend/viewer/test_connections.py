@@ -85,7 +85,7 @@ def test_only_a_missing_file_means_that_there_is_no_cluster() -> None:
         connections.read("missing")
     path = connections.path_of("local-1")
     path.write_text("{")
-    with pytest.raises(Unavailable, match="must be readable, as jupyter_dtf wrote it, got .*local-1.json: "):
+    with pytest.raises(Unavailable, match="The connection file .*local-1.json cannot be read: "):
         connections.read("local-1")
     assert connections.read_all() == {}
     assert list(connections.listing().unreadable) == ["local-1"]

@@ -59,10 +59,12 @@ def test_what_another_version_does_not_know_is_said_in_a_sentence(tmp_path: Path
             controller = Controller(settings)
             await controller.start(scheduler)
             link = await Link.open(connection_to(scheduler.address, security), lambda message: None, lambda: None)
-            with pytest.raises(Unavailable, match="must know all arguments .* stop_run: .*keyword argument 'later'"):
+            with pytest.raises(
+                Unavailable, match="does not understand the arguments .* stop_run: .*keyword argument 'later'"
+            ):
                 await link.request("stop_run", run_id="r", later=1)
             scheduler.handlers |= {"dtf_old_stop": old_stop, "dtf_old_submit": old_submit, "dtf_broken": broken}
-            rule = "The cluster c must support the operation '{}' as jupyter_dtf .*, but its version {}"
+            rule = "The cluster c cannot process the operation '{}' as jupyter_dtf .* requests it: its version {}"
             for operation, arguments, why in (
                 ("later", {}, "does not know it. To use it, close and restart"),
                 ("old_stop", {"run_id": "r", "later": 1}, "takes different arguments: .* 'later'"),
