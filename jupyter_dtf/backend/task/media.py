@@ -65,10 +65,10 @@ class Thinned:
         self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
     def takes(self, kind: type[MediaEvent], name: Any) -> bool:
-        """Return whether to create and send the next report under a name. If so, the caller must pass the report to
-        ``sends``.
+        """Return whether to create and send the next report under a name.
 
-        Raises InvalidInput if the name is not valid, or there are too many names.
+        If so, the caller must pass the report to ``sends``. Raises InvalidInput if the name is not valid, or there are
+        too many names.
         """
         key = kind, _name(name)
         with self._lock:
@@ -143,8 +143,10 @@ def _has_bins(low: float, high: float, bins: int) -> bool:
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """Encode ``image`` as PNG: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
-    ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. Raises InvalidInput.
+    """Encode a picture as PNG. Raises InvalidInput.
+
+    ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
+    channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
     """
     if not isinstance(caption, str):
         raise InvalidInput(f"`caption` must be a string, got {caption!r:.100}", field="caption")
@@ -180,7 +182,7 @@ def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Pic
 
 
 def png_of(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Encode pixels of shape ``[height, width, 1, 3 or 4]`` as PNG (W3C's PNG specification, without filters)."""
+    """Encode pixels of shape ``[height, width, channels]``, with 1, 3 or 4 channels, as PNG (W3C), without filters."""
     height, width, values = pixels.shape
     rows = np.zeros((height, 1 + width * values), np.uint8)  # each row begins with its filter type, 0
     rows[:, 1:] = pixels.reshape(height, -1)
@@ -234,9 +236,9 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
 
 
 def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
-    """Return ``table`` as an event: a DataFrame, a mapping of columns to their values, or a list of mappings (rows).
+    """Return a table as an event. Raises InvalidInput if ``table`` is not a table, or too large.
 
-    Raises InvalidInput if it is not a table, or too large.
+    ``table`` is a DataFrame, a mapping of columns to their values, or a list of mappings, one for each row.
     """
     columns, rows = _columns_and_rows(table)
     if len(columns) > MOST_COLUMNS or len(rows) > MOST_ROWS:

@@ -5,7 +5,7 @@ Its standard input is a Unix socket (SOCK_SEQPACKET) on which ``guarded_port.py`
 
 * ``{"op": "add", "port"}`` + [listener, source]: a listening socket that gets the connections intended for the server
   at ``port``, and a socket that holds the port from which connections can reach the server itself;
-* ``{"op": "forget", "port"}``: stop letting anybody through to this port.
+* ``{"op": "forget", "port"}``: close the gate for this port.
 
 It sends ``{"refused": who}``, once for each user or address that was rejected. It exits when the socket is closed.
 
