@@ -16,11 +16,13 @@ from typing import NamedTuple
 from ...schema.sizes import duration
 
 LOOK_S = 0.5
-"""The interval between two checks."""
+"""The interval between two checks, in seconds."""
 STOPPED_S = 3.0
-"""How long a task must have been stopped to be considered frozen."""
+"""The time in seconds for which a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""How long a frozen task must have sent no heartbeat and used no CPU time. Swapping can delay a heartbeat."""
+"""The time in seconds without heartbeats and CPU time after which a task is considered frozen. Swapping can delay a
+heartbeat.
+"""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
@@ -67,7 +69,7 @@ class TaskWatch:
         return now - self._alive_at > _SUSPECT_S
 
     def look(self, now: float, seen: Seen, beats: int, *, can_beat: bool = True) -> str:
-        """Return why the task is considered frozen, as a predicate; empty if it is not.
+        """Return a phrase that says why the task is considered frozen; empty if it is not.
 
         Args:
             now: The current time, in monotonic seconds.
@@ -99,7 +101,7 @@ class Steps:
         self.count = 0
         """The number of steps completed."""
         self.longest_s = 0.0
-        """The longest observed time between two steps."""
+        """The longest observed time between two steps, in seconds."""
         self._stepped_at = self._busy_at = self._window_at = now
         self._window_cpu_s = 0.0
 
