@@ -23,14 +23,14 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     """Create this task's reducer for a set of tasks. This is a collective of these tasks.
 
     Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Tasks on several machines use "tcp"
-    or "ring", and "auto" chooses one by the run's GPUs. If machines have several tasks, only one task of each uses the
-    network. "ring" stands for TensorFlow's own collectives, which can be set up only before TensorFlow has run
-    anything: all tasks of the run must first create a reducer for all tasks.
+    or "ring"; "auto" chooses between these according to the run's GPUs. If machines have several tasks, only one task
+    on each machine uses the network. "ring" means TensorFlow's own collectives, which can be set up only before
+    TensorFlow has run anything: all tasks of the run must first create a reducer for all tasks.
 
     Args:
         transport: "auto", "shm", "tcp" or "ring".
         ctx: The context of this task.
-        ranks: The ranks of the set, by default all of the run. ``reducer.rank`` is this task's index in the list.
+        ranks: The ranks of the set, by default all ranks of the run. ``reducer.rank`` is this task's index in the list.
 
     Raises:
         InvalidInput: If the ranks are not valid.
@@ -63,7 +63,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
 
 
 def begin_anew() -> None:
-    """Forget all reducers of this process, which joins another attempt of its run. They must be closed already."""
+    """Forget all reducers of this process, which joins another attempt of its run. They must already be closed."""
     from .tcp.links import forget_links
 
     _made.clear()
@@ -170,7 +170,8 @@ def _by_ring(ctx: Any, ranks: list[int], key: str, by_machine: bool) -> Reducer:
         own = ctx.machines[ctx.rank]
         local = [r for r in ranks if ctx.machines[r] == own]
         leaders = _leaders(ctx, ranks)
-        # A task that waits in shared memory may also be waiting for the network, so only the whole is watched.
+        # A task that waits in shared memory may also be waiting for the network, so only the combined reducer is
+        # watched.
         path = ctx.shared_dir / f"reduce-{key}-of-{local[0]}"
         memory = (
             SharedMemoryReducer(path, local.index(ctx.rank), [ctx.tasks[r] for r in local], float("inf"))

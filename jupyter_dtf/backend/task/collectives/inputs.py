@@ -39,7 +39,7 @@ def checked_rows(value: Any) -> tf.Tensor:
 
 
 def check_place() -> None:
-    """Raise InvalidInput in code where collectives are not possible: if XLA compiles it, and in tf.data functions."""
+    """Raise InvalidInput in code that cannot contain collectives: code that XLA compiles, and functions of tf.data."""
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()

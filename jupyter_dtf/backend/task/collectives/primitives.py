@@ -11,7 +11,7 @@ from .communicator import Communicator
 
 
 def meet(comm: Communicator, name: str) -> None:
-    """Wait until all tasks have called this."""
+    """Wait until all tasks have called this function."""
     name = comm.named(name)
     comm.in_order(lambda: comm.reducer.reduce_tensors([tf.zeros([1], tf.int32)], "sum", name))
 
@@ -83,7 +83,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
             total = _upstream(comm, upstream, own, name, averages)
             if comm.rank == root:
                 return total
-            with tf.control_dependencies([total]):  # else a graph would prune it, because this task does not use it
+            with tf.control_dependencies([total]):  # otherwise a graph would prune the unused total
                 return tf.zeros_like(total)
 
         return sent, gradient
@@ -92,7 +92,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
 
 
 def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Exchange rows; also return the number of rows from each task. Gradients are sent back in the same way."""
+    """Return the rows from all tasks, and the number of rows from each. Gradients are sent back in the same way."""
     name = comm.named(name)
 
     @tf.custom_gradient
