@@ -286,7 +286,7 @@ class Context:
         """
         if self.fed is None:
             raise InvalidInput(
-                "`feed` must be passed to the run for ctx.feed(), got none: cluster.run(main_fun, args, feed=...)",
+                "ctx.feed() requires that the run was started with `feed`: cluster.run(main_fun, args, feed=...)",
                 field="feed",
             )
         return self.fed()

@@ -204,7 +204,9 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
     if array.ndim != 3 or array.shape[2] not in _COLOURS or not array.size:
         shape = list(np.shape(image))
         raise InvalidInput(
-            f"`image` must be of the shape [height, width] or [height, width, 1, 3 or 4], got {shape}", field="image"
+            "`image` must have the shape [height, width], or [height, width, channels] with 1, 3 or 4 channels, got "
+            f"{shape}",
+            field="image",
         )
     if max(array.shape[:2]) > MOST_SIDE:  # check before encoding
         raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{array.shape[1]} x {array.shape[0]}")
