@@ -1,8 +1,8 @@
 """The WorkerPlugin for an external Dask worker: sets up a ``Host`` there, and removes it.
 
 The plugin is sent as source text, because the worker may lack this package or run another Python version, and Dask
-shuts down a worker that cannot unpickle a plugin while joining. Therefore, this module imports only the standard
-library and Dask, and reports errors instead of raising them.
+shuts down a joining worker that cannot unpickle a plugin. Therefore, this module imports only the standard library and
+Dask, and reports errors instead of raising them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Determines which rows of each partition a task gets, although their lengths become known only as they are computed.
+"""Determines which rows of each partition a task gets.
 
-The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows ``k * batch_size``
-to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be smaller.
+The partitions' lengths become known only as the partitions are computed. The rows of a pass are the rows of all
+partitions, in the order of the pass. Batch k consists of rows ``k * batch_size`` to ``(k + 1) * batch_size``, of which
+every task gets a contiguous share. The last batch may be smaller.
 """
 
 from __future__ import annotations

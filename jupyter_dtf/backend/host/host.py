@@ -1,4 +1,4 @@
-"""The WorkerPlugin that makes a Dask worker a host: starts tasks from the warm process and forwards their events."""
+"""The WorkerPlugin that makes a Dask worker a host: starts tasks through the warm process, forwards their events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _GIVEN_UP = "The run was abandoned before its tasks were started"
 
 
 class Host(WorkerPlugin):
-    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the run directories.
+    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` is the mark of the run directories' parent.
 
     A nonempty ``scope`` means that the worker is external: the names of operations include the scope, and teardown
     leaves nothing behind.
@@ -274,7 +274,7 @@ class Host(WorkerPlugin):
             if self._warm.is_silent:
                 why = self._warm.warnings[0]
                 if not any(other.alive for other in self._runs.values() if other is not run):
-                    self._warm.end()  # also kills the tasks it forked for this gang; the next attempt gets a new one
+                    self._warm.end()  # also kills the tasks that it forked for this gang; a new process is started
                 raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
@@ -285,7 +285,7 @@ class Host(WorkerPlugin):
 
     def _go_over(self, run: HostRun, task: HostTask, spec: TaskSpec, shared: Path) -> None:
         if task.id in run.ended or not task.can_go_over:
-            raise Unavailable(f"{spec.task} has ended meanwhile")
+            raise Unavailable(f"{spec.task} has ended in the meantime")
         spec.payload, spec.run_dir, spec.task_dir = task.spec.payload, task.spec.run_dir, task.spec.task_dir
         spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         task.go_over(spec)
@@ -381,7 +381,7 @@ class Host(WorkerPlugin):
         run = self._runs.get(run_id)
         kept = {task.spec.task: task for task in self._alive(run) if task.spec.task in survivors and task.can_go_over}
         if run is None or len(kept) < len(survivors):
-            raise Unavailable(f"{', '.join(sorted({*survivors} - {*kept}))} has ended meanwhile")
+            raise Unavailable(f"{', '.join(sorted({*survivors} - {*kept}))} has ended in the meantime")
         for name in kept:
             del run.tasks[name]
         self._end_tasks(run)

@@ -85,7 +85,10 @@ class Probe:
 
 
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
-    """Connect to other hosts' probes, given by name. Returns, for each that cannot be reached, the reason."""
+    """Connect to other hosts' probes. Returns the reasons why some cannot be reached.
+
+    ``places`` has the endpoints of the probes. The results have the same keys.
+    """
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
 

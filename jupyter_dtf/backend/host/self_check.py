@@ -54,7 +54,7 @@ def quick(
     *,
     is_imported: bool = False,
 ) -> list[Finding]:
-    """Return findings on TensorFlow, GPUs and disks; arguments as in `SelfCheck.findings`. Takes almost no time."""
+    """Return findings on TensorFlow, GPUs and disks. Takes almost no time. The arguments are those of `SelfCheck`."""
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),

@@ -58,7 +58,7 @@ class TaskExits:
             return
         stat = stat_of(task.pid)
         if stat is None or not stat.has_ended:
-            self.exited(task.id, None, f"has ended for an unknown reason, because {self._warm.name} does not answer")
+            self.exited(task.id, None, f"has ended; the reason is unknown, because {self._warm.name} does not answer")
             return
         with contextlib.suppress(OSError):  # the process has not been reaped, so the id still belongs to its group
             os.killpg(task.pid, signal.SIGKILL)
@@ -98,7 +98,7 @@ class TaskExits:
             self._warm.end()  # only new tasks would need it, and it cannot start them
 
     def _find_out(self, task: HostTask, result: TaskResult, status: int | None) -> None:
-        """Fill in how a task ended, from the most reliable source first."""
+        """Fill in how a task ended, according to the most reliable source."""
         if status is not None and os.WIFSIGNALED(status):
             result.signal = signal_name(os.WTERMSIG(status))
         elif status is not None:

@@ -1,6 +1,7 @@
 """Detects frozen tasks (stopped, or without heartbeats), as opposed to slow tasks. Pure.
 
-A task that sends heartbeats but does nothing may be stalled, depending on the others (``backend/cluster/stalls.py``).
+A task that sends heartbeats but does nothing may be stalled, depending on the other tasks
+(``backend/cluster/stalls.py``).
 
 A thread of each task sends heartbeats (``backend/task/heartbeat.py``). A task too busy to send them uses CPU time, and
 one held by a debugger is traced, so neither counts as frozen. Time in which no check was made, because this process
@@ -43,7 +44,7 @@ class Seen(NamedTuple):
 
 
 class TaskWatch:
-    """Watches one task by repeated checks, starting at ``now`` (monotonic seconds)."""
+    """Watches one task with repeated checks, starting at ``now`` (monotonic seconds)."""
 
     def __init__(self, now: float) -> None:
         self._stopped_since: float | None = None

@@ -105,7 +105,10 @@ def _answers(path: Path) -> bool:
 
 
 class WarmClient:
-    """A host's connection. ``on_message`` gets the warm process's messages; ``on_lost`` is called when it is gone."""
+    """A host's connection to the warm process.
+
+    ``on_message`` gets the warm process's messages. ``on_lost`` is called when the warm process is gone.
+    """
 
     def __init__(
         self, connection: socket.socket, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]

@@ -1,7 +1,7 @@
 """The command line and environment of every Python process that jupyter_dtf starts.
 
 ``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to a user's
-notebooks would be imported instead of NumPy. Processes started here never have it there.
+notebooks would be imported instead of NumPy. Processes started with this module never have it there.
 """
 
 from __future__ import annotations

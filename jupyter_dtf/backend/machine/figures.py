@@ -30,7 +30,7 @@ class Figures:
             gpus: The GPUs of the host.
 
         Returns:
-            The figures by name.
+            The figures, keyed by name.
         """
         now, before = _counters(), self._before
         self._before = now

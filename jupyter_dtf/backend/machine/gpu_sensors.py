@@ -37,11 +37,11 @@ _COUNTERS = {
 """Fields that count KiB since the driver was loaded."""
 
 SENSED = (*_SENSORS, *_COUNTERS)
-"""The fields of ``GpuInfo`` that are read here; None if a GPU does not report them."""
+"""The fields of ``GpuInfo`` that are read here. A field is None if the GPU does not report it."""
 
 
 class GpuSensors:
-    """Reads GPUs in a thread, because NVML measures PCIe traffic for 20 ms per GPU and direction.
+    """Reads the sensors of GPUs in a thread, because NVML measures PCIe traffic for 20 ms per GPU and direction.
 
     Only one reading is in progress at a time. Values that a GPU permanently refuses are not requested again.
     """

@@ -28,7 +28,7 @@ class Nvml:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """Provide ``pynvml``, initialized, within the block, which performs one reading.
+        """Provide the initialized ``pynvml`` module within the block, which performs one reading.
 
         If the block raises NVMLError, NVML is initialized again before the next reading.
 

@@ -1,4 +1,4 @@
-"""Detects processes that the kernel killed for lack of memory, from its counters and, if readable, its log."""
+"""Detects kills for lack of memory, from the kernel's counters and, if readable, the kernel's log."""
 
 from __future__ import annotations
 

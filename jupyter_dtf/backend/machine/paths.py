@@ -32,7 +32,7 @@ def data_dir() -> Path:
 
 
 def store_path() -> Path:
-    """Return the path of the SQLite file of past runs."""
+    """Return the path of the SQLite file that stores past runs."""
     return data_dir() / "runs.sqlite"
 
 
@@ -64,7 +64,9 @@ def _shared_memory_dirs() -> Path:
 
 
 def family_parents() -> list[Path]:
-    """Return the parents of the directories of this user's clusters on this machine, which are named by token."""
+    """Return the parents of the directories of this user's clusters on this machine, which are named after their
+    tokens.
+    """
     return [_machine_dirs(), _shared_memory_dirs()]
 
 

@@ -78,7 +78,7 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
 
 
 def _last_words(module: str, status: int, said: str) -> str:
-    """Return a sentence on how a process that gave no reply ended."""
+    """Return sentences about the end of a process that gave no reply."""
     what = f"The process {module.rpartition('.')[2]} gave no reply."
     if status < 0:
         return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"

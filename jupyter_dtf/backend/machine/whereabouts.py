@@ -1,7 +1,7 @@
 """Where a process runs: its machine, the machine's current boot, and its namespace of process ids.
 
-A process id is meaningful only there. A home directory may be shared by several machines and containers, so a process
-id stored in it must be accompanied by this information.
+A process id is meaningful only together with this information. A home directory may be shared by several machines and
+containers, so a process id that is stored there must be accompanied by it.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class Context:
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the previous attempt have moved to this one, which continues from their current state."""
+        """Whether tasks of the previous attempt have moved to this attempt, which continues from their state."""
         return self._spec.joins
 
     @property

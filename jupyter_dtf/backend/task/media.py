@@ -215,7 +215,7 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
         return known
     if not np.issubdtype(array.dtype, np.floating):
         raise InvalidInput(f"`image` must be of uint8 or of floats from 0 to 1, got {array.dtype}", field="image")
-    if not ((array >= 0) & (array <= 1)).all():  # NaN is neither
+    if not ((array >= 0) & (array <= 1)).all():  # also rejects NaN
         raise InvalidInput(
             f"The floats of `image` must be from 0 to 1, got {array.min():g} to {array.max():g}", field="image"
         )

@@ -30,8 +30,8 @@ def end_orphans(known: Collection[int]) -> None:
     """Kill the children of this process that are not ``known``.
 
     A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
-    one is killed, this process adopts its children: call this after each exit until there are none. Process ids cannot
-    be reused before the processes are reaped here.
+    an orphan is killed, this process adopts its children, so this function must be called after each exit until no
+    orphans are left. Process ids cannot be reused before the processes are reaped here.
     """
     me = os.getpid()
     for name in os.listdir("/proc"):

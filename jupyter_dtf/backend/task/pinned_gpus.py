@@ -16,7 +16,7 @@ _MIB = 1 << 20
 def pin(spec: TaskSpec) -> None:
     """Make only the task's GPUs visible to CUDA, unless the program's own environment specifies them.
 
-    Must be called before TensorFlow's runtime starts, because CUDA reads the variable only once per process.
+    Must be called before TensorFlow's runtime starts, because CUDA reads CUDA_VISIBLE_DEVICES only once per process.
     """
     if _VISIBLE not in spec.environment:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # NVML's order
@@ -58,7 +58,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """Return the same memory limits as GPUOptions, because a ``tf.distribute.Server`` ignores ``tf.config``."""
+    """Return the task's memory limits as ``GPUOptions``: a ``tf.distribute.Server`` ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

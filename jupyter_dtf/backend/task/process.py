@@ -30,14 +30,14 @@ from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
 
 END_BY_CLUSTER_S = 5.0
-"""The time in seconds that a task that failed because of another task waits to be killed before it reports a failure.
+"""How long, in seconds, a task that has failed because of another task waits to be killed before it reports a failure.
 """
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
 def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
-    """Run the task's program in this process. Returns the exit status: 0 if it returned, 1 if it raised."""
+    """Run the task's program in this process. Returns the exit status: 0 if the program returned, 1 if it raised."""
     _enter(spec)
     recorder = Recorder(events_fd, spec.task, spec.attempt)
     ctx = context.Context(spec, recorder)

@@ -60,7 +60,7 @@ _NO_ROOM_S = 0.1
 
 @dataclass
 class _Host:
-    """One connected host and the tasks forked for it, by id."""
+    """One connected host, and the process ids of the tasks forked for it, keyed by task id."""
 
     socket: socket.socket
     pid: int
@@ -220,7 +220,7 @@ class Warm:
         host.send({"op": "forked", "id": task_id, "pid": pid})
 
     def _fork(self, child: Callable[[], int]) -> int:
-        """Fork a child in its own process group, which dies with this process. Returns its pid."""
+        """Fork a child that has its own process group and dies with this process. Returns the child's pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""The number of reducers created by this process for each set of tasks, which gives each its own memory and keys."""
+"""The number of reducers that this process has created for each set of tasks. It gives each reducer memory and keys of
+its own.
+"""
 
 
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
@@ -49,7 +51,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     obstacle = _obstacle_to_shared_memory()
     if transport == "shm" and (obstacle or len(set(machines)) > 1):
         received = obstacle or f"tasks on {', '.join(sorted(set(machines)))}"
-        raise Unavailable(f'transport="shm" must be used with all tasks on one x86-64 Linux machine, got {received}')
+        raise Unavailable(f'transport="shm" requires that all tasks are on one x86-64 Linux machine, got {received}')
     members = hashlib.sha1(repr(ranks).encode()).hexdigest()[:16]
     key = f"{members}-{_made[members]}"
     _made[members] += 1
@@ -72,7 +74,7 @@ def begin_anew() -> None:
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:
-    """Return this task's lookout for a kind of wait, ``memory``, ``tcp`` or ``ring``, which its reducers share."""
+    """Return this task's lookout for waits of kind ``by`` (``memory``, ``tcp`` or ``ring``). Its reducers share it."""
     from .deadlocks import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:

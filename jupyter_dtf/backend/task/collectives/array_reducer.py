@@ -102,7 +102,7 @@ class ArrayReducer(Reducer):
         return bool(joined)
 
     def _told(self, what: Any, joined: Sequence[int]) -> Any:
-        """Return the description of the reduction that the tasks that have not joined have sent."""
+        """Return the description of the reduction, as sent by the tasks that have not joined."""
         everyones = self.gather_bytes(pickle.dumps(what), mark("what is reduced"))
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):

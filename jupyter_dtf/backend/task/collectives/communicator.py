@@ -70,9 +70,7 @@ class Communicator:
         return self.reducer.rank
 
     def root(self, rank: int) -> int:
-        """Return the index in the set of the task with ``rank`` in the run. Raises InvalidInput if it is not in the
-        set.
-        """
+        """Return the index in the set of the run's task ``rank``. Raises InvalidInput if it is not in the set."""
         if rank not in self.ranks:
             raise InvalidInput(
                 f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank!r:.200}", field="root_rank"

@@ -1,8 +1,8 @@
 """Deadlock detection for tasks that wait for each other in different collectives.
 
-A task that has waited for a moment repeatedly writes to a board the collective in which it waits and the tasks for
-which it waits, and reads the entries of the other tasks. A deadlock appears as a cycle, which cannot occur while all
-tasks make the same calls in the same order.
+After a moment of waiting, a task repeatedly writes an entry to a board, with the collective in which it waits and the
+tasks for which it waits, and reads the entries of the other tasks. A deadlock appears as a cycle, which cannot occur
+while all tasks make the same calls in the same order.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LOOK_S = 0.25
 
 _READ_MS = 50  # reading a missing key takes this long
 HEARD_S = 2.0
-"""The time in seconds to wait until other tasks have read their messages."""
+"""The maximum time in seconds to wait until other tasks have read their messages."""
 VERDICT, GONE = "verdict", "gone"
-"""Prefixes of keys on the board. The values are a verdict (why a wait will never end), and why a task has left."""
+"""Prefixes of keys on the board. The values say why a wait will never end (the verdict), and why a task has left."""
 
 
 class Wait(NamedTuple):

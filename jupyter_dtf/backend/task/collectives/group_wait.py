@@ -107,5 +107,5 @@ class WholeWait(Watch):
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:
-        # All others are missing, because a task that a part waits for may wait for any of them in another part.
+        # All other tasks count as missing: a task for which one part waits may wait for any of them in another part.
         return Wait(self._group, self._number, self._text, self._ranks, self._others)

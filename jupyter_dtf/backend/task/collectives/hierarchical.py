@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory on each, TensorFlow's collectives between first tasks."""
+"""Collectives for several tasks per machine: shared memory within machines, TensorFlow's collectives between them."""
 
 from __future__ import annotations
 

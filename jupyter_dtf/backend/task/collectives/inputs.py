@@ -52,8 +52,8 @@ def check_place() -> None:
             )
         if getattr(graph, "name", "").startswith("Dataset_"):
             raise InvalidInput(
-                "tf.data runs its functions concurrently with the program and ahead of it, so a collective in one has "
-                f"no place in the order of calls: call it on the dataset's elements, got a call in {graph.name}"
+                "tf.data runs its functions concurrently with the program and ahead of it, so a collective there has "
+                f"no place in the order of calls: call it on the dataset's elements, not in {graph.name}"
             )
         graph = getattr(graph, "outer_graph", None)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-# TensorFlow 2.21: code must run eagerly even while a graph is being built; tf.init_scope only leaves functions' graphs.
+# TensorFlow 2.21: code must run eagerly even while a graph is being built; tf.init_scope only exits functions' graphs.
 from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable

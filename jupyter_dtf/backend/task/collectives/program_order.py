@@ -12,8 +12,8 @@ import tensorflow as tf
 class ProgramOrder:
     """Runs collectives in a ``tf.function`` in program order.
 
-    Without this, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all
-    uses of one variable, even across nested functions, loops and conditional branches, but keeps that of other stateful
+    Otherwise, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all uses
+    of one variable, even across nested functions, loops and conditional branches, but keeps that of other stateful
     operations only within one graph. So each collective uses a common variable. All sets of tasks in this process share
     the variable, because tasks could also deadlock across sets.
     """

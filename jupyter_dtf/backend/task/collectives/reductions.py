@@ -128,7 +128,7 @@ def reducescatter(
 ) -> tf.Tensor:
     """Return this task's rows of the result of ``allreduce`` with the same arguments.
 
-    The first dimension is divided as evenly as possible; if there is a remainder, the first tasks get one row more.
+    The first dimension is divided as evenly as possible; if there is a remainder, the first tasks get one more row.
     """
     return grouped_reducescatter(
         [tensor],

@@ -189,7 +189,7 @@ class Meeting:
             )
 
     def _look(self, target: int, call: bytes) -> None:
-        """Raise DifferentCalls if this wait would never end; the other tasks then no longer wait for this one."""
+        """Raise DifferentCalls if this wait would never end. The other tasks then stop waiting for this task."""
         verdict = self._given_up
         if not verdict and self._lookout is not None:
             self._posted = True

@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory on each machine, the network between first tasks."""
+"""Collectives for several tasks per machine: shared memory within machines, the network between them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,10 @@ class Rebuilt:
 
 
 class Given(str):
-    """A placeholder in a configuration for an object that ``__init__`` must receive unchanged. Keras keeps strings."""
+    """A placeholder in a configuration for an object that ``__init__`` must receive unchanged.
+
+    It is a string because Keras leaves strings unchanged.
+    """
 
 
 class _Name(str):
@@ -237,7 +240,7 @@ class CustomObjects:
         return file.getvalue()
 
     def _names_of_the_users(self, config: Any) -> dict[str, Any]:
-        """Return the user's registered or held objects whose names occur in the configuration as plain strings.
+        """Return the user's objects, registered or held by layers, whose names the configuration has as plain strings.
 
         The user's own ``get_config`` may return a name that the user's own ``from_config`` looks up.
         """

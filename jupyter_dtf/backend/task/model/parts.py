@@ -1,6 +1,7 @@
-"""References to the parts of a model, which are valid in every process, for a model and its copy in a task.
+"""References to the parts of a model that are valid in every process.
 
-Importing this module does not import Keras.
+A reference denotes the same part in a model and in the model's copy in a task. Importing this module does not import
+Keras.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares a trained model's outputs for a few examples in its task with those after it has been sent back.
+"""Compares a trained model's outputs for a few examples in its task with its outputs after it has been sent back.
 
 Equal weights do not guarantee equal outputs, because a model may also compute with other state. Importing this module
 does not import Keras.

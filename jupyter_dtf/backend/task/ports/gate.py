@@ -26,7 +26,7 @@ import struct
 from dataclasses import dataclass, field
 
 _CHUNK = 1 << 20
-_MOST_TOLD = 16  # rejections reported
+_MOST_TOLD = 16  # the maximum number of rejections to report
 _NOT_YET_S = 0.005  # polling interval: nothing reports when a server starts listening
 _SPLICE = 1 | 2  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
 _LISTEN = "0A"
@@ -221,7 +221,7 @@ class Gate:
             self._drop(end)
 
     def _take(self, end: _End) -> None:
-        """Forward data that has arrived at one end to the other, as much as possible."""
+        """Forward as much as possible of the data that has arrived at one end to the other end."""
         other = end.other
         other.waiting = os.splice(end.fd, other.pipe_in, _CHUNK, flags=_SPLICE)
         if not other.waiting:

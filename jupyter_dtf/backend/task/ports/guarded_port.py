@@ -41,7 +41,7 @@ _PROBE_S = 2.0
 
 
 class Guard:
-    """Guards a ``port`` (0: a free one). ``machines``: addresses from which any user may reach the server.
+    """Guards a ``port`` (0: a free one). ``machines`` are addresses from which any user may reach the server.
 
     Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
     accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed

@@ -28,5 +28,5 @@ def start(
 
 
 def marked(tracer: Tracer | None, step: int) -> AbstractContextManager[None]:
-    """Return a context manager whose block is step ``step``, counted from 1. Without a tracer, it does nothing."""
+    """Return a context manager that marks its block as step ``step``, counted from 1; or, without a tracer, a no-op."""
     return nullcontext() if tracer is None else tracer.step(step)

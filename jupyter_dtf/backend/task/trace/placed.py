@@ -48,7 +48,7 @@ _INLINED = frozenset(
 
 
 class Displaced(NamedTuple):
-    """An operation that did not run where, or as, it was placed."""
+    """An operation that did not run where it was placed, or not in its original form."""
 
     op: str
     op_type: str

@@ -1,7 +1,7 @@
 """Tracing of functions that run on other tasks' devices: their client notifies these tasks when steps begin and end.
 
-The notification is an operation placed on the other task that calls Python there. This needs no setup, reaches every
-task that the client's functions reach, and when it has run, the other task's recorder is ready.
+The notification is an operation placed on the other task that calls Python there. This needs no setup, and reaches
+every task that the client's functions reach. Once the operation has run, the other task's recorder is ready.
 """
 
 from __future__ import annotations

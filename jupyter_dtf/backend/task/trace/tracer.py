@@ -82,7 +82,7 @@ class Tracer:
     # -- steps --------------------------------------------------------------------------------------------------
 
     def step(self, step: int) -> AbstractContextManager[None]:
-        """Return a context manager whose block is step ``step``, counted from 1."""
+        """Return a context manager that marks its block as step ``step``, counted from 1."""
         if self.recorder is None and self._order is None:
             self.has_steps = True
             return _NOTHING

@@ -23,7 +23,7 @@ from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 HANDSHAKE_S = 10.0
 """The time in seconds within which an incoming connection must authenticate itself."""
 KNOCKING = 200
-"""The maximum number of connections in authentication. If another connection arrives, the oldest is closed."""
+"""The maximum number of connections that are being authenticated. If another one arrives, the oldest is closed."""
 _BACKLOG = 128
 
 _HELLO = struct.Struct("<4sIH")  # magic, rank in the run, length of the group's name

@@ -25,7 +25,6 @@ class Traffic:
     """Measures traffic.
 
     Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if the exchanges took a long time.
-
     ``step()`` returns the program's current step. If the program reports steps, the figures for each peer are per step,
     otherwise per exchange.
     """

@@ -148,7 +148,7 @@ class Outgoing:
     def busy_s(self) -> float:
         """The time in seconds during which data was in flight to the other machine. It is long on a slow link.
 
-        The kernel measures it, because its buffers accept data long before it is sent over the link.
+        The kernel measures this time, because the kernel's buffers accept data long before the data is sent.
         """
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
