@@ -257,7 +257,7 @@ class HostTask:
     def finish(self, why: str = "It ended while it was being forked") -> None:
         """Read the remaining data from the pipes and close everything: the process is gone.
 
-        If a caller is still waiting for the fork, the wait fails with ``why``. All steps are tried; then the first
+        If a caller is still waiting for the fork, the wait fails with ``why``. All steps are attempted; then the first
         exception is raised.
         """
         if self.handle is not None:

@@ -25,7 +25,9 @@ with each attempt.
 """
 MOST_RETRY_S = 30.0
 _MAY_PASS = (OSError, MemoryError, RuntimeError)
-"""Temporary failures: full disks, too many processes or open files. RuntimeError: a thread cannot be started."""
+"""Errors that may be temporary, such as a full disk, or too many processes or open files. RuntimeError: a thread cannot
+be started.
+"""
 _END_S = 5.0
 _LOOK_S = 0.25
 

@@ -66,7 +66,7 @@ def _environment(pid: int, user: int) -> list[bytes]:
 
 
 def all_members() -> dict[str, list[int]]:
-    """Return the ids of the processes of all of this user's families, except this process, keyed by token."""
+    """Return the process ids of all of this user's families, keyed by token. This process is not included."""
     me, user, mark = os.getpid(), os.getuid(), f"{VARIABLE}=".encode()
     found: dict[str, list[int]] = {}
     with contextlib.suppress(OSError):

@@ -230,7 +230,7 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
     size = len(text.encode(errors="replace"))
     if size > MOST_TEXT_BYTES:
         raise InvalidInput(
-            f"`text` must have at most {bytes_(MOST_TEXT_BYTES)}, got {bytes_(size)}: print it, or save it in "
+            f"`text` must be at most {bytes_(MOST_TEXT_BYTES)} long, got {bytes_(size)}: print it, or save it in "
             "ctx.run_dir",
             field="text",
         )
@@ -253,7 +253,7 @@ def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
         time=time.time(), task=task, name=_name(name), step=_step(step), columns=columns, rows=rows
     )  # fmt: skip
     if (size := media_bytes(event)) > MOST_TABLE_BYTES:
-        raise InvalidInput(f"`table` must have at most {bytes_(MOST_TABLE_BYTES)}, got {bytes_(size)}", field="table")
+        raise InvalidInput(f"`table` must be at most {bytes_(MOST_TABLE_BYTES)}, got {bytes_(size)}", field="table")
     return event
 
 

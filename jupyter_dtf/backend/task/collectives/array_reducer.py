@@ -28,7 +28,7 @@ UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.mul
 
 _MANY_CALLS = 1000  # the number of different calls whose marks are cached
 
-_IN_A_GRAPH = "what comes next in a graph"
+_IN_A_GRAPH = "the choice of the next collective in a graph"
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -103,7 +103,7 @@ class ArrayReducer(Reducer):
 
     def _told(self, what: Any, joined: Sequence[int]) -> Any:
         """Return the description of the reduction, as sent by the tasks that have not joined."""
-        everyones = self.gather_bytes(pickle.dumps(what), mark("what is reduced"))
+        everyones = self.gather_bytes(pickle.dumps(what), mark("the description of a reduction"))
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):
             names = " and ".join(self._tasks[rank] for rank in joined)

@@ -50,7 +50,7 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
 def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = False) -> tf.Tensor:
     """Concatenate all tasks' tensors along the first dimension.
 
-    The gradient is this task's rows of the sum, or with ``averages`` of the average, of the upstream gradients.
+    The gradient is this task's rows of the sum of the upstream gradients, or of their average if ``averages``.
     """
     name = comm.named(name)
 
@@ -71,7 +71,8 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = Fa
 def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, averages: bool = False) -> tf.Tensor:
     """Return the root's tensor.
 
-    The gradient is the sum, or with ``averages`` the average, of the upstream gradients at the root, else zero.
+    At the root, the gradient is the sum of the upstream gradients, or their average if ``averages``; elsewhere, it is
+    zero.
     """
     name = comm.named(name)
 

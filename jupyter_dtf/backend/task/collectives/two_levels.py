@@ -17,8 +17,8 @@ from .primitive import Array
 from .shared_memory import SharedMemoryReducer
 from .tcp.tcp_reducer import TcpReducer
 
-_OUTCOME = mark("what came of it between the machines")
-_TO_ALL = mark("to all of a machine")
+_OUTCOME = mark("the outcome between the machines")
+_TO_ALL = mark("the copy to all tasks of a machine")
 _LOST, _INTERRUPTED, _DIFFERENT = b"lost", b"interrupted", b"different"
 
 Result = TypeVar("Result")
@@ -104,7 +104,7 @@ class TwoLevelReducer(ArrayReducer):
     def _led(self, part: Callable[[], Result] | None) -> Result | None:
         """Run a part in the first task of each machine, and return None in the other tasks.
 
-        If it fails in the first task of this machine, all tasks of the machine raise the error.
+        If the part fails in the first task of this machine, all tasks of the machine raise the error.
         """
         result, failed, error = None, b"", None
         if part is not None:
