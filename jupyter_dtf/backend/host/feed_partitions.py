@@ -29,7 +29,7 @@ Facts = tuple[int, Described, int]
 
 
 class HeldPartitions:
-    """The Dask partitions that the runs on one host need, kept alive for as long as they need them."""
+    """The Dask partitions that the runs on one host need. They are kept alive until no run needs them any more."""
 
     def __init__(self, worker: Worker, scope: str) -> None:
         self._worker = worker

@@ -120,7 +120,7 @@ class StreamOutput:
         self.on_written: Callable[[], None] = lambda: None
 
     def __call__(self, data: bytes) -> None:
-        """Process data that was read; empty data is the end of the stream."""
+        """Process data that was read. Empty data marks the end of the stream."""
         for start in range(0, len(data), MAX_LINE_BYTES):
             self._take(data[start : start + MAX_LINE_BYTES], last=False)
         if not data:

@@ -23,7 +23,7 @@ class Notice:
     """Handles preemption notices on one host.
 
     A host without tasks exits without a report. Therefore, the normal shutdown of a cluster, which ends the runs first,
-    does not count as a notice, whatever signal is used.
+    does not count as a notice, regardless of the signal.
 
     Args:
         worker: The Dask worker of this host.

@@ -135,7 +135,7 @@ class Gaps:
     """Measures how much time passed unobserved between two checks: the machine slept, or this process was delayed."""
 
     def __init__(self, now: float, with_sleep: float) -> None:
-        """``now``: a clock that stops while the machine sleeps; ``with_sleep``: a clock that does not."""
+        """Begin at ``now``, on a clock that stops while the machine sleeps. ``with_sleep`` is on one that does not."""
         self._now, self._slept = now, with_sleep - now
 
     def look(self, now: float, with_sleep: float) -> float:

@@ -39,9 +39,9 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
     """Start the warm process that serves ``directory``, which is named after the cluster's token, unless one is
     running.
 
-    It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. When it ends, it removes ``directory`` and ``shared``, so that nothing is left behind, however the other
-    processes ended. Processes left behind by an earlier warm process that was killed are ended first.
+    It runs while its standard input (the returned process's ``stdin``, its lifeline) is open or a host is connected.
+    When it ends, it removes ``directory`` and ``shared``, so that nothing is left behind, however the other processes
+    ended. Processes left behind by an earlier warm process that was killed are ended first.
 
     Args:
         directory: The cluster's directory on this machine.

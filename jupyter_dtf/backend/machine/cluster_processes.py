@@ -86,7 +86,7 @@ def end(token: str, *, warm_only: bool = False, but: Collection[int] = (), wait_
     ``members``.
     """
     deadline = time.monotonic() + wait_s
-    while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked meanwhile
+    while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked in the meantime
         for pid in found:
             _kill(pid, token)
         if time.monotonic() > deadline:

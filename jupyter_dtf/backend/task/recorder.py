@@ -64,7 +64,7 @@ class Recorder:
         """The number of calls of ``report``."""
         self.pace = -1.0, 0.0, 0.0
         """The last reported step, its time on the monotonic clock, and the seconds that this task had waited for others
-        until then.
+        by that time.
         """
         self._began = time.time()
 

@@ -13,9 +13,9 @@ Hosts send JSON, accompanied by a task's four descriptors:
 * ``{"op": "ping"}``: reply with ``pong``.
 
 Hosts receive ``{"op": "ready", "pid", "unguarded"}`` (the reason why ports cannot be guarded here, "" if they can) or
-``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``,
-``{"op": "exited", "id", "status"}`` (in the format of ``waitpid``), ``{"op": "prepared", "count"}`` with each new
-spare, and ``{"op": "pong"}``.
+``{"op": "failed", "message", "may_pass"}`` (whether another attempt may succeed) once,
+``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``, ``{"op": "exited", "id", "status"}`` (in
+the format of ``waitpid``), ``{"op": "prepared", "count"}`` with each new spare, and ``{"op": "pong"}``.
 
 When a host disconnects, its tasks are killed and its directories removed. When a task ends, all processes that it has
 started are killed, even those in other sessions. The warm process exits when its standard input (the lifeline of the

@@ -1,4 +1,5 @@
-"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), whatever code starts it.
+"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), regardless of which code starts
+it.
 
 ``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and multi-process strategies all call one of a
 few TensorFlow functions that take a serialized ServerDef. These functions are wrapped, so that access to the port is

@@ -75,7 +75,7 @@ class _Door:
     listener: socket.socket
     source: socket.socket
     waiting: list[socket.socket] = field(default_factory=list)
-    """Connections to forward as soon as the server is listening."""
+    """Connections to forward once the server is listening."""
 
 
 def _serves(door: _Door, rows: list[list[str]]) -> bool:

@@ -88,7 +88,7 @@ def link_seconds() -> float:
 def prepare(connected: socket.socket, patience_s: float) -> None:
     """Disable delays of small messages, and make the connection fail after ``patience_s`` seconds without a reply.
 
-    Until then, TCP retransmits lost data.
+    Before that, TCP retransmits lost data.
     """
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
