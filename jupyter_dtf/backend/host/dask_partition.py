@@ -29,7 +29,9 @@ def answered(model: tuple[str, bytes], number: int, x: Any, batch_size: int | No
     arrays = _arrays(x)
     counts = {len(leaf) for leaf in _leaves(arrays)}
     if len(counts) != 1:
-        raise InvalidInput(f"x must have equally many examples in partition {number}, got {sorted(counts)}", field="x")
+        raise InvalidInput(
+            f"All parts of x must have the same length in partition {number}, got {sorted(counts)}", field="x"
+        )
     (count,) = counts
     if not count:
         return [np.empty((0, *shape), dtype) for shape, dtype in like]

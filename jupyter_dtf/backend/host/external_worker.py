@@ -1,8 +1,8 @@
 """The WorkerPlugin for an external Dask worker: sets up a ``Host`` there, and removes it.
 
 The plugin is sent as source text, because the worker may lack this package or run another Python version, and Dask
-shuts down a worker that cannot unpickle a plugin while joining. Therefore, this module imports only the standard
-library and Dask, and reports errors instead of raising them.
+shuts down a joining worker that cannot unpickle a plugin. Therefore, this module imports only the standard library and
+Dask, and reports errors instead of raising them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Visitor(WorkerPlugin):
     Args:
         name: The name of the plugin.
         release: The version of jupyter_dtf that the worker must have.
-        words: The scheduler operations to send for ``problem`` and ``farewell``.
+        words: The names of the scheduler operations that receive ``problem`` and ``farewell``.
         host: The data from which to create the ``Host`` (``Host.made_of``).
     """
 
@@ -74,7 +74,9 @@ class Visitor(WorkerPlugin):
             )
         release = importlib.import_module("jupyter_dtf._version").__version__
         if release != self._release:
-            return f"it has jupyter_dtf {release} instead of {self._release}: install that one, and restart the worker"
+            return (
+                f"it has jupyter_dtf {release} instead of {self._release}: install that release, and restart the worker"
+            )
         return importlib.import_module("jupyter_dtf.backend.host.host").Host.made(self._made_of)
 
     def _say(self, worker: Any, word: str, **more: Any) -> None:

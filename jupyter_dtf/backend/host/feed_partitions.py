@@ -19,15 +19,17 @@ from ..machine.partition import assembly, cut, unknown
 
 _CLOSE_S = 3.0
 _TRIES = 8
-"""How many times to request a partition whose worker is lost before replying; Dask recomputes such a partition."""
+"""The maximum number of requests for a partition. If its worker is lost before it replies, Dask recomputes the
+partition.
+"""
 
 
 Facts = tuple[int, Described, int]
-"""Facts about a partition: the number of examples, their description, the size of the largest one in bytes."""
+"""Facts about a partition: the number of examples, their description, and the size of the largest example in bytes."""
 
 
 class HeldPartitions:
-    """The Dask partitions that the runs on one host need, kept alive for as long as they need them."""
+    """The Dask partitions that the runs on one host need. They are kept alive until no run needs them any more."""
 
     def __init__(self, worker: Worker, scope: str) -> None:
         self._worker = worker
@@ -92,12 +94,12 @@ class HeldPartitions:
             missing = [key for key in collection.keys if key not in kept]
             if missing and (gone := await client.run_on_scheduler(unknown, missing)):
                 raise Unavailable(
-                    f"The partitions of `{request.field}` must stay in the cluster until the tasks have received them, "
-                    f"got {len(gone)} of {len(collection.keys)} released: the process that passed them has ended"
+                    f"The tasks have not received all partitions of `{request.field}`: {len(gone)} of "
+                    f"{len(collection.keys)} were released, because the process that passed them has ended"
                 )
             for key in missing:
                 kept[key] = Future(key, client=client)
-            if missing:  # until the client sends this, a `Future` made from a key gets no updates and holds nothing
+            if missing:  # until this is sent, a `Future` made from a key gets no updates and keeps nothing alive
                 client._send_to_scheduler({"op": "client-desires-keys", "keys": missing})
             return [kept[key] for key in collection.keys]
         return await self._computed(client, request)
@@ -106,7 +108,8 @@ class HeldPartitions:
         """Return partitions that are computed once, for this pass only, when the first task requests them."""
         collection, reader = request.collection, (request.run_id, request.field, request.rank)
         assert collection.graph is not None
-        # Tasks train in lockstep: when a task requests its next pass, all tasks have begun, and hold, the previous one.
+        # Tasks train in lockstep: when a task requests its next pass, every task has begun the previous one and holds
+        # futures of its own for it.
         for kept in [key for key in self._kept if key[:3] == reader and key[3] < request.number]:
             self._let_go(kept)
         futures = self._kept.setdefault((*reader, request.number), {})

@@ -1,7 +1,8 @@
-"""Determines which rows of each partition a task gets, although lengths become known only as partitions are computed.
+"""Determines which rows of each partition a task gets.
 
-The rows of a pass are the rows of all partitions, in the order of the pass. Batch k consists of rows ``k * batch_size``
-to ``(k + 1) * batch_size``, of which every task gets a contiguous share. The last batch may be smaller.
+The partitions' lengths become known only as the partitions are computed. The rows of a pass are the rows of all
+partitions, in the order of the pass. Batch k consists of rows ``k * batch_size`` to ``(k + 1) * batch_size``, of which
+every task gets a contiguous share. The last batch may be smaller.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Piece:
     block: Block
     places: Integers
     counts: Integers
-    """How many of the rows belong to each batch. The first of these batches may have begun in the previous piece."""
+    """The number of these rows in each batch. The first of these batches may have begun in the previous piece."""
     is_closed: bool
 
     def sources(self) -> Iterator[tuple[int, Integers, Integers]]:
@@ -109,5 +110,5 @@ def order_of(partitions: int, seed: int | None, number: int) -> list[int]:
 
 
 def rows_order(rows: int, seed: int | None, number: int, block: int) -> Integers | None:
-    """Return the order in which the rows of a block are taken, or None to keep their order."""
+    """Return the order in which the rows of a block are sent, or None to keep their order."""
     return None if seed is None else np.random.default_rng([seed, number, block]).permutation(rows)

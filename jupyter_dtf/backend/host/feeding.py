@@ -31,12 +31,12 @@ from .feed_routes import Block, Piece, Router, order_of, rows_order
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 1.0
-"""The pause after a connection that could not be accepted."""
+"""The pause in seconds after a connection that could not be accepted."""
 
 AHEAD = 3
-"""How many pieces are fetched for a task in advance."""
+"""The number of pieces that are fetched for a task in advance."""
 PIECE_BYTES = 16 << 20
-"""The approximate maximum size of a piece."""
+"""The approximate maximum size of a piece in bytes."""
 _CHUNK = 1 << 20
 
 
@@ -213,8 +213,8 @@ class Feeding:
         count, *_ = await self.partitions.learn(future, number, request.field)
         if request.collection.lengths and request.collection.lengths[number] != count:
             raise InvalidInput(
-                f"Partition {number} of `{request.field}` must have {request.collection.lengths[number]} examples, as "
-                f"the chunks of its collection say, got {count}",
+                f"Partition {number} of `{request.field}` must have {request.collection.lengths[number]} examples "
+                f"according to the chunks of its collection, got {count}",
                 field=request.field,
             )
         described = pickle.dumps(request.described)
@@ -261,5 +261,5 @@ async def _fill(connection: socket.socket, into: memoryview) -> None:
     while done < len(into):
         count = await asyncio.get_running_loop().sock_recv_into(connection, into[done:])
         if not count:
-            raise ConnectionError("The task has gone")
+            raise ConnectionError("The task is gone")
         done += count

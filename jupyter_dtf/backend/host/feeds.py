@@ -21,7 +21,7 @@ def inlets(run_id: str) -> dict[str, Path]:
         run_id: The id of the run.
 
     Returns:
-        The inlets of the run's newest attempt. Tasks that have no inlet yet are left out.
+        The inlets of the run's newest attempt. Tasks that have no inlet yet are omitted.
 
     Raises:
         Unavailable: If the worker is not a host of a jupyter_dtf cluster.

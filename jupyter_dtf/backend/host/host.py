@@ -1,4 +1,4 @@
-"""The WorkerPlugin that makes a Dask worker a host: starts tasks from the warm process and forwards their events."""
+"""The WorkerPlugin that makes a Dask worker a host: starts tasks through the warm process, forwards their events."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 SAMPLE_INTERVAL_S = 2.0
-"""The interval between two readings of the CPU time and memory of the host and its tasks."""
+"""The interval in seconds between two readings of the CPU time and memory of the host and its tasks."""
 _LOOK_S = 0.5
-_GIVEN_UP = "The run was given up before its tasks were started"
+_GIVEN_UP = "The run was abandoned before its tasks were started"
 
 
 class Host(WorkerPlugin):
-    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` marks the parent of the run directories.
+    """Runs tasks of the cluster ``token`` on this Dask worker. ``runs`` is the mark of the run directories' parent.
 
-    A ``scope`` means that the worker is external: the names of operations include the scope, and teardown leaves
-    nothing behind.
+    A nonempty ``scope`` means that the worker is external: the names of operations include the scope, and teardown
+    leaves nothing behind.
     """
 
     name = "jupyter_dtf"
@@ -203,7 +203,7 @@ class Host(WorkerPlugin):
 
         Raises:
             Unavailable: If a survivor cannot continue, no task can be forked, the machine is about to go away, or the
-                run was released meanwhile.
+                run was released in the meantime.
         """
         self._refuse_if_leaving()
         before, kept = self._part(run_id, survivors or [])
@@ -274,7 +274,7 @@ class Host(WorkerPlugin):
             if self._warm.is_silent:
                 why = self._warm.warnings[0]
                 if not any(other.alive for other in self._runs.values() if other is not run):
-                    self._warm.end()  # also kills the tasks it forked for this gang; the next attempt gets a new one
+                    self._warm.end()  # also kills the tasks that it forked for this gang; a new process is started
                 raise Unavailable(why)
         pids = forked.result()
         return {name: str(pid) for name, pid in zip(run.tasks, pids, strict=True)}
@@ -285,7 +285,7 @@ class Host(WorkerPlugin):
 
     def _go_over(self, run: HostRun, task: HostTask, spec: TaskSpec, shared: Path) -> None:
         if task.id in run.ended or not task.can_go_over:
-            raise Unavailable(f"{spec.task} has ended meanwhile")
+            raise Unavailable(f"{spec.task} has ended in the meantime")
         spec.payload, spec.run_dir, spec.task_dir = task.spec.payload, task.spec.run_dir, task.spec.task_dir
         spec.shared_dir, spec.feed = str(shared), str(self._feeding.path)
         task.go_over(spec)
@@ -367,21 +367,21 @@ class Host(WorkerPlugin):
         self._drop(run_id)
 
     def shared_by(self, run_id: str) -> Path:
-        """Return the directory shared by all tasks of a run's newest attempt on this machine, whatever their host."""
+        """Return the directory shared by all tasks of a run's newest attempt on this machine, on any host."""
         attempts = [path for path in self._shared.glob(f"{run_id}.*") if path.suffix[1:].isdecimal()]
         return max(attempts, key=lambda path: int(path.suffix[1:]), default=self._shared / run_id)
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _part(self, run_id: str, survivors: list[str]) -> tuple[HostRun | None, dict[str, HostTask]]:
-        """Kill a run's tasks here except the survivors. Returns the run's remains, and the survivors keyed by name."""
+        """Kill a run's tasks here except the survivors. Returns the old run, and the survivors keyed by name."""
         if not survivors:
             self._drop(run_id)
             return None, {}
         run = self._runs.get(run_id)
         kept = {task.spec.task: task for task in self._alive(run) if task.spec.task in survivors and task.can_go_over}
         if run is None or len(kept) < len(survivors):
-            raise Unavailable(f"{', '.join(sorted({*survivors} - {*kept}))} has ended meanwhile")
+            raise Unavailable(f"{', '.join(sorted({*survivors} - {*kept}))} has ended in the meantime")
         for name in kept:
             del run.tasks[name]
         self._end_tasks(run)
@@ -400,7 +400,7 @@ class Host(WorkerPlugin):
             if task.id not in run.ended:
                 self._signal(task, signal.SIGKILL)
                 try:
-                    task.finish("The run was given up while this task was being started")
+                    task.finish("The run was abandoned while this task was being started")
                 except Exception:  # the other tasks must still be cleaned up
                     logger.exception("%s could not be cleaned up completely", task.id)
 
@@ -456,7 +456,7 @@ class Host(WorkerPlugin):
     def _tell(self, seconds: float = 0.0) -> None:
         """Send this host's state to the controller: its info, load, warnings and live tasks.
 
-        If ``seconds``, the time since the last reading, is given, the machine's figures are read and sent as well.
+        If ``seconds`` (the time since the last reading) is not 0, the machine's figures are read and sent as well.
         """
         if seconds:
             self._load.read(seconds, [task for run in self._runs.values() for task in run.alive])

@@ -62,7 +62,7 @@ class HostChecks:
         return self._probe.endpoint if self._probe is not None else ""
 
     async def dial(self, places: dict[str, str], secret: str) -> dict[str, str]:
-        """Connect to the probes of other hosts. Returns, for each host that cannot be reached, the reason."""
+        """Connect to the probes of other hosts. Returns the reasons why some cannot be reached, keyed by host."""
         return await dial_all(places, secret)
 
     async def measure(self, place: str, secret: str) -> tuple[float, float]:

@@ -21,7 +21,7 @@ class HostLoad:
         self._shared_bytes: dict[int, int] = {}
 
     def read(self, seconds: float, tasks: Iterable[HostTask]) -> None:
-        """Measure the host and its tasks. ``seconds``: the time since the last reading."""
+        """Measure the host and its tasks. ``seconds`` is the time since the last reading."""
         cores, memory = self._usage(self._process, seconds)
         for task in tasks:
             if task.pid and (used := self._of_task(task, seconds)):

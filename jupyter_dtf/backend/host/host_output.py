@@ -1,4 +1,4 @@
-"""A task's output on its host. All of it is written to files; viewers get as much as a person can read."""
+"""A task's output on its host. All output is written to files; viewers get as much of it as a person can read."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from ..records.output_files import STREAMS, Clock, OutputWriter, lines_file
 MAX_LINE_BYTES = 65_536
 """Longer lines are split."""
 BURST_BYTES = 1 << 20
-"""How much output of each stream is sent to viewers without delay. Output above ``BYTES_PER_S`` uses up this amount."""
+"""The amount of output of each stream that is sent to viewers without delay. Output above ``BYTES_PER_S`` uses it up.
+"""
 BYTES_PER_S = 64 << 10
 TAIL_BYTES = 32 << 10
-"""How many of the last bytes of a stream are sent after output that was too fast to send in full."""
+"""The number of bytes at the end of a stream that are sent after output that was too fast to be sent in full."""
 TAIL_AFTER_S = 0.25
 _OVERHEAD_BYTES = 256
-"""The overhead of an event in addition to its lines."""
+"""The size of an event in bytes in addition to its lines."""
 
 _clock = Clock()
 
@@ -70,11 +71,11 @@ class TaskOutput:
         for file in self._files.values():
             file.close()
         if lost := sum(file.lost for file in self._files.values()):
-            text = f"{lost} lines could not be saved and are not kept. {self._told}"
+            text = f"{lost} lines could not be saved. {self._told}"
             self._note("warning", f"Some output of {self._task} is lost", text)
 
     def _look(self) -> None:
-        """Report when output can no longer be written to disk, and when it can be again."""
+        """Report when output can no longer be written to disk, and when it can be written again."""
         errors = [file.error for file in self._files.values() if file.error is not None]
         if errors and not self._told:
             error = errors[0]
@@ -83,7 +84,7 @@ class TaskOutput:
             self._note(
                 "warning",
                 f"The output of {self._task} is not being saved",
-                f"{self._told}. The last lines are kept in memory and written when there is room again",
+                f"{self._told}. The last lines are kept in memory and written when space is available again",
             )
         elif not errors and self._told:
             self._told = ""
@@ -95,7 +96,8 @@ class TaskOutput:
 
 
 class StreamOutput:
-    """Splits one stream into lines, which go to a file and to viewers. An incomplete line waits for its end.
+    """Splits one stream into lines, which go to a file and to viewers. An incomplete line is held back until its end
+    arrives.
 
     A carriage return also ends a line and is kept, so that a viewer can overwrite the line with the next one, as
     progress bars do.
@@ -118,7 +120,7 @@ class StreamOutput:
         self.on_written: Callable[[], None] = lambda: None
 
     def __call__(self, data: bytes) -> None:
-        """Process data that was read; empty data is the end of the stream."""
+        """Process data that was read. Empty data marks the end of the stream."""
         for start in range(0, len(data), MAX_LINE_BYTES):
             self._take(data[start : start + MAX_LINE_BYTES], last=False)
         if not data:
@@ -179,7 +181,7 @@ class _ForViewers:
             return
         if len(self._waiting) > TAIL_BYTES:  # everything before the tail is only in the file
             begin = self._waiting.find(b"\n", len(self._waiting) - TAIL_BYTES - 1, -1) + 1
-            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # a single longer line
+            begin = begin or self._waiting.rfind(b"\n", 0, -1) + 1  # a single line is longer than that
             self._waiting = self._waiting[begin:]
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(TAIL_AFTER_S, self.flush)

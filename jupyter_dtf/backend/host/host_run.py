@@ -58,7 +58,7 @@ class HostRun:
             The directory of the program, and the word with which other hosts can verify that they can access it.
 
         Raises:
-            Unavailable: If it cannot be written.
+            Unavailable: If the chunk cannot be written.
         """
         try:
             if self._received is None:

@@ -28,9 +28,9 @@ from .task_watch import Seen, Steps, TaskWatch
 logger = logging.getLogger(__name__)
 
 READ_INTERVAL_S = 0.02
-"""The minimum interval between two reads of a pipe. Data that arrives in between is read together."""
+"""The minimum interval in seconds between two reads of a pipe. Data that arrives in between is read together."""
 QUIET_S = 1.0
-"""A task that has been idle for this long is reported."""
+"""The time in seconds after which an idle task is reported."""
 _PIPE_BYTES = 1 << 20
 
 
@@ -92,7 +92,7 @@ class PipeReader:
 
 
 class HostTask:
-    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output``: whether output is saved."""
+    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output`` is whether output is saved."""
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
@@ -134,7 +134,7 @@ class HostTask:
 
     @property
     def descriptors(self) -> list[int]:
-        """The task's ends of the pipes: stdout, stderr, events, control. Closed here by ``hand_over``."""
+        """The task's ends of the pipes: stdout, stderr, events, control. ``hand_over`` closes them here."""
         return self._theirs
 
     def hand_over(self) -> None:
@@ -148,14 +148,14 @@ class HostTask:
         self.pid = pid
         self.watch = TaskWatch(asyncio.get_running_loop().time())
         self.steps = Steps(asyncio.get_running_loop().time())
-        with contextlib.suppress(OSError):  # it has already ended and been reaped: its parent reports it
+        with contextlib.suppress(OSError):  # the process has already ended and been reaped: its parent reports this
             self.handle = Handle(pid)
             asyncio.get_running_loop().add_reader(self.handle.fd, self._gone, on_gone)
         if not self.forked.done():
             self.forked.set_result(pid)
 
     def is_not_forked(self, why: str) -> None:
-        """Fail ``forked``: there will be no process."""
+        """Make ``forked`` fail with the reason ``why``, because there will be no process."""
         if not self.forked.done():
             self.forked.set_exception(Unavailable(why))
             self.forked.exception()  # marks it as retrieved, in case nobody awaits it
@@ -166,7 +166,7 @@ class HostTask:
         tell()
 
     def freezes(self, now: float, unseen_s: float) -> str:
-        """Return why the task counts as frozen, as a predicate; empty if not. ``unseen_s`` comes from ``Gaps``."""
+        """Return a phrase that says why the task counts as frozen; empty if not. ``unseen_s`` comes from ``Gaps``."""
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""
@@ -206,7 +206,7 @@ class HostTask:
         self.signal(signal.SIGKILL)
 
     def signal(self, number: int) -> bool:
-        """Send a signal to the task's process group. Returns False if its process is not known yet."""
+        """Send a signal to the task's process group. Returns False if the task's process is not known yet."""
         self.killed = True
         if self.handle is not None:
             self.handle.signal_group(number)
@@ -257,7 +257,7 @@ class HostTask:
     def finish(self, why: str = "It ended while it was being forked") -> None:
         """Read the remaining data from the pipes and close everything: the process is gone.
 
-        If a caller is still waiting for the fork, the wait fails with ``why``. All steps are tried; then the first
+        If a caller is still waiting for the fork, the wait fails with ``why``. All steps are attempted; then the first
         exception is raised.
         """
         if self.handle is not None:

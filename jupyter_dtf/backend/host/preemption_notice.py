@@ -16,14 +16,14 @@ from ..kinds.base import NOTICES
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1
-"""The interval between two checks of whether tasks are left."""
+"""The interval in seconds between two checks of whether tasks remain."""
 
 
 class Notice:
     """Handles preemption notices on one host.
 
     A host without tasks exits without a report. Therefore, the normal shutdown of a cluster, which ends the runs first,
-    does not count as a notice, whatever signal is used.
+    does not count as a notice, regardless of the signal.
 
     Args:
         worker: The Dask worker of this host.
@@ -33,7 +33,7 @@ class Notice:
 
     def __init__(self, worker: Worker, *, has_tasks: Callable[[], bool], tell: Callable[[], None]) -> None:
         self.why = ""
-        """The name of the signal, or another reason; empty while the machine stays."""
+        """Why the machine is about to go away: the name of a signal, or another reason. Empty if it is not."""
         self._worker = worker
         self._has_tasks = has_tasks
         self._tell = tell
@@ -73,7 +73,7 @@ class Notice:
             await self._worker.close(nanny=False, reason=f"dtf-{why}")
 
     def give(self, why: str) -> bool:
-        """Report that the machine is about to go away, if there are tasks here. Returns whether there are any."""
+        """Report that the machine is about to go away, if there are tasks here. Returns whether there are tasks."""
         has_tasks = self._has_tasks()
         if has_tasks and not self.why:
             logger.warning("The host %s is going away (%s)", self._worker.name, why)

@@ -1,4 +1,4 @@
-"""Tests the reachability between hosts with connections like those that tasks would make.
+"""Tests whether hosts can reach each other, with connections like those that tasks would make.
 
 A probe listens at its own port for the duration of a check. It drops every connection that does not start with the
 check's secret, which the hosts receive over the cluster's own connections.
@@ -20,11 +20,11 @@ from ...schema.cluster import split_endpoint
 from ..machine.facts import way_to
 
 DIAL_S = 3.0
-"""The timeout for a reply from another host."""
+"""The timeout for a reply from another host, in seconds."""
 _SECRET_BYTES = 32
 _PATIENCE_S = 10.0
 _LIFE_S = 120.0
-"""The time after which a probe that has not been closed closes itself."""
+"""The time in seconds after which a probe that has not been closed closes itself."""
 _HERE, _ECHO, _TAKE = b"H", b"E", b"T"
 _COUNT = struct.Struct("<Q")
 _BLOCK_BYTES = 1 << 20
@@ -85,7 +85,10 @@ class Probe:
 
 
 async def dial_all(places: Mapping[str, str], secret: str) -> dict[str, str]:
-    """Connect to the probes of other hosts, keyed by any names. Returns the reasons why some cannot be reached."""
+    """Connect to other hosts' probes. Returns the reasons why some cannot be reached.
+
+    ``places`` has the endpoints of the probes. The results have the same keys.
+    """
     tried = await asyncio.gather(*(_dial(place, secret) for place in places.values()))
     return {name: why for name, why in zip(places, tried, strict=True) if why}
 
@@ -144,7 +147,7 @@ def _timed(connected: socket.socket, word: bytes) -> float:
 
 
 def _blocks(count: float) -> int:
-    """Round to whole blocks, at least two."""
+    """Round a number of bytes to a whole number of blocks, at least two."""
     return max(2, round(count / _BLOCK_BYTES)) * _BLOCK_BYTES
 
 

@@ -11,11 +11,11 @@ from ..machine import facts, leftovers
 from ..planning import host_findings
 
 _LOOK_S = 1.0
-"""How long to wait for file systems to respond."""
+"""The maximum time in seconds to wait for file systems to respond."""
 
 
 class SelfCheck:
-    """The checks of one host. ``versions``: the versions of the packages installed on it."""
+    """The checks of one host. ``versions`` are those of the packages installed on it."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
         self._versions = versions
@@ -23,7 +23,7 @@ class SelfCheck:
         self._looking: asyncio.Task[None] | None = None
 
     def findings(self, gpus: Sequence[GpuInfo], failure: str = "", *, is_imported: bool = False) -> list[Finding]:
-        """Return the findings that are available immediately, with the disks as of the last ``look``.
+        """Return the findings that are available immediately, with the disk space found by the last ``look``.
 
         Args:
             gpus: The GPUs of the machine.
@@ -33,7 +33,7 @@ class SelfCheck:
         return quick(self._versions, gpus, self._free_spaces, failure, is_imported=is_imported)
 
     async def look(self) -> None:
-        """Read the free space of the disks. If a file system hangs, return early and let the result come later."""
+        """Read the free disk space. If a file system hangs, return early; the result is stored when it arrives."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.get_running_loop().create_task(self._look())
         await asyncio.wait([self._looking], timeout=_LOOK_S)
@@ -54,7 +54,7 @@ def quick(
     *,
     is_imported: bool = False,
 ) -> list[Finding]:
-    """Return findings on TensorFlow, GPUs and disks; arguments as in `SelfCheck.findings`. Takes almost no time."""
+    """Return findings on TensorFlow, GPUs and disks. Takes almost no time. The arguments are those of `SelfCheck`."""
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),
@@ -63,7 +63,7 @@ def quick(
 
 
 def left_over(alive: Collection[str], *, clean: bool) -> list[Finding]:
-    """Return findings about leftovers on this machine of clusters that no longer exist.
+    """Return findings about the leftovers of dead clusters on this machine.
 
     Args:
         alive: Tokens of clusters that are known to be alive.

@@ -1,4 +1,4 @@
-"""Determines from the best source how the process of each of a host's tasks ended, and always reports the end."""
+"""Determines how the process of each task of a host ended, from the best available source, and reports every end."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .warm_keeper import WarmKeeper
 logger = logging.getLogger(__name__)
 
 LAST_WORD_S = 1.0
-"""How long the warm process may take to report how a task ended."""
+"""The time in seconds that the warm process may take to report how a task ended."""
 
 
 class TaskExits:
-    """Handles the exits of the tasks of ``runs``. ``tell(run id, task, result)`` is called once for each."""
+    """Handles the exits of the tasks of ``runs``. ``tell(run id, task, result)`` is called once for each task."""
 
     def __init__(
         self,
@@ -44,7 +44,9 @@ class TaskExits:
         self._tell = tell
 
     def gone(self, task: HostTask) -> None:
-        """Handle the end of a task's process, reported by the kernel. The parent reports the cause, if it responds."""
+        """Handle the end of a task's process, which the kernel has reported. Its parent reports the cause if it
+        responds.
+        """
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
 
     def _unseen(self, task: HostTask) -> None:
@@ -56,7 +58,7 @@ class TaskExits:
             return
         stat = stat_of(task.pid)
         if stat is None or not stat.has_ended:
-            self.exited(task.id, None, f"has ended; how is not known, because {self._warm.name} does not answer")
+            self.exited(task.id, None, f"has ended; the reason is unknown, because {self._warm.name} does not answer")
             return
         with contextlib.suppress(OSError):  # the process has not been reaped, so the id still belongs to its group
             os.killpg(task.pid, signal.SIGKILL)
@@ -69,7 +71,7 @@ class TaskExits:
                 self.exited(task.id, signal.SIGKILL, why)
 
     def exited(self, task_id: str, status: int | None, why: str = "") -> None:
-        """Report the exit of a task's process; ``status`` as from ``waitpid``, or None if unknown."""
+        """Report the exit of a task's process. ``status`` has the format of ``waitpid``; None: unknown."""
         run_id, name = of_task_id(task_id)
         run = self._runs.get(run_id)
         task = run.tasks.get(name) if run is not None else None
@@ -96,7 +98,7 @@ class TaskExits:
             self._warm.end()  # only new tasks would need it, and it cannot start them
 
     def _find_out(self, task: HostTask, result: TaskResult, status: int | None) -> None:
-        """Fill in how a task ended, from the most reliable source first."""
+        """Fill in how a task ended, according to the most reliable source."""
         if status is not None and os.WIFSIGNALED(status):
             result.signal = signal_name(os.WTERMSIG(status))
         elif status is not None:
@@ -108,7 +110,7 @@ class TaskExits:
             used = f"; it last used {memory / 2**30:.2g} GiB" if memory else ""
             result.message = f"was killed {why}{used}"
         task.finish()
-        if goes_over and result.exit_code is not None:  # it never joined the attempt that the others have begun with it
+        if goes_over and result.exit_code is not None:  # it never joined the attempt that other tasks have begun
             if not result.message and (outcome := read_outcome(Path(task.spec.task_dir))) is not None and outcome.ok:
                 result.outcome = outcome  # the outcome may still count if no task was lost
             result.exit_code, result.message = None, result.message or ENDED_BEFORE

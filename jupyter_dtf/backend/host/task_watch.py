@@ -1,6 +1,7 @@
 """Detects frozen tasks (stopped, or without heartbeats), as opposed to slow tasks. Pure.
 
-A task that sends heartbeats but does nothing may be stalled, depending on the others (``backend/cluster/stalls.py``).
+A task that sends heartbeats but does nothing may be stalled, depending on the other tasks
+(``backend/cluster/stalls.py``).
 
 A thread of each task sends heartbeats (``backend/task/heartbeat.py``). A task too busy to send them uses CPU time, and
 one held by a debugger is traced, so neither counts as frozen. Time in which no check was made, because this process
@@ -16,11 +17,13 @@ from typing import NamedTuple
 from ...schema.sizes import duration
 
 LOOK_S = 0.5
-"""The interval between two checks."""
+"""The interval between two checks, in seconds."""
 STOPPED_S = 3.0
-"""How long a task must have been stopped to be considered frozen."""
+"""The time in seconds for which a task must have been stopped to be considered frozen."""
 SILENT_S = 60.0
-"""How long a frozen task must have sent no heartbeat and used no CPU time. Swapping can delay a heartbeat."""
+"""The time in seconds without heartbeats and CPU time after which a task is considered frozen. Swapping can delay a
+heartbeat.
+"""
 _SUSPECT_S = 2.0
 _WINDOW_S = 1.0
 _BUSY = 0.1
@@ -41,7 +44,7 @@ class Seen(NamedTuple):
 
 
 class TaskWatch:
-    """Watches one task by repeated checks, starting at ``now`` (monotonic seconds)."""
+    """Watches one task with repeated checks, starting at ``now`` (monotonic seconds)."""
 
     def __init__(self, now: float) -> None:
         self._stopped_since: float | None = None
@@ -67,7 +70,7 @@ class TaskWatch:
         return now - self._alive_at > _SUSPECT_S
 
     def look(self, now: float, seen: Seen, beats: int, *, can_beat: bool = True) -> str:
-        """Return why the task is considered frozen, as a predicate; empty if it is not.
+        """Return a phrase that says why the task is considered frozen; empty if it is not.
 
         Args:
             now: The current time, in monotonic seconds.
@@ -99,7 +102,7 @@ class Steps:
         self.count = 0
         """The number of steps completed."""
         self.longest_s = 0.0
-        """The longest observed time between two steps."""
+        """The longest observed time between two steps, in seconds."""
         self._stepped_at = self._busy_at = self._window_at = now
         self._window_cpu_s = 0.0
 
@@ -132,7 +135,7 @@ class Gaps:
     """Measures how much time passed unobserved between two checks: the machine slept, or this process was delayed."""
 
     def __init__(self, now: float, with_sleep: float) -> None:
-        """``now``: a clock that stops while the machine sleeps; ``with_sleep``: a clock that does not."""
+        """Begin at ``now``, on a clock that stops while the machine sleeps. ``with_sleep`` is on one that does not."""
         self._now, self._slept = now, with_sleep - now
 
     def look(self, now: float, with_sleep: float) -> float:

@@ -24,19 +24,24 @@ logger = logging.getLogger(__name__)
 SOCKET = "warm.sock"
 LOG = "warm.log"
 PID = "warm.pid"
-"""The file with the warm process's id. Its starter writes it, as the process cannot respond during its imports."""
+"""The file with the warm process's id. The process that starts it writes the file, because the warm process does not
+respond while it imports TensorFlow.
+"""
 _MAX_MESSAGE = 65_536
 PING_S = 1.0
 SILENT_S = 4.0
-"""A warm process that has not responded for this long is considered stopped, because it has nothing else to do."""
+"""The time in seconds after which a warm process that has not responded is considered stopped, because it has nothing
+else to do.
+"""
 
 
 def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
-    """Start the warm process that serves ``directory``, which is named by the cluster's token, unless one is running.
+    """Start the warm process that serves ``directory``, which is named after the cluster's token, unless one is
+    running.
 
-    It lives as long as its standard input (the returned process's ``stdin``, its lifeline) is open or a host is
-    connected. When it ends, it removes ``directory`` and ``shared``, so that nothing is left behind, however the other
-    processes ended. Processes left behind by an earlier warm process that was killed are ended first.
+    It runs while its standard input (the returned process's ``stdin``, its lifeline) is open or a host is connected.
+    When it ends, it removes ``directory`` and ``shared``, so that nothing is left behind, however the other processes
+    ended. Processes left behind by an earlier warm process that was killed are ended first.
 
     Args:
         directory: The cluster's directory on this machine.
@@ -82,7 +87,7 @@ def start_warm(directory: Path, shared: Path) -> subprocess.Popen[bytes] | None:
             private_files.write_file(directory / PID, str(process.pid).encode())
             return process
         finally:
-            for claim in claims:  # the warm process has them now
+            for claim in claims:  # the warm process has inherited them
                 os.close(claim)
 
 
@@ -100,7 +105,10 @@ def _answers(path: Path) -> bool:
 
 
 class WarmClient:
-    """A host's connection. ``on_message`` gets the warm process's messages; ``on_lost`` is called when that is gone."""
+    """A host's connection to the warm process.
+
+    ``on_message`` gets the warm process's messages. ``on_lost`` is called when the warm process is gone.
+    """
 
     def __init__(
         self, connection: socket.socket, on_message: Callable[[dict[str, Any]], None], on_lost: Callable[[], None]
@@ -167,7 +175,7 @@ class WarmClient:
             self._socket.send(json.dumps({"op": "prepare", "threads": threads, "count": count}).encode())
 
     def kill(self, task_id: str, signal_number: int) -> None:
-        """Send a signal to a task's process group. Does nothing if it has ended."""
+        """Send a signal to a task's process group. Does nothing if the task has ended."""
         with contextlib.suppress(OSError):  # if the warm process is gone, so are its tasks
             self._socket.send(json.dumps({"op": "kill", "id": task_id, "signal": signal_number}).encode())
 

@@ -20,10 +20,14 @@ from .warm_client import LOG, PID, WarmClient, start_warm
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-"""The pause before the next attempt to start it after a possibly temporary failure. Doubles with each attempt."""
+"""The pause in seconds before the next attempt to start the warm process after a possibly temporary failure. It doubles
+with each attempt.
+"""
 MOST_RETRY_S = 30.0
 _MAY_PASS = (OSError, MemoryError, RuntimeError)
-"""Temporary failures: full disks, too many processes or open files. RuntimeError: a thread cannot be started."""
+"""Errors that may be temporary, such as a full disk, or too many processes or open files. RuntimeError: a thread cannot
+be started.
+"""
 _END_S = 5.0
 _LOOK_S = 0.25
 
@@ -34,7 +38,7 @@ class WarmKeeper:
     Args:
         directory: The cluster's directory on this machine.
         shared: The tasks' shared directory in memory.
-        oom: Explains whether the kernel killed the warm process for lack of memory.
+        oom: Determines whether the kernel killed the warm process for lack of memory.
         on_message: Called with each of the warm process's messages about tasks.
         on_lost: Called with the reason when the warm process is gone, and every task with it.
         on_change: Called when the warm process becomes ready or fails, or ``is_silent`` changes.
@@ -135,8 +139,8 @@ class WarmKeeper:
         if not self.is_silent:
             return []
         return [
-            f"{_sentence(self.name)} does not answer, so no task can start there. Stopping its runs kills it, "
-            "and another one is started"
+            f"{_sentence(self.name)} does not answer, so no task can start there. When its runs are stopped, "
+            "it is killed, and another one is started"
         ]
 
     def end(self) -> None:
@@ -163,7 +167,8 @@ class WarmKeeper:
                 self._needed.set()
             if self.is_silent and not may_end():
                 raise Unavailable(
-                    f"{_sentence(self.name)} does not answer. Stop the runs on this machine, and another one is started"
+                    f"{_sentence(self.name)} does not answer. When the runs on this machine are stopped, "
+                    "another one is started"
                 )
             if self.is_silent:
                 self.end()
@@ -214,7 +219,7 @@ class WarmKeeper:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Wait before another attempt: longer each time, but only until a run needs the warm process."""
+        """Wait before another attempt: longer each time, but at most until a run needs the warm process."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._needed.wait(), self._retry_s)
         self._retry_s = min(2 * self._retry_s, MOST_RETRY_S)
@@ -281,7 +286,8 @@ class WarmKeeper:
             if was_ready or on_purpose:
                 await self._connect()
             else:
-                # An exit is the fault of an imported module; a signal, or an end that was not observed, need not be.
+                # An exit is caused by an imported module; a signal, or an end that was not observed, may have another
+                # cause.
                 may_pass = status is None or os.WIFSIGNALED(status)
                 self._failed(f"{_sentence(self.name)} {how} while it imported TensorFlow", may_pass=may_pass)
                 self._on_change()

@@ -1,7 +1,7 @@
 """The command line and environment of every Python process that jupyter_dtf starts.
 
 ``python -m`` and ``python -c`` put the working directory first on ``sys.path``, so a ``numpy.py`` next to a user's
-notebooks would be imported instead of NumPy. Processes started here never have it there.
+notebooks would be imported instead of NumPy. Processes started with this module never have it there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 from collections.abc import Mapping
 
 _SAFE_PATH = (3, 11)
-"""The first version in which ``-P`` prevents this, also for children started with ``multiprocessing``."""
+"""The first Python version with ``-P``, which keeps the working directory off ``sys.path``, also in children that are
+started with ``multiprocessing``.
+"""
 
 _LAUNCH = """\
 import sys
@@ -24,7 +26,8 @@ import runpy
 sys.argv = sys.argv[1:]
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
-"""The equivalent for Python 3.10. Children started with ``multiprocessing`` receive their parent's ``sys.path`` later.
+"""The equivalent of ``-P`` for Python 3.10. Children started with ``multiprocessing`` run in isolated mode (``-I``)
+until they receive their parent's ``sys.path``.
 """
 
 
@@ -38,8 +41,8 @@ def command(module: str, *arguments: str) -> list[str]:
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment, updated with ``more``, for a child process.
 
-    PYTHONPATH is kept except for empty entries and ``.``, which mean the working directory. An empty entry is often a
-    mistake: a PYTHONPATH that ends with a colon has one.
+    PYTHONPATH is kept except for empty entries and ``.``, which mean the working directory. Empty entries are often
+    unintended: a PYTHONPATH that ends with a colon has one.
     """
     made = {**os.environ, **(more or {})}
     if "PYTHONPATH" in made:

@@ -1,9 +1,9 @@
 """The "family" of a cluster: all of its processes on this machine, identified by an environment variable.
 
 The cluster process is started with ``JUPYTER_DTF_FAMILY=<token>``, which everything that it starts inherits. The warm
-process and its descendants have ``<token>/warm``. So processes are found even if they have left their parent, their
-process group and their session. Directories are *claimed* by a lock that the kernel releases when its last holder is
-gone, for whatever reason. A directory that no process claims belongs to a dead cluster, and ``sweep`` removes it.
+process and its descendants have ``<token>/warm``. This identifies processes even if they have left their parent, their
+process group and their session. A process *claims* a directory with a lock, which the kernel releases when the lock's
+last holder ends for any reason. A directory that no process claims belongs to a dead cluster, and ``sweep`` removes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def environment(token: str, *, warm: bool = False) -> dict[str, str]:
 
 
 def members(token: str, *, warm_only: bool = False, but: Collection[int] = ()) -> Iterator[int]:
-    """Yield the processes of a family here, except this one; ``warm_only``: only warm processes and descendants."""
+    """Yield the ids of a family's processes on this machine, except this one and those in ``but``.
+
+    ``warm_only`` restricts them to the warm process and its descendants.
+    """
     wanted = {f"{VARIABLE}={token}{_WARM}".encode()}
     if not warm_only:
         wanted.add(f"{VARIABLE}={token}".encode())
@@ -49,7 +52,7 @@ def _is_one(pid: int, user: int, wanted: set[bytes]) -> bool:
 
 
 def _environment(pid: int, user: int) -> list[bytes]:
-    """Return the environment of a process of that user, or empty for any other process."""
+    """Return the environment of a process; empty if it is not one of that user's processes on this machine."""
     directory = f"/proc/{pid}"
     try:
         if os.stat(directory).st_uid != user:
@@ -63,7 +66,7 @@ def _environment(pid: int, user: int) -> list[bytes]:
 
 
 def all_members() -> dict[str, list[int]]:
-    """Return the processes of all families of this user, except this process, by token."""
+    """Return the process ids of all of this user's families, keyed by token. This process is not included."""
     me, user, mark = os.getpid(), os.getuid(), f"{VARIABLE}=".encode()
     found: dict[str, list[int]] = {}
     with contextlib.suppress(OSError):
@@ -77,9 +80,13 @@ def all_members() -> dict[str, list[int]]:
 
 
 def end(token: str, *, warm_only: bool = False, but: Collection[int] = (), wait_s: float = 5.0) -> list[int]:
-    """Kill a family here at once, including stopped processes. Returns those still running after ``wait_s``."""
+    """Kill a family's processes on this machine immediately, even stopped ones.
+
+    Returns the ids of the processes that are still running after ``wait_s`` seconds. The other arguments are those of
+    ``members``.
+    """
     deadline = time.monotonic() + wait_s
-    while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked meanwhile
+    while found := list(members(token, warm_only=warm_only, but=but)):  # a process may have forked in the meantime
         for pid in found:
             _kill(pid, token)
         if time.monotonic() > deadline:
@@ -120,11 +127,11 @@ def claim(directory: Path) -> int:
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(fd), os.stat(path)):
                 return fd
-        os.close(fd)  # it has been swept meanwhile
+        os.close(fd)  # the directory was swept in the meantime
 
 
 def _make_locked(path: Path) -> int:
-    """Create the lock file, which is locked before it gets its name. Returns -1 if another process was first."""
+    """Create the lock file, locking it before it gets its name. Returns its descriptor, or -1 if it already exists."""
     aside = path.with_name(f"{LOCK}.{os.getpid()}.{time.monotonic_ns()}")
     fd = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     fcntl.flock(fd, fcntl.LOCK_SH)
@@ -169,7 +176,10 @@ def sweep() -> list[str]:
 
 
 def sweep_one(directory: Path) -> bool:
-    """Remove a cluster's directory, named by its token, unless it is claimed. Returns whether it was removed."""
+    """Remove a cluster's directory, named after its token, and kill its processes, unless the directory is claimed.
+
+    Returns whether the directory was removed.
+    """
     try:
         fd = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):

@@ -54,7 +54,7 @@ def tensorflow_distribution() -> str:
 
 
 def interface_of(address: str) -> str:
-    """Return the network interface of this machine that has the address, or empty if none has."""
+    """Return the name of this machine's network interface with the address; empty if there is none."""
     with contextlib.suppress(OSError, ValueError):
         wanted = ipaddress.ip_address(address.strip("[]"))
         for interface, addresses in psutil.net_if_addrs().items():
@@ -66,7 +66,7 @@ def interface_of(address: str) -> str:
 
 
 def way_to(host: str) -> str:
-    """Return the source of packets to another machine, such as ``10.0.0.1 on eth0``, or empty if there is no route."""
+    """Return the source of packets to ``host``, such as ``10.0.0.1 on eth0``; empty if there is no route."""
     with contextlib.suppress(OSError):
         family, kind, _, _, place = socket.getaddrinfo(host.strip("[]"), _DISCARD, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as probe:

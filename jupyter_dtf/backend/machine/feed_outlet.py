@@ -19,20 +19,20 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """Return the existing inlets by task, from the directory that a run's tasks share on this machine."""
+    """Return the paths of existing inlets, keyed by task. ``shared``: the directory that a run's tasks here share."""
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 
 class Outlet:
-    """A connection to the inlet at ``path``. Every method waits for the task, for at most ``timeout`` seconds.
+    """A connection to the inlet at ``path``. Every method waits at most ``timeout`` seconds for the task.
 
     Methods may be called from any thread, but only one runs at a time: a full queue blocks all calls on the same
-    outlet, so use several outlets to feed several queues at once. If the ``with`` block is left by an exception, or the
-    connection is closed without ``close()``, the queues that it has fed fail in the task.
+    outlet, so use several outlets to feed several queues simultaneously. If the ``with`` block is left by an exception,
+    or the connection is closed without ``close()``, the queues that it has fed fail in the task.
 
     Raises:
-        ConnectionError: Here and in all methods, if the task does not exist or has ended.
-        TimeoutError: After the timeout. The outlet cannot be used any more then.
+        ConnectionError: If the task does not exist or has ended. All methods raise this error, too.
+        TimeoutError: If the timeout has elapsed. The outlet can then no longer be used.
     """
 
     def __init__(self, path: Path | str, timeout: float | None = None) -> None:
@@ -49,7 +49,7 @@ class Outlet:
             raise ConnectionError(f"No task accepts a feed at {self._path}: {error}") from None
 
     def give_up_at(self, ends: float) -> None:
-        """Set a deadline (``time.monotonic()``) for all calls together, after which they raise TimeoutError."""
+        """Set a common deadline (``time.monotonic()``) for all calls, which raise TimeoutError after it."""
         self._ends = ends
 
     def __enter__(self) -> Outlet:
@@ -88,7 +88,7 @@ class Outlet:
         self._ask(wire.FAIL, queue, Packed([body]))
 
     def take(self, queue: str, count: int) -> list[Any]:
-        """Wait for ``count`` results from the task and return them; fewer if the task gives no more."""
+        """Wait for ``count`` results from the task and return them; fewer if the task sends no more."""
         kind, body = self._ask(wire.TAKE, queue, Packed([wire.COUNT.pack(count)]))
         results = unpack(body)
         if kind != wire.RESULTS or not isinstance(results, list):
@@ -126,7 +126,7 @@ class Outlet:
                 return answer[0], content
             except TimeoutError:
                 self.abort()
-                raise TimeoutError(f"The task at {self._path} did not take {queue!r} in time") from None
+                raise TimeoutError(f"The task at {self._path} did not respond in time (queue {queue!r})") from None
             except OSError as error:
                 self.abort()
                 raise ConnectionError(f"The task that was fed at {self._path} is gone: {error}") from None

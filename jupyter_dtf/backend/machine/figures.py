@@ -1,4 +1,4 @@
-"""The figures of a host's machine that are recorded over time. New figures are added here.
+"""The figures of a host's machine that are recorded over time. Add new figures here.
 
 ``HOST_FIGURES`` in ``schema/metrics.py`` has the description, the unit and the plot of each.
 """
@@ -30,7 +30,7 @@ class Figures:
             gpus: The GPUs of the host.
 
         Returns:
-            The figures by name.
+            The figures, keyed by name.
         """
         now, before = _counters(), self._before
         self._before = now
@@ -57,7 +57,9 @@ def _memory_used() -> int:
 
 
 def _counters() -> dict[str, float]:
-    """Return counters: busy seconds of all cores, and bytes over all network interfaces but the loopback."""
+    """Return counters: busy seconds of all cores, and bytes transferred over all network interfaces except the
+    loopback.
+    """
     times = psutil.cpu_times()
     busy = sum(times) - times.idle - getattr(times, "iowait", 0.0)
     busy -= getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)  # already included in user and nice

@@ -1,4 +1,4 @@
-"""Sensors of GPUs besides memory and load: power, temperature and traffic. A GPU or its driver may lack any of them."""
+"""Readings of GPUs other than memory and load: power, temperature and traffic. A GPU or driver may lack any of them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _COUNTERS = {
 """Fields that count KiB since the driver was loaded."""
 
 SENSED = (*_SENSORS, *_COUNTERS)
-"""The fields of ``GpuInfo`` that are read here; None if a GPU does not report them."""
+"""The fields of ``GpuInfo`` that are read here. A field is None if the GPU does not report it."""
 
 
 class GpuSensors:
-    """Reads GPUs in a thread, one reading at a time: NVML observes PCIe for 20 ms per GPU and direction.
+    """Reads the sensors of GPUs in a thread, because NVML measures PCIe traffic for 20 ms per GPU and direction.
 
-    Values that a GPU permanently refuses are not requested again.
+    Only one reading is in progress at a time. Values that a GPU permanently refuses are not requested again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,7 +58,7 @@ class GpuSensors:
     def begin(self, ids: Sequence[str]) -> threading.Thread | None:
         """Start reading the GPUs with these UUIDs. Returns the reading thread, or None if there is nothing to read.
 
-        If the last reading is still in progress, it continues, and the values of the reading before it are dropped.
+        If a reading is still in progress, it continues, and the values of the reading before it are dropped.
         """
         if not ids or not self._has_library:
             return None
@@ -70,7 +70,7 @@ class GpuSensors:
         return self._thread
 
     def completed(self, gpus: Iterable[GpuInfo]) -> list[GpuInfo]:
-        """Return the same GPUs with the values of the last reading filled in."""
+        """Return ``gpus`` with the values of the last reading filled in."""
         told = self._told
         return [msgspec.structs.replace(gpu, **told.get(gpu.id, {})) for gpu in gpus]
 
@@ -103,7 +103,7 @@ class GpuSensors:
         return {name: float(value) for name, value in told.items() if value is not None}
 
     def _ask(self, nvml: Any, gpu: str, name: str, ask: Callable[[], float]) -> float | None:
-        """Return the result of ``ask``, or None if it fails. Permanent refusals are remembered."""
+        """Return the result of ``ask``, or None if it fails. After a permanent refusal, ``ask`` is not called again."""
         if (gpu, name) in self._refused:
             return None
         try:
@@ -123,7 +123,7 @@ class GpuSensors:
         return None
 
     def _has_links(self, nvml: Any, gpu: str, handle: Any) -> bool:
-        """Return whether any NVLink is up. Without one, counters may be 0, which would be a meaningless figure."""
+        """Return whether any NVLink is up. Without one, counters may be 0, which would be misleading."""
         if gpu not in self._linked:
             self._linked[gpu] = any(_is_up(nvml, handle, link) for link in range(_MOST_LINKS))
         return self._linked[gpu]

@@ -14,7 +14,7 @@ from .nvml import NVML
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 _LITTLE = 0.1
-"""The fraction of a GPU's memory below which its free memory is too little for a task without a cap."""
+"""The fraction of a GPU's memory that must be free for a task without a memory limit."""
 
 
 def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVER) -> list[GpuInfo]:
@@ -44,9 +44,9 @@ def read_gpus(environment: Mapping[str, str] = os.environ, driver: Path = _DRIVE
 
 
 def shortage(gpus: Iterable[GpuInfo], ids: Collection[str], cap_bytes: int) -> str:
-    """Return a sentence about the GPUs of these ids that have too little free memory for a task; empty if none has.
+    """Describe the GPUs among ``ids`` that have too little free memory for a task; empty if there are none.
 
-    ``cap_bytes``: the maximum memory that the task uses on each; 0 if there is no limit.
+    ``cap_bytes`` is the maximum memory that the task uses on each GPU; 0: no limit.
     """
     short = []
     for gpu in gpus:
@@ -92,7 +92,7 @@ def _read(nvml: Any, handle: Any, index: int) -> GpuInfo:
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    """Return the memory of a GPU as ``nvidia-smi`` counts it: memory reserved by the driver is not in use."""
+    """Return the memory of a GPU as ``nvidia-smi`` counts it: memory reserved by the driver does not count as used."""
     if (version := getattr(nvml, "nvmlMemory_v2", None)) is not None:
         try:
             return nvml.nvmlDeviceGetMemoryInfo(handle, version)

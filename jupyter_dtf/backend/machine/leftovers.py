@@ -1,7 +1,7 @@
 """Directories and orphaned processes that crashed clusters have left behind on this machine.
 
-Clusters and servers sweep the directories anyway when they start (``cluster_processes.sweep``); this module lists them
-first.
+Clusters and servers also sweep the directories when they start (``cluster_processes.sweep``); this module can list them
+before they are removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .processes import stat_of
 _TOKEN = re.compile("[0-9a-f]{12}")
 _HEAD = "cluster_process"
 _YOUNG_S = 30.0
-"""Anything younger may belong to a cluster that has not claimed its directories yet."""
+"""The age in seconds below which a directory or process may belong to a cluster that has not claimed it yet."""
 _NAMED = 8
 """The maximum number of processes to list."""
 
@@ -99,7 +99,7 @@ def _is_head(pid: int) -> bool:
 
 
 def _age_s(pid: int) -> float:
-    """Return a process's age by the boot clock, because the wall clock may have been set meanwhile."""
+    """Return a process's age by the boot clock, because the wall clock may have been changed since."""
     stat = stat_of(pid)
     if stat is None:
         return 0.0

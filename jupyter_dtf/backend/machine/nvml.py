@@ -10,10 +10,10 @@ from typing import Any
 
 
 class Nvml:
-    """Keeps NVML initialized: initialization opens the driver and every GPU, and takes longer than reading values.
+    """Keeps NVML initialized, because initialization opens the driver and every GPU and takes longer than a reading.
 
-    Thread-safe; several threads may read at the same time. After an error, NVML is shut down as soon as no thread is
-    reading, and initialized again by the next reading. Otherwise a replaced driver would not be found.
+    Thread-safe; several threads may read at the same time. After an error, NVML is shut down once no thread is reading
+    and initialized again by the next reading. Otherwise a replaced driver would never be detected.
     """
 
     def __init__(self) -> None:
@@ -28,9 +28,9 @@ class Nvml:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """Return a context manager that provides ``pynvml``, initialized, for one reading.
+        """Provide the initialized ``pynvml`` module within the block, which performs one reading.
 
-        A reading that raises NVMLError counts as failed.
+        If the block raises NVMLError, NVML is initialized again before the next reading.
 
         Raises:
             ImportError: If ``nvidia-ml-py`` is not installed.
@@ -52,7 +52,7 @@ class Nvml:
             self._end(pynvml)
 
     def failed(self) -> None:
-        """Reinitialize NVML for the next reading, because a GPU is lost or the driver is being replaced."""
+        """Request that NVML be initialized again, because a GPU is lost or the driver is being replaced."""
         self._has_failed = True
 
     def _end(self, library: Any) -> None:

@@ -1,4 +1,4 @@
-"""Detects processes that the kernel killed for lack of memory, from its counters and, if readable, its log."""
+"""Detects kills for lack of memory, from the kernel's counters and, if readable, the kernel's log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KILLED = re.compile(r"(?:Killed process|oom-kill:.*\bpid=) ?(\d+)")
 
 
 class OomWatch:
-    """Watches the counters of this process's cgroup (version 2 or 1), or else of the machine, since its creation.
+    """Tracks the kernel's out-of-memory kills in this process's cgroup (version 2 or 1), or else on the whole machine.
 
     ``root`` is the root of the machine's file system.
     """
@@ -31,9 +31,9 @@ class OomWatch:
             os.lseek(self._log, 0, os.SEEK_END)
 
     def explain(self, pid: int) -> str:
-        """Return, as the end of a sentence, why ``pid`` was killed if it was for lack of memory; otherwise empty.
+        """Return a phrase that says why process ``pid`` was killed if it was for lack of memory; otherwise empty.
 
-        Each kill that the kernel has counted explains only one process.
+        The phrase ends a sentence. Each kill that the kernel has counted explains the end of only one process.
         """
         count = self._count()
         self._killed |= self._named()
@@ -78,7 +78,7 @@ class OomWatch:
         for _ in range(_KMSG_MOST if self._log >= 0 else 0):
             try:
                 record = os.read(self._log, _KMSG_BYTES)
-            except BrokenPipeError:  # this record has been overwritten meanwhile
+            except BrokenPipeError:  # this record was overwritten in the meantime
                 continue
             except OSError:  # no more records
                 break
@@ -95,7 +95,7 @@ def _group(root: Path) -> Path | None:
             _number, controllers, path = line.split(":", 2)
             mounts = ["sys/fs/cgroup/memory"] if "memory" in controllers.split(",") else []
             for mount in mounts if controllers else ["sys/fs/cgroup", "sys/fs/cgroup/unified"]:
-                for directory in (root / mount / path.lstrip("/"), root / mount):  # the latter inside a container
+                for directory in (root / mount / path.lstrip("/"), root / mount):  # the second one inside a container
                     if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
                         return directory
     return None

@@ -11,10 +11,11 @@ from ...errors import InvalidInput
 from ...schema.partitions import Described
 
 Partition = tuple[int, Described, list[np.ndarray[Any, Any]], int]
-"""The number of examples, their description, their arrays, and the size of the largest example in bytes. A plain
-tuple, so that Dask can measure its memory."""
+"""The number of examples, their description, their arrays, and the size of the largest example in bytes. It is a plain
+tuple so that Dask can measure its memory.
+"""
 PartOf = tuple[int, str, str, list[Any], bool]
-"""The arguments of ``assemble``; its parts may contain delayed objects and futures."""
+"""The arguments of ``assemble``. The parts may contain delayed objects and futures."""
 _OWN_KINDS = "biufc"
 _OWN_NAMES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
@@ -28,11 +29,11 @@ def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_a
         floatx: The dtype to convert 64-bit floats to.
         parts: x, then y and sample_weight if given. Each is an array, a pandas object, the examples of a bag, or a
             structure of these.
-        holds_all: If there is only one part: True means that it comes from a single object, so that a tuple is
-            ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``; False means that a tuple is a model's inputs.
+        holds_all: The meaning of a tuple that is the only part. True: The tuple is ``(x,)``, ``(x, y)`` or
+            ``(x, y, sample_weight)``, from a single object. False: The tuple contains a model's inputs.
 
     Raises:
-        InvalidInput: If the parts cannot be used. Names the partition.
+        InvalidInput: If the parts cannot be used. The message names the partition.
     """
     try:
         parts = [part.stacked() if isinstance(part, Examples) else part for part in parts]
@@ -54,7 +55,7 @@ def assemble(number: int, field: str, floatx: str, parts: Sequence[Any], holds_a
             field=field,
         )
     like = tuple((_dtype(leaf), leaf.shape[1:]) for leaf in leaves)
-    # Without y, Keras would misread a tuple of several inputs as x and y.
+    # Without y, Keras would interpret a tuple of several inputs as x and y.
     is_x = len(structure) == 1 and not isinstance(structure[0], tuple)
     return counts[0], Described(structure[0] if is_x else structure, like), leaves, _largest(leaves)
 
@@ -134,7 +135,7 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
 
 
 def _numbers(array: np.ndarray[Any, Any], floatx: str) -> np.ndarray[Any, Any]:
-    """Convert an object array of numbers, which pandas makes of columns of several types."""
+    """Convert an object array of numbers, which pandas creates from columns of several types."""
     numbers: np.ndarray[Any, Any] = np.asarray(array.tolist())
     if numbers.dtype.kind not in _OWN_KINDS:
         raise TypeError(f"it must contain numbers, booleans or strings, all of one kind, got {array.flat[0]!r:.100}")
@@ -157,7 +158,10 @@ def _dtype(array: np.ndarray[Any, Any]) -> str:
 
 
 def cut(partition: Partition, rows: Any, number: int, described: Described) -> list[np.ndarray[Any, Any]]:
-    """Return the examples with the indices ``rows``. Raises InvalidInput if the description does not match."""
+    """Return the partition's examples with the indices ``rows``, as arrays.
+
+    Raises InvalidInput if the partition's description is not ``described``.
+    """
     if partition[1] != described:
         raise InvalidInput(
             f"All partitions must have examples of the same dtypes and shapes, {described} as in the first nonempty "

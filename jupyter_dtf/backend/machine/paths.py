@@ -32,7 +32,7 @@ def data_dir() -> Path:
 
 
 def store_path() -> Path:
-    """Return the path of the SQLite file of past runs."""
+    """Return the path of the SQLite file that stores past runs."""
     return data_dir() / "runs.sqlite"
 
 
@@ -64,12 +64,17 @@ def _shared_memory_dirs() -> Path:
 
 
 def family_parents() -> list[Path]:
-    """Return the parents of the directories of this user's clusters on this machine, which are named by token."""
+    """Return the parents of the directories of this user's clusters on this machine, which are named after their
+    tokens.
+    """
     return [_machine_dirs(), _shared_memory_dirs()]
 
 
 def machine_dir(token: str) -> Path:
-    """Return a cluster's directory on this machine (warm process's socket, task directories). Raises Unavailable."""
+    """Return a cluster's directory on this machine, for the warm process's socket and the task directories.
+
+    Raises Unavailable if it cannot be created, or its path is too long for a socket.
+    """
     check_short()
     return _own_dir(_own_dir(_machine_dirs()) / token)
 
@@ -85,7 +90,9 @@ def machine_name() -> str:
 
 
 def close_to_others() -> None:
-    """Remove other users' access to our files that an older version or a umask has granted. Cheap if there is none.
+    """Remove access to our files that an older version or a umask has granted to other users.
+
+    This is cheap if there is no such access.
 
     A directory set by ``JUPYTER_DTF_DATA_DIR`` that contains other files too is left unchanged.
     """
@@ -126,7 +133,7 @@ def check_short() -> None:
 def check_writable() -> None:
     """Raise Unavailable, with advice, if connection files or runs can never be written.
 
-    A full disk does not count for the data directory, since there may be space again later: clusters start, and report
+    A full disk is tolerated for the data directory, since space may become available later: clusters start, and report
     that runs are not being saved.
     """
     check_short()

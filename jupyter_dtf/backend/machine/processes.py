@@ -1,4 +1,4 @@
-"""The kernel's information about processes: identity, state, how they ended. Reads Linux's ``/proc``."""
+"""The kernel's information about processes, such as their identity, state and exit status, from Linux's ``/proc``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Stat(NamedTuple):
     started: int
     """When the process was created, in clock ticks since boot. Together with the pid, this identifies the process."""
     status: int
-    """How the process ended, as from ``waitpid``, once it is a zombie; 0 if this user may not read that."""
+    """The exit status in the format of ``waitpid``, once the process is a zombie; 0 if this user may not read it."""
     cpu_s: float
     """The CPU time that its threads have used, in seconds."""
 
@@ -50,7 +50,7 @@ def stat_of(pid: int) -> Stat | None:
 
 
 def is_traced(pid: int) -> bool:
-    """Return whether a debugger is attached to a process and may be holding it."""
+    """Return whether a debugger is attached to a process, and so may have paused it."""
     try:
         lines = (_PROC / str(pid) / "status").read_text(errors="replace").splitlines()
     except OSError:
@@ -82,7 +82,7 @@ def signal_words(name: str) -> str:
 
 
 def how_it_ended(status: int) -> str:
-    """Return a predicate for a ``waitpid`` status: ``was killed (SIGKILL)``, ``ended with status 1``."""
+    """Return a phrase for a ``waitpid`` status, such as ``was killed (SIGKILL)`` or ``ended with status 1``."""
     if os.WIFSIGNALED(status):
         return f"was killed ({signal_words(signal_name(os.WTERMSIG(status)))})"
     return f"ended with status {os.waitstatus_to_exitcode(status)}"
@@ -102,7 +102,7 @@ class Handle:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended, whether or not its parent has reaped it."""
+        """Whether the process has ended, even if its parent has not reaped it yet."""
         if self.fd < 0:
             return True
         poll = select.poll()
@@ -110,7 +110,7 @@ class Handle:
         return bool(poll.poll(0))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for it to end. Returns whether it has."""
+        """Wait at most ``timeout_s`` seconds for the process to end. Returns whether it has ended."""
         if self.fd < 0:
             return True
         poll = select.poll()
@@ -118,13 +118,13 @@ class Handle:
         return bool(poll.poll(timeout_s * 1000))
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to the process group that it leads. Does nothing if it has ended."""
+        """Send a signal to the process group that this process leads. Does nothing if the process has ended."""
         if not self.has_ended:  # while it is alive, its id cannot be reused for another group
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def kill(self) -> None:
-        """Kill it, even if it is stopped. Does nothing if it has ended."""
+        """Kill the process, even if it is stopped. Does nothing if it has ended."""
         if self.fd >= 0:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self.fd, signal.SIGKILL)

@@ -1,7 +1,8 @@
 """A directory through which two processes determine that they see the same files, and exchange a program.
 
 Its creator writes a random word there that other users cannot read. A process that knows the word sees the directory.
-This is more reliable than comparing machine names, and also works with containers, other users and network drives.
+This check is more reliable than comparing machine names, and also works with containers, other users and network
+drives.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class SharedDirectory:
         return self.directory / PROGRAM
 
     def is_seen_by(self, teller: str) -> bool:
-        """Return whether ``teller`` equals the word."""
+        """Return whether another process, which sent ``teller`` as the word, sees this directory."""
         return hmac.compare_digest(self._word.encode(), teller.encode())
 
     def remove(self) -> None:
@@ -50,7 +51,7 @@ class SharedDirectory:
 
 
 def read_word(directory: str | Path) -> str:
-    """Return the word in another process's directory, or empty if it is not visible, or not private to this user."""
+    """Return the word in another process's directory; empty if that is not visible here or not private to this user."""
     path = Path(directory)
     try:
         found = path.lstat()
@@ -61,7 +62,7 @@ def read_word(directory: str | Path) -> str:
 
 
 def answer(word: str, challenge: str) -> str:
-    """Return the reply to a challenge, which proves knowledge of the word; empty without a word."""
+    """Return the reply to a challenge, which proves knowledge of ``word``; empty if ``word`` is empty."""
     return hashlib.sha256(f"{challenge}{word}".encode()).hexdigest() if word else ""
 
 

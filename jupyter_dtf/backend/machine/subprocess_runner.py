@@ -1,8 +1,8 @@
 """Runs one-off jobs in subprocesses, because the server must neither import TensorFlow nor block.
 
-The modules of these jobs may import anything: they are found by entry points and run with ``python -m``.
-``schema.subprocess_job`` is the subprocess's side. If the caller gives up waiting, the subprocess and everything that
-it has started are killed.
+The modules of these jobs may import anything. They are found through entry points and run with ``python -m``.
+``schema.subprocess_job`` implements the subprocess's side. If the caller gives up waiting, the subprocess and
+everything that it has started are killed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 END_GRACE_S = 3.0
-"""The time between SIGTERM and SIGKILL."""
+"""The time between SIGTERM and SIGKILL in seconds."""
 _MOST_SAID = 10_000
 _WAYS_OUT: dict[int, str] = {
-    signal.SIGXCPU: "It exceeded its limit of processor time",
+    signal.SIGXCPU: "It exceeded its CPU time limit",
     signal.SIGKILL: "It was killed, perhaps for lack of memory",
 }
 
 
 async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
-    """Run a job in a subprocess and return its reply. Cancelling this kills the subprocess.
+    """Run a job in a subprocess and return its reply. Cancelling the coroutine kills the subprocess.
 
     The subprocess sees no GPUs, and the working directory is not on its path.
 
@@ -46,7 +46,8 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
         words: Command-line arguments.
 
     Raises:
-        Unavailable: If the subprocess died (with its last line of output), or the job is not installed.
+        Unavailable: If the subprocess ended without a reply (the message has its last line of output), or the job is
+            not installed.
         DtfError: Whatever the job itself raised.
     """
     module = entry_points.point(GROUP, job).value
@@ -77,7 +78,7 @@ async def run(job: str, argument: Any, answer: type[T], *words: str) -> T:
 
 
 def _last_words(module: str, status: int, said: str) -> str:
-    """Return a sentence on how a process that gave no reply ended."""
+    """Return sentences about the end of a process that gave no reply."""
     what = f"The process {module.rpartition('.')[2]} gave no reply."
     if status < 0:
         return f"{what} {_WAYS_OUT.get(-status) or f'It was ended by signal {-status}'}"

@@ -9,7 +9,7 @@ from importlib import metadata
 from ..._version import __version__
 
 TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tf-nightly", "tf-nightly-cpu", "tensorflow-rocm", "intel-tensorflow")
-"""The names of distributions of TensorFlow."""
+"""The names of the distributions that contain TensorFlow."""
 _PACKAGES = {
     "TensorFlow": TENSORFLOW,
     "Keras": ("keras", "keras-nightly"),
@@ -27,7 +27,7 @@ def installed_version(*distributions: str) -> str:
 
 
 def read_versions() -> dict[str, str]:
-    """Return the versions of this environment's packages, by display name; empty for those that are not installed."""
+    """Return the versions of this environment's packages, keyed by display name; empty if not installed."""
     return {
         "jupyter_dtf": __version__,
         "Python": platform.python_version(),

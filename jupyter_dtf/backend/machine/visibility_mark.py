@@ -1,7 +1,7 @@
-"""A mark by which a process on another machine can tell whether it sees a directory of this one.
+"""A mark that lets a process on another machine determine whether it sees a directory of this machine.
 
 The directory contains a secret word that only its owner can read. A process that can answer a challenge with it sees
-this very directory, and not just another one with the same path.
+this very directory, not a different one with the same path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class Mark(NamedTuple):
 
     @classmethod
     def of(cls, directory: Path) -> Mark:
-        """Create a directory's mark, and its word if it has none. If that fails, every process counts as seeing it."""
+        """Create a directory's mark, and its word if it has none.
+
+        If the word cannot be created or read, every process counts as seeing the directory.
+        """
         challenge = secrets.token_hex(16)
         try:
             private_files.own_dir(directory)
@@ -57,7 +60,7 @@ def _read(directory: Path) -> str:
 
 
 def _make(directory: Path) -> str:
-    """Create a word. If another process does so at the same time, the first one is kept."""
+    """Create a directory's word and return it. If several processes do so simultaneously, the first word is kept."""
     aside = directory / f"{_WORD}.{os.getpid()}.{secrets.token_hex(4)}"
     private_files.write_file(aside, secrets.token_hex(_WORD_BYTES // 2).encode())
     try:

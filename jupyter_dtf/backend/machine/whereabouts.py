@@ -1,7 +1,7 @@
 """Where a process runs: its machine, the machine's current boot, and its namespace of process ids.
 
-A process id is meaningful only there. A home directory may be shared by several machines and containers, so a process
-id stored in it must be accompanied by this information.
+A process id is meaningful only together with this information. A home directory may be shared by several machines and
+containers, so a process id that is stored there must be accompanied by it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Whereabouts(PeerStruct):
     host: str = ""
     """The host name."""
     machine: str = ""
-    """The identity of the operating system's installation, from ``/etc/machine-id``. Copies of an image share it."""
+    """The identifier of the operating system's installation, from ``/etc/machine-id``. Copies of an image share it."""
     boot: str = ""
-    """A random identity of the machine's current boot. Empty outside Linux."""
+    """The random identifier of the machine's current boot. Empty outside Linux."""
     pids: str = ""
     """The namespace of process ids, of which each container has its own. Empty outside Linux."""
 
@@ -44,7 +44,8 @@ class Whereabouts(PeerStruct):
     def is_later_boot_of(self, other: Whereabouts) -> bool:
         """Return whether this is the same machine as ``other``, which has been restarted since.
 
-        If so, nothing that ran there is left. The host name distinguishes machines that share a home directory.
+        If so, all processes that ran there have ended. The host name distinguishes machines that share a home
+        directory.
         """
         if self.host.partition(".")[0] in _NO_NAMES or not (self.boot and other.boot):
             return False

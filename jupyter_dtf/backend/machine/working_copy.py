@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_BYTES = 64 << 10
-"""The maximum size of a file with one reference; ``packed-refs``, which may have a million, is read line by line."""
+"""The maximum number of bytes read from a file with one reference. ``packed-refs``, which may contain a million
+references, is read line by line.
+"""
 _NO_FILES = "refs/heads/.invalid"
 """The content of ``HEAD`` if references are stored in tables (``reftable``) instead of files."""
 _DEPTH = 64
@@ -28,7 +30,7 @@ class Checkout(NamedTuple):
 
 
 def checkout_of(directory: Path) -> Checkout:
-    """Return what is checked out in the repository that contains a directory. Fields that cannot be read are empty."""
+    """Return the commit and branch checked out in the repository that contains a directory; empty if not readable."""
     try:
         for above in [directory, *directory.parents][:_DEPTH]:
             if (found := _git_dir(above / ".git")) is not None:
@@ -78,7 +80,7 @@ def _packed(path: Path, reference: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """Read a short file. To Git, names in it are bytes of any encoding, so they are decoded like file names."""
+    """Read a short file. Git treats the names in it as bytes, so they are decoded like file names."""
     with path.open("rb") as file:
         return os.fsdecode(file.read(_MOST_BYTES)).strip()
 

@@ -45,7 +45,8 @@ from .recorder import MOST_OF_A_NAME, Recorder, number
 class Context:
     """The place of this task in its run. ``schema.context.Context`` documents the members that programs use.
 
-    Ranks count the chief first, then the workers, then ``ps``, ``evaluator`` and any other job, each by index.
+    Ranks are assigned to the chief first, then to the workers, then to ``ps``, ``evaluator`` and any other job, in
+    index order within each job.
     """
 
     def __init__(self, spec: TaskSpec, recorder: Recorder) -> None:
@@ -64,7 +65,9 @@ class Context:
         self.fed: Callable[[], Any] | None = None
         """Creates the dataset that ``feed()`` returns, if the run has a feed."""
         self.peer_lost = False
-        """Whether another task was lost while this one needed it, so that its own failure is only a consequence."""
+        """Whether another task was lost while this one needed it, so that this task's own failure is only a
+        consequence.
+        """
         self._media = media.Thinned()
         self.went_on = False
         """Whether the program has requested the checkpoint to continue from."""
@@ -78,7 +81,7 @@ class Context:
         """Called in another thread after ``without`` has changed."""
 
     def go_without(self, tasks: frozenset[str]) -> None:
-        """Set ``without``, and call ``on_without``."""
+        """Set ``without`` to the names of lost tasks, and call ``on_without``."""
         self.without = tasks
         self.on_without()
 
@@ -195,7 +198,7 @@ class Context:
 
     @property
     def joins(self) -> bool:
-        """Whether tasks of the previous attempt have moved to this one, which continues from their current state."""
+        """Whether tasks of the previous attempt have moved to this attempt, which continues from their state."""
         return self._spec.joins
 
     @property
@@ -239,7 +242,7 @@ class Context:
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run was requested to stop. A program that checks this property can end in its own way."""
+        """Whether a stop of the run was requested. A program that checks this property can end in its own way."""
         return self._stop.is_set()
 
     @property
@@ -283,7 +286,7 @@ class Context:
         """
         if self.fed is None:
             raise InvalidInput(
-                "`feed` must be passed to the run for ctx.feed(), got none: cluster.run(main_fun, args, feed=...)",
+                "ctx.feed() requires that the run was started with `feed`: cluster.run(main_fun, args, feed=...)",
                 field="feed",
             )
         return self.fed()
@@ -307,11 +310,12 @@ class Context:
             self._show(media.histogram_of(self.task, name, self._at(step), values, bins))
 
     def report_image(self, name: str, image: Any, step: float | None = None, caption: str = "") -> None:
-        """Report a picture: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
-        ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+        """Report a picture.
 
-        After 100 reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if
-        ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
+        channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. After 100
+        reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if ``image`` is
+        not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
@@ -326,11 +330,11 @@ class Context:
             self._show(media.text_of(self.task, name, self._at(step), text))
 
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
-        """Report a table: a DataFrame (without its index), a mapping of columns to their values, or a list of mappings,
-        one for each row. ``step`` defaults to that of the last ``report``.
+        """Report a table. ``step`` defaults to that of the last ``report``.
 
-        After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``table`` is not
-        a table, or has more than 1,000 rows, 100 columns or 256 KiB.
+        ``table`` is a DataFrame (its index is omitted), a mapping of columns to their values, or a list of mappings,
+        one for each row. After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput
+        if ``table`` is not a table, or has more than 1,000 rows, 100 columns or 256 KiB.
         """
         if self._media.takes(ReportedTable, name):
             self._show(media.table_of(self.task, name, self._at(step), table))
@@ -482,7 +486,7 @@ def _made(path: Path) -> Path:
 def serve(clients: Sequence[str], ctx: Context) -> None:
     """Run a task that only serves the sessions of other processes, until its run is stopped.
 
-    ``clients``: the addresses of machines, in addition to the run's own, from which sessions may connect.
+    ``clients`` are the addresses of machines, in addition to the run's own, from which sessions may connect.
     """
     ctx.ports.machines.extend(clients)
     ctx.server.join()

@@ -47,7 +47,7 @@ def dataset_of(ctx: Context, fed: Fed) -> Any:
     share = _share_of(ctx)
     if share is None:
         raise InvalidInput(
-            f"ctx.feed() must be called in tasks of the jobs {' and '.join(FIRST_JOBS)}, got a call in {ctx.task}",
+            f"ctx.feed() must be called in a task of the job {' or '.join(FIRST_JOBS)}, not in {ctx.task}",
             field=FIELD,
         )
     if isinstance(fed.data, BatchSource):

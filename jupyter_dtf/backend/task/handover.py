@@ -15,7 +15,7 @@ from .recorder import Recorder
 
 
 class GoingOver:
-    """A task's handover state, used by the program and the control thread. ``may``: whether a handover is allowed."""
+    """A task's handover state, used by the program and the control thread. ``may`` is whether a handover is allowed."""
 
     def __init__(self, recorder: Recorder, *, may: bool) -> None:
         self.may = may

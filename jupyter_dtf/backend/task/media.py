@@ -65,10 +65,10 @@ class Thinned:
         self._names: dict[tuple[type[MediaEvent], str], _OfAName] = {}
 
     def takes(self, kind: type[MediaEvent], name: Any) -> bool:
-        """Return whether to create and send the next report under a name. If so, the caller must pass the report to
-        ``sends``.
+        """Return whether to create and send the next report under a name.
 
-        Raises InvalidInput if the name is not valid, or there are too many names.
+        If so, the caller must pass the report to ``sends``. Raises InvalidInput if the name is not valid, or there are
+        too many names.
         """
         key = kind, _name(name)
         with self._lock:
@@ -143,8 +143,10 @@ def _has_bins(low: float, high: float, bins: int) -> bool:
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """Encode ``image`` as PNG: an array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of
-    ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. Raises InvalidInput.
+    """Encode a picture as PNG. Raises InvalidInput.
+
+    ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
+    channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
     """
     if not isinstance(caption, str):
         raise InvalidInput(f"`caption` must be a string, got {caption!r:.100}", field="caption")
@@ -180,7 +182,7 @@ def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Pic
 
 
 def png_of(pixels: npt.NDArray[np.uint8]) -> bytes:
-    """Encode pixels of shape ``[height, width, 1, 3 or 4]`` as PNG (W3C's PNG specification, without filters)."""
+    """Encode pixels of shape ``[height, width, channels]``, with 1, 3 or 4 channels, as PNG (W3C), without filters."""
     height, width, values = pixels.shape
     rows = np.zeros((height, 1 + width * values), np.uint8)  # each row begins with its filter type, 0
     rows[:, 1:] = pixels.reshape(height, -1)
@@ -202,7 +204,9 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
     if array.ndim != 3 or array.shape[2] not in _COLOURS or not array.size:
         shape = list(np.shape(image))
         raise InvalidInput(
-            f"`image` must be of the shape [height, width] or [height, width, 1, 3 or 4], got {shape}", field="image"
+            "`image` must have the shape [height, width], or [height, width, channels] with 1, 3 or 4 channels, got "
+            f"{shape}",
+            field="image",
         )
     if max(array.shape[:2]) > MOST_SIDE:  # check before encoding
         raise _too_large(f"at most {MOST_SIDE} pixels wide and high", f"{array.shape[1]} x {array.shape[0]}")
@@ -211,7 +215,7 @@ def _pixels(image: Any) -> npt.NDArray[np.uint8]:
         return known
     if not np.issubdtype(array.dtype, np.floating):
         raise InvalidInput(f"`image` must be of uint8 or of floats from 0 to 1, got {array.dtype}", field="image")
-    if not ((array >= 0) & (array <= 1)).all():  # NaN is neither
+    if not ((array >= 0) & (array <= 1)).all():  # also rejects NaN
         raise InvalidInput(
             f"The floats of `image` must be from 0 to 1, got {array.min():g} to {array.max():g}", field="image"
         )
@@ -226,7 +230,7 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
     size = len(text.encode(errors="replace"))
     if size > MOST_TEXT_BYTES:
         raise InvalidInput(
-            f"`text` must have at most {bytes_(MOST_TEXT_BYTES)}, got {bytes_(size)}: print it, or save it in "
+            f"`text` must be at most {bytes_(MOST_TEXT_BYTES)} long, got {bytes_(size)}: print it, or save it in "
             "ctx.run_dir",
             field="text",
         )
@@ -234,9 +238,9 @@ def text_of(task: str, name: Any, step: Any, text: Any) -> ReportedText:
 
 
 def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
-    """Return ``table`` as an event: a DataFrame, a mapping of columns to their values, or a list of mappings (rows).
+    """Return a table as an event. Raises InvalidInput if ``table`` is not a table, or too large.
 
-    Raises InvalidInput if it is not a table, or too large.
+    ``table`` is a DataFrame, a mapping of columns to their values, or a list of mappings, one for each row.
     """
     columns, rows = _columns_and_rows(table)
     if len(columns) > MOST_COLUMNS or len(rows) > MOST_ROWS:
@@ -249,7 +253,7 @@ def table_of(task: str, name: Any, step: Any, table: Any) -> ReportedTable:
         time=time.time(), task=task, name=_name(name), step=_step(step), columns=columns, rows=rows
     )  # fmt: skip
     if (size := media_bytes(event)) > MOST_TABLE_BYTES:
-        raise InvalidInput(f"`table` must have at most {bytes_(MOST_TABLE_BYTES)}, got {bytes_(size)}", field="table")
+        raise InvalidInput(f"`table` must be at most {bytes_(MOST_TABLE_BYTES)}, got {bytes_(size)}", field="table")
     return event
 
 

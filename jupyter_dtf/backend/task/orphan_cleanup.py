@@ -30,8 +30,8 @@ def end_orphans(known: Collection[int]) -> None:
     """Kill the children of this process that are not ``known``.
 
     A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
-    one is killed, this process adopts its children: call this after each exit until there are none. Process ids cannot
-    be reused before the processes are reaped here.
+    an orphan is killed, this process adopts its children, so this function must be called after each exit until no
+    orphans are left. Process ids cannot be reused before the processes are reaped here.
     """
     me = os.getpid()
     for name in os.listdir("/proc"):
@@ -51,14 +51,14 @@ def _parent(pid: int) -> int:
 
 @dataclass
 class Orphans:
-    """The directories of a host that is gone, to be removed when its tasks are gone too."""
+    """The directories of a host that is gone, which are removed after its last task has exited."""
 
     host: int
     """The host's process id."""
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Record that process ``ended`` has exited (0: none). Returns whether all tasks have, and all is cleaned up."""
+        """Record the exit of process ``ended`` (0: none). After the last, remove the directories and return True."""
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

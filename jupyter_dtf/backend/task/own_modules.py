@@ -23,10 +23,10 @@ def persons_path_begins() -> None:
 
 
 def run(modules: Iterable[Module], program: Packed, ctx: Context) -> Any:
-    """Run a program that needs ``modules``, which are removed with the task's directory.
+    """Install ``modules`` in the task's directory, and run the program that needs them.
 
-    On ``sys.path``, they precede the user's other entries, which may be older on this machine, but follow all installed
-    packages.
+    The modules are removed together with the task's directory. On ``sys.path``, their directory precedes the user's
+    other entries, which may contain older versions of the modules on this machine, but follows all installed packages.
     """
     directory = private_files.make_dir(ctx.task_dir / _DIRECTORY)
     for module in modules:

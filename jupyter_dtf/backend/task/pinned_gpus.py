@@ -1,4 +1,4 @@
-"""A task's GPUs: restricts TensorFlow to them, and limits the memory that it allocates."""
+"""Restricts TensorFlow to a task's GPUs, and limits the memory that it allocates on them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ _MIB = 1 << 20
 def pin(spec: TaskSpec) -> None:
     """Make only the task's GPUs visible to CUDA, unless the program's own environment specifies them.
 
-    Must be called before TensorFlow's runtime starts, because CUDA reads the variable only once per process.
+    Must be called before TensorFlow's runtime starts, because CUDA reads CUDA_VISIBLE_DEVICES only once per process.
     """
     if _VISIBLE not in spec.environment:
         os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # NVML's order
         os.environ[_VISIBLE] = ",".join(spec.visible_gpus)
     if _GROWTH not in spec.environment:
-        os.environ.pop(_GROWTH, None)  # of the program that started the cluster; ``limit_memory`` decides here
+        os.environ.pop(_GROWTH, None)  # inherited from the cluster's creator; ``limit_memory`` decides here
 
 
 def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: Any = None) -> None:
-    """Configure how TensorFlow (``config``, by default ``tf.config``) allocates GPU memory: on demand, all, or a cap.
+    """Configure how TensorFlow (``config``, by default ``tf.config``) allocates GPU memory: on demand, all of it, or up
+    to a limit.
 
     ``note`` is called if TensorFlow does not see all GPUs, because it was built without CUDA or a library is missing,
-    and if other processes have filled them.
+    and if other processes leave too little memory free.
     """
     if not spec.visible_gpus:
         return
@@ -39,7 +40,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
         config = tf.config
     gpus = config.list_physical_devices("GPU")
     if len(gpus) < len(spec.visible_gpus):
-        seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} ({', '.join(spec.visible_gpus)})"
+        seen = f"It sees {len(gpus)} of this task's {len(spec.visible_gpus)} GPUs ({', '.join(spec.visible_gpus)})"
         note("warning", "TensorFlow does not see the GPUs", seen)
     if spec.gpu_shortage:
         note(
@@ -57,7 +58,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """Return these limits as ``tf.compat.v1.GPUOptions``, because a ``tf.distribute.Server`` ignores ``tf.config``."""
+    """Return the task's memory limits as ``GPUOptions``: a ``tf.distribute.Server`` ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

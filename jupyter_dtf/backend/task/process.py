@@ -30,13 +30,14 @@ from .tf_servers import TaskServers
 from .unsupported_fit import refuse_fit_over_processes
 
 END_BY_CLUSTER_S = 5.0
-"""How long a task that failed because of another one waits to be killed by the cluster before it fails itself."""
+"""How long, in seconds, a task that has failed because of another task waits to be killed before it reports a failure.
+"""
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 
 def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
-    """Run the task's program in this process. Returns the exit status: 0 if it returned, 1 if it raised."""
+    """Run the task's program in this process. Returns the exit status: 0 if the program returned, 1 if it raised."""
     _enter(spec)
     recorder = Recorder(events_fd, spec.task, spec.attempt)
     ctx = context.Context(spec, recorder)
@@ -65,7 +66,7 @@ def run(spec: TaskSpec, events_fd: int, control_fd: int) -> int:
         outcome = _failure(error)
         outcome.peer_lost = not outcome.ok and (ctx.peer_lost or (ctx.size > 1 and _names_a_lost_peer(error)))
         if outcome.peer_lost:
-            # The other task should report what went wrong; once it has, the cluster kills this one.
+            # The other task should report the cause; once it has, the cluster kills this task.
             threading.Event().wait(END_BY_CLUSTER_S)
     try:
         leave_outcome(Path(spec.task_dir), outcome)
@@ -105,12 +106,12 @@ def _set_threads(threads: int) -> None:
     if tf.config.threading.get_intra_op_parallelism_threads() == threads:
         return  # this process has rehearsed: the runtime is already running with that number
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # Limit operations that run in parallel too: by default, a task of one thread would use more than one core.
+    # Also limit the operations that run in parallel: by default, a task with one thread would use more than one core.
     tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
 def learn_to_read() -> None:
-    """Do the one-time work of reading a task's spec, so that no fork of this process has to repeat it."""
+    """Do the one-time work for reading a task's spec, so that no fork of this process has to repeat it."""
     from .trace import remote  # noqa: F401
 
     with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but creates msgspec's decoder
@@ -119,7 +120,7 @@ def learn_to_read() -> None:
 
 
 def rehearse(threads: int) -> None:
-    """Do everything that precedes the first step of any training, in a process that will be a task."""
+    """Do everything that precedes the first step of any training run, in a process that will become a task."""
     _set_threads(threads)
     from .fit.allreduce.rehearsal import rehearse
 
@@ -132,8 +133,8 @@ def _listen(control_fd: int, ctx: context.Context) -> None:
     """Handle the host's commands. The end of the pipe means that the host is gone.
 
     ``s`` requests that the program stop, ``c`` that it write a checkpoint; ``e`` reports that no task of the run is
-    working any more. The others announce a file in the task's directory: ``n``, the specification of the run's next
-    attempt; ``p``, the steps to trace; ``w``, the lost tasks for which there is no room.
+    working any more. The other commands announce a file in the task's directory: ``n``, the specification of the run's
+    next attempt; ``p``, the steps to trace; ``w``, the lost tasks that cannot be restarted for lack of capacity.
     """
 
     def ask_tracer() -> None:
@@ -176,7 +177,7 @@ def _failure(error: BaseException) -> Outcome:
         return Outcome(ok=True, result=pickle.dumps(None))
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        trace = trace.tb_next  # leave out our own frames that lead to the program
+        trace = trace.tb_next  # omit our own frames, which call the program
     lines = traceback.format_exception(type(error), error, trace or error.__traceback__)
     kind = type(error)
     return Outcome(
@@ -188,7 +189,7 @@ def _failure(error: BaseException) -> Outcome:
 
 
 def _not_left(outcome: Outcome, spec: TaskSpec, error: OSError) -> Outcome:
-    """Save, if possible, a failed outcome without a result in place of one that could not be written, and return it."""
+    """Replace an outcome that could not be written with a failed one without a result, which is saved if possible."""
     why = refusal(spec.task_dir, "The result", error, needed=len(outcome.result))
     words = Outcome(ok=False, error="OSError", message=why if outcome.ok else f"{outcome.message} ({why})")
     with contextlib.suppress(OSError):
@@ -203,7 +204,7 @@ def _names_a_lost_peer(error: BaseException) -> bool:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the program's threads, which an interpreter does at exit but a fork does not."""
+    """Wait for the program's threads. An interpreter does so at exit, but a forked process ends without it."""
     main: Any = threading.main_thread()
     for thread in threading.enumerate():
         if thread is not main and thread is not threading.current_thread() and not thread.daemon:

@@ -64,12 +64,12 @@ class Recorder:
         """The number of calls of ``report``."""
         self.pace = -1.0, 0.0, 0.0
         """The last reported step, its time on the monotonic clock, and the seconds that this task had waited for others
-        until then.
+        by that time.
         """
         self._began = time.time()
 
     def report(self, step: float | None, values: Mapping[str, Any]) -> None:
-        """Append one point, converting each value to a float. ``step`` defaults to one more than the last.
+        """Append one point, converting each value to a float. ``step`` defaults to the last step plus one.
 
         Raises InvalidInput if a value is not a number, or the step is not a finite number.
         """
@@ -100,7 +100,7 @@ class Recorder:
         self._send(POINT, self._encode(Point(round(now - self._began, 1), now, dict(figures))))
 
     def _mended(self, step: float | None, values: Mapping[str, Any]) -> Point:
-        """Return the point with printable names. Raises InvalidInput if a value is not valid."""
+        """Return a point with the metrics' names made printable. Raises InvalidInput if a value is not a number."""
         at = self._step + 1 if step is None else number(step, "step")
         named = {printable(name, MOST_OF_A_NAME): number(value, name) for name, value in values.items()}
         return Point(at, time.time(), named)
@@ -131,7 +131,7 @@ class Recorder:
         self._send(EVENT, encode_event(event))
 
     def begin_attempt(self, attempt: int) -> None:
-        """Attribute everything from now on to ``attempt``."""
+        """Attribute everything that is sent from now on to ``attempt``."""
         self._attempt = attempt
         self._send(ATTEMPT, WORD.pack(attempt))
 
@@ -140,7 +140,7 @@ class Recorder:
         self._send(ABLE, WORD.pack(able))
 
     def beat(self, body: bytes) -> None:
-        """Send a heartbeat if there is room in the pipe: a late one is worthless."""
+        """Send a heartbeat, unless the pipe is full: a late heartbeat is worthless."""
         with self._lock:
             if not self._closed and not self._backlog:
                 self._write(HEADER.pack(len(body), BEAT) + body)  # so few bytes are written atomically

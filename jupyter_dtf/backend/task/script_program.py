@@ -20,10 +20,10 @@ class Script(Struct):
     """A script that can be sent to tasks."""
 
     path: str
-    """Its path. Modules in its directory can be imported, with lower priority than installed ones."""
+    """The script's path. Modules in its directory can be imported, with lower priority than installed ones."""
     source: str
     arguments: list[str]
-    """The command-line arguments after its name."""
+    """The command-line arguments after the script's name."""
     place_flags: list[str]
     """The flags for the task's place that the script accepts, such as ``task_index``, spelled as in the script."""
 
@@ -32,7 +32,7 @@ def run(script: Script, ctx: Context) -> None:
     """Run the script as ``__main__`` in this process."""
     flags = place_arguments(script.place_flags, ctx.cluster_spec, ctx.job_name, ctx.task_index)
     sys.argv = [script.path, *flags, *script.arguments]
-    sys.path.append(os.path.dirname(os.path.abspath(script.path)))  # last, like all of the user's entries
+    sys.path.append(os.path.dirname(os.path.abspath(script.path)))  # at the end, like all of the user's entries
     offer_stand_ins()
     main = types.ModuleType("__main__")
     main.__file__ = script.path
@@ -40,7 +40,7 @@ def run(script: Script, ctx: Context) -> None:
     lines = script.source.splitlines(keepends=True)
     linecache.cache[script.path] = (len(script.source), None, lines, script.path)  # for tracebacks
     try:
-        exec(compile(script.source, script.path, "exec"), main.__dict__)  # noqa: S102 - the person's own program
+        exec(compile(script.source, script.path, "exec"), main.__dict__)  # noqa: S102 - the user's own program
     except ModuleNotFoundError:
         if not entry_points.points(COMPAT):
             print(f"No stand-ins for other libraries are installed. {entry_points.reinstall()}", file=sys.stderr)
@@ -54,7 +54,7 @@ def is_place_flag(name: str) -> bool:
 
 
 def place_arguments(flags: Iterable[str], spec: ClusterSpec, job: str, index: int) -> list[str]:
-    """Return ``--flag=value`` for each flag; ``ps_hosts`` and similar ones only for jobs that the cluster has."""
+    """Return ``--flag=value`` for each flag, except ``ps_hosts`` and similar flags of jobs that the cluster lacks."""
     values = {"job_name": job, "task_index": str(index), "task_id": str(index), "cluster_spec": spec.as_flag()}
     values |= {f"{name}_hosts": ",".join(tasks.values()) for name, tasks in spec.jobs.items()}
     places = {flag: values.get(flag.replace("-", "_")) for flag in flags}
@@ -70,5 +70,5 @@ def offer_stand_ins() -> None:
     for name, point in entry_points.points(COMPAT).items():
         try:
             point.load()()
-        except Exception as error:  # most programs do not need it
+        except Exception as error:  # most programs do not need the stand-in
             print(f"The stand-in for {name} failed: {type(error).__name__}: {error}", file=sys.stderr)

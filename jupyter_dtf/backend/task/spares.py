@@ -1,12 +1,12 @@
 """Spares: forked processes that wait to become a task. Each becomes one task only, so programs share no state.
 
-A rehearsed spare has set TensorFlow's number of threads and has trained a tiny model, so that a training reaches the
-end of its first step in 3/4 of the time. Rehearsed spares are created only when no task has run for a moment, so that
-they do not slow anything down.
+A rehearsed spare has set TensorFlow's number of threads and has trained a tiny model, so that a training run finishes
+its first step in 3/4 of the time. Rehearsed spares are created only when no task has run for a moment, so that they do
+not slow anything down.
 
-A plain spare has done nothing: even querying TensorFlow's number of threads would look for GPUs, which are not assigned
-to a task until it begins. It saves the next task the time of a fork, which matters when short tasks follow one another,
-as in a search. Plain spares are created after the first task, even while other tasks are running.
+A plain spare has made no preparations: even querying TensorFlow's number of threads would look for GPUs, which are not
+assigned to a task until it begins. It saves the next task the time of a fork, which matters when short tasks follow one
+another, as in a search. Plain spares are created after the first task, even while other tasks are running.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 _READY = b"r"
 _MAX_MESSAGE = 4_096
 REST_S = 1.0
-"""The time in seconds between the last activity and the rehearsal of a spare. If one run follows another, the next run
+"""The time in seconds between the last activity and the rehearsal of a spare. If one run follows another, the next one
 then has the machine to itself, and no spare is started only to be killed.
 """
 PLAIN = 2
@@ -47,7 +47,7 @@ class Spares:
 
     Args:
         selector: The selector of the warm process's loop.
-        fork: ``fork(child)`` forks, runs ``child()`` in the child, and returns its pid here.
+        fork: ``fork(child)`` forks, runs ``child()`` in the child process, and returns its pid in the parent process.
         become: ``become(spec_path, fds)`` runs the task in a spare and returns its exit status.
         kill: ``kill(pid)`` kills a spare.
         on_ready: Called with the number of rehearsed spares when another one is ready.
@@ -88,13 +88,13 @@ class Spares:
             self._end(spare)
 
     def rest(self) -> None:
-        """Rehearse no spare for a moment, because there was activity."""
+        """Postpone the next rehearsal by ``REST_S``, because there was activity."""
         self._begin_at = time.monotonic() + REST_S
 
     def due_in_s(self, *, is_idle: bool) -> float | None:
         """Return the seconds until ``begin`` is due; None if no spare is wanted, or one is still rehearsing.
 
-        ``is_idle``: whether no task is running.
+        ``is_idle`` is whether no task is running.
         """
         now = time.monotonic()
         due = []
@@ -129,7 +129,7 @@ class Spares:
         return spare
 
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
-        """Turn a spare into the task. Returns its pid, or 0 if none is ready.
+        """Turn a spare into the task. Returns the spare's pid, or 0 if none is ready.
 
         Spares that are still rehearsing are killed, because they would slow down the task.
 
@@ -168,7 +168,7 @@ class Spares:
             spare.is_ready = spare.socket.recv(1) == _READY
         if spare.is_ready:
             self._on_ready(len(self._spares))
-        else:  # it has exited, and is reaped like any child
+        else:  # the spare has exited, and is reaped like any child
             self._selector.unregister(spare.socket)
 
     def _end(self, spare: _Spare) -> None:

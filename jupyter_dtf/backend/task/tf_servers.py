@@ -2,9 +2,9 @@
 
 A session spans all servers of its cluster and hangs when one is gone. So a task whose program has ended keeps its
 server running until all programs have ended (state ``finished``). ``join()``, which never returns in TensorFlow, here
-returns when no task of the run is working any more (state ``serving`` until then), so that programs written as one
-function, or in the style of scripts from 2016, terminate. It makes no difference whether ``ctx.server`` or the program
-starts the server.
+returns when no task of the run is working any more (its state is ``serving`` while it waits), so that programs written
+as one function, or in the style of scripts from 2016, terminate. This applies to servers that ``ctx.server`` starts and
+to those that the program starts.
 
 By default, ``MonitoredTrainingSession`` and ``Supervisor`` make a worker check only every 30 s whether the chief has
 initialized the variables. The tasks of a gang start together, so here the interval is half a second.
@@ -69,8 +69,9 @@ class TaskServers:
         self._ctx.note(
             "warning",
             f"A connection to TensorFlow's server was rejected ({who})",
-            "Only your own processes on this machine and the other machines of the run can connect to it. Another user "
-            "has tried, or a program of yours on another machine, which can use an SSH tunnel instead.",
+            "Only your own processes on this machine and the other machines of the run can connect to it. The "
+            "connection came from another user, or from one of your programs on a machine outside the run, which can "
+            "use an SSH tunnel instead.",
         )
 
     def _join(self) -> None:

@@ -1,4 +1,4 @@
-"""The program of a trial: the user's function, in which calls of ``fit`` report automatically."""
+"""The program of a trial: the user's function, in which calls of ``fit`` report their metrics automatically."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def _plain(value: Any) -> Any:
 
 
 class Fits:
-    """The result of calls of ``fit``."""
+    """The result of a program's calls of ``fit``."""
 
     model: Any = None
     """The model trained last."""
 
 
 def report_fits(ctx: Context) -> Fits:
-    """Make ``fit`` report its logs after each epoch, and end when the run should stop.
+    """Make ``fit`` report its logs after each epoch, and stop training when the run should stop.
 
     Steps count the epochs in this process, including those of earlier calls of ``fit``. Once the program reports
     anything itself, ``fit`` stops reporting. Does nothing in a process that has not imported Keras.

@@ -35,7 +35,7 @@ def find_model(run_dir: Path) -> Path | None:
 
 
 def own_file(model: Path) -> Path:
-    """Return where ``keep_model`` saves the model of the trial for which ``find_model`` has found ``model``."""
+    """Return the path at which ``keep_model`` saves a trial's model, given the path from ``find_model``."""
     return model if model.name == FILE else model.parent.parent / FILE
 
 

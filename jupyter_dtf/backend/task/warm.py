@@ -6,16 +6,16 @@ TensorFlow has been imported. CLAIMS are descriptors (``5,6``) that claim DIRECT
 Hosts send JSON, accompanied by a task's four descriptors:
 
 * ``{"op": "fork", "id", "spec", "spare"}`` + [stdout, stderr, events, control]; ``spec`` is the path of a TaskSpec as
-  JSON; ``spare``, if not 0, is the number of threads for which a spare that becomes the task may have rehearsed.
+  JSON; if ``spare`` is not 0, a spare that has rehearsed with this number of threads may become the task.
 * ``{"op": "prepare", "threads", "count"}``: keep that many rehearsed spares with that many threads, created when no
   task has run for a moment.
 * ``{"op": "kill", "id", "signal"}``: signal the task's whole process group.
 * ``{"op": "ping"}``: reply with ``pong``.
 
-They receive ``{"op": "ready", "pid", "unguarded"}`` (why ports cannot be guarded here, "" if they can) or
-``{"op": "failed", "message"}`` once, ``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``,
-``{"op": "exited", "id", "status"}`` (as from ``waitpid``), ``{"op": "prepared", "count"}`` with each new spare, and
-``{"op": "pong"}``.
+Hosts receive ``{"op": "ready", "pid", "unguarded"}`` (the reason why ports cannot be guarded here, "" if they can) or
+``{"op": "failed", "message", "may_pass"}`` (whether another attempt may succeed) once,
+``{"op": "forked", "id", "pid"}`` or ``{"op": "not_forked", "id", "message"}``, ``{"op": "exited", "id", "status"}`` (in
+the format of ``waitpid``), ``{"op": "prepared", "count"}`` with each new spare, and ``{"op": "pong"}``.
 
 When a host disconnects, its tasks are killed and its directories removed. When a task ends, all processes that it has
 started are killed, even those in other sessions. The warm process exits when its standard input (the lifeline of the
@@ -60,18 +60,18 @@ _NO_ROOM_S = 0.1
 
 @dataclass
 class _Host:
-    """One connected host and the tasks forked for it, by id."""
+    """One connected host, and the process ids of the tasks forked for it, keyed by task id."""
 
     socket: socket.socket
     pid: int
     tasks: dict[str, int] = field(default_factory=dict)
     has_forked: bool = False
-    """Whether a task was ever forked for it. False for a connection from a host's process that only probes this one."""
+    """Whether a task was ever forked for it. False for a connection with which a host merely probes this process."""
 
     def send(self, message: dict[str, object]) -> None:
         try:
             self.socket.send(json.dumps(message).encode(), socket.MSG_DONTWAIT)
-        except BlockingIOError:  # it is stopped, with hundreds of unread messages: others must not wait
+        except BlockingIOError:  # the host is stopped, with hundreds of unread messages: others must not wait
             self.socket.shutdown(socket.SHUT_RDWR)  # noticed on the next read
         except OSError:
             pass  # a host that is gone is noticed on the next read too
@@ -99,7 +99,7 @@ class Warm:
         )
 
     def import_tensorflow(self) -> None:
-        """Import TensorFlow, the expensive part. A failure is kept and reported to every host."""
+        """Import TensorFlow, which takes seconds. A failure is stored and reported to every host."""
         gc.disable()  # nearly all new objects are permanent
         try:
             import keras  # noqa: F401
@@ -220,7 +220,7 @@ class Warm:
         host.send({"op": "forked", "id": task_id, "pid": pid})
 
     def _fork(self, child: Callable[[], int]) -> int:
-        """Fork a child in its own process group, which dies with this process. Returns its pid."""
+        """Fork a child that has its own process group and dies with this process. Returns the child's pid."""
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -284,7 +284,8 @@ class Warm:
                 return
             if ended is None:
                 return
-            # Whatever the task started ends with it: kill its group before it is reaped, while its pid is not reused.
+            # All processes that the task started end with it: kill its group before reaping it, while its pid is not
+            # reused.
             _kill_group(ended.si_pid, signal.SIGKILL)
             _, status = os.waitpid(ended.si_pid, 0)
             try:

@@ -287,7 +287,7 @@ def test_what_cannot_be_written_is_said_at_once(cluster: dtf.Cluster) -> None:
     (said,) = cluster.run(refused, jobs={"worker": 1}).result()
     assert [text.partition(",")[0].partition(".")[0] for text in said] == [
         *["`step` must be a whole number from 0 to 9007199254740992"] * 2,
-        "Everything in `tree` besides arrays must be picklable",
+        "Everything in `tree` except arrays must be picklable",
     ]
 
 

@@ -55,7 +55,7 @@ def test_a_saved_model_with_an_initializer_that_writes(tmp_path: Path, marker: P
 def test_a_lambda(suffix: str, tmp_path: Path, marker: Path) -> None:
     path = tmp_path / f"model{suffix}"
     hostile.WRITERS[suffix](path, hostile.lambda_that_writes(marker))
-    refused(path, "without running it, got a Lambda")
+    refused(path, "without being run, got a Lambda")
     assert not marker.exists()
 
 

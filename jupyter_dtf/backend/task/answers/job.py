@@ -38,7 +38,7 @@ class Part:
     in_turn: bool = False
     """Whether tasks took batches in turn, rather than contiguous ranges."""
     changed: dict[int, Any] = field(default_factory=dict)
-    """The states of the model that have changed during prediction: arrays by their index in ``states_of``."""
+    """The states of the model that have changed during prediction: arrays keyed by their index in ``states_of``."""
 
 
 @dataclass

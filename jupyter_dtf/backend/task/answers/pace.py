@@ -23,7 +23,7 @@ class Pace:
         self.done = 0
 
     def add(self, batches: int) -> bool:
-        """Add to the number of processed batches. Returns False if the run was requested to stop."""
+        """Add to the number of processed batches. Returns False if a stop of the run was requested."""
         self.done += batches
         now = time.perf_counter()
         if now >= self._next_s:

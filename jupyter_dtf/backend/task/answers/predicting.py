@@ -55,7 +55,7 @@ def _answered(job: AnswerJob, ctx: Any, reducer: Reducer) -> Part:
             "info",
             "One task predicts",
             "The model's state changes when it predicts (a stateful layer, or random numbers), so its output for a "
-            "batch depends on earlier batches: the first task predicts for all",
+            "batch depends on earlier batches: the first task predicts for all of the data",
         )
         watched.put_back()
         batches = batches_of(job, ctx, 0, 1)
@@ -111,7 +111,7 @@ class _Answers:
         """Predict for all but the first of ``batches``, with many full batches per call.
 
         Returns:
-            False, without having predicted anything, if that is not possible: if the data is not arrays, the model
+            False, without having predicted anything, if this is not possible because the data is not arrays, the model
             runs eagerly, or the shapes of the outputs are not known in advance.
         """
         if batches.full is None or batches.fulls < 3 or self._model.run_eagerly:

@@ -3,8 +3,8 @@
 ``<directory>/<step>/`` contains a TensorFlow checkpoint (``variables.index``, and one ``variables.data-...`` for each
 task that wrote a part), readable with ``tf.train.load_checkpoint``; ``state.pickle`` with everything that is not an
 array; and ``manifest.json`` with the digests. A checkpoint is written to ``<directory>/.writing-...``, which is then
-synced and renamed. The writer holds a lock (``flock``) on the ``.writing-...`` directory: without a lock, the writer
-was killed.
+synced and renamed. The writer holds a lock (``flock``) on the ``.writing-...`` directory. If such a directory is not
+locked, its writer was killed.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class Stored:
             return pickle.loads(data)
         except Exception as error:
             raise InvalidInput(
-                f"The pickled state of a checkpoint must be read where the same classes can be imported, got "
-                f"{self.path}: {type(error).__name__}: {error}"
+                f"The state of the checkpoint {self.path} cannot be unpickled. Its classes must be importable here: "
+                f"{type(error).__name__}: {error}"
             ) from error
 
 
@@ -187,7 +187,7 @@ def read_manifest(path: Path) -> Manifest:
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"A checkpoint must be a directory with a {MANIFEST}, got {path}, which has none") from None
     except OSError as error:
-        raise InvalidInput(f"A checkpoint must be readable, got {path}: {error}") from error
+        raise InvalidInput(f"The checkpoint {path} cannot be read: {error}") from error
     if owner != os.getuid():
         raise InvalidInput(
             f"A checkpoint must belong to this user, because unpickling it runs code, got {path} of uid {owner}"
@@ -239,7 +239,7 @@ def newest_of(
 ) -> Stored:
     """Do what ``newest`` does, for a local or remote directory.
 
-    ``is_one``: whether ``place`` is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
+    ``is_one`` is whether ``place`` is itself a checkpoint. ``known`` lists checkpoints, and ``read`` opens one.
     """
     if is_one:
         stored = read(str(place))
@@ -336,7 +336,8 @@ def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Seque
     """
     import tensorflow as tf
 
-    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope leaves only functions.
+    # TensorFlow 2.21: this must run eagerly even while a graph is being built; tf.init_scope only exits functions'
+    # graphs.
     from tensorflow.python.eager.context import eager_mode
 
     with eager_mode(), tf.device("/CPU:0"):

@@ -32,7 +32,9 @@ class Owners(Protocol):
         """Have each task copy a small file to its entry in ``targets``. Raises if a task cannot read the file."""
 
     def take(self, *, final: bool = False) -> None:
-        """Have each task take a snapshot of its variables, all at the same step. ``final``: whether all have ended."""
+        """Have each task take a snapshot of its variables, all at the same step. ``final``: whether all tasks have
+        ended.
+        """
 
     def write(self, prefixes: Sequence[Path]) -> None:
         """Have each task write its snapshot as a TensorFlow checkpoint whose prefix is the task's entry in

@@ -48,7 +48,7 @@ class TreeCheckpoints:
             state = files.pickled(kept)
         except Exception as error:
             raise InvalidInput(
-                f"Everything in `tree` besides arrays must be picklable, got {type(error).__name__}: {error}",
+                f"Everything in `tree` except arrays must be picklable, got {type(error).__name__}: {error}",
                 field="tree",
             ) from error
         manifest = Manifest(

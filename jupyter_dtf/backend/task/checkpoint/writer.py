@@ -53,7 +53,7 @@ class Writer:
     def write(self, manifest: Manifest, arrays: Contents, state: bytes, *, last: bool = False) -> None:
         """Wait until the previous checkpoint is written, then start writing this one.
 
-        Neither the arrays nor the snapshots of other tasks may change until the checkpoint is written. ``last``:
+        Neither the arrays nor the snapshots of other tasks may change until the checkpoint is written. ``last`` is
         whether the program has nothing else to do in the meantime.
         """
         self.wait()

@@ -16,21 +16,23 @@ if TYPE_CHECKING:
     from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""The number of reducers created by this process for each set of tasks, which gives each its own memory and keys."""
+"""The number of reducers that this process has created for each set of tasks. It gives each reducer memory and keys of
+its own.
+"""
 
 
 def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -> Reducer:
     """Create this task's reducer for a set of tasks. This is a collective of these tasks.
 
     Tasks on one machine use shared memory, unless ``transport`` is "tcp" or "ring". Tasks on several machines use "tcp"
-    or "ring", and "auto" chooses one by the run's GPUs. If machines have several tasks, only one task of each uses the
-    network. "ring" stands for TensorFlow's own collectives, which can be set up only before TensorFlow has run
-    anything: all tasks of the run must first create a reducer for all tasks.
+    or "ring"; "auto" chooses between these according to the run's GPUs. If machines have several tasks, only one task
+    on each machine uses the network. "ring" means TensorFlow's own collectives, which can be set up only before
+    TensorFlow has run anything: all tasks of the run must first create a reducer for all tasks.
 
     Args:
         transport: "auto", "shm", "tcp" or "ring".
         ctx: The context of this task.
-        ranks: The ranks of the set, by default all of the run. ``reducer.rank`` is this task's index in the list.
+        ranks: The ranks of the set, by default all ranks of the run. ``reducer.rank`` is this task's index in the list.
 
     Raises:
         InvalidInput: If the ranks are not valid.
@@ -49,7 +51,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
     obstacle = _obstacle_to_shared_memory()
     if transport == "shm" and (obstacle or len(set(machines)) > 1):
         received = obstacle or f"tasks on {', '.join(sorted(set(machines)))}"
-        raise Unavailable(f'transport="shm" must be used with all tasks on one x86-64 Linux machine, got {received}')
+        raise Unavailable(f'transport="shm" requires that all tasks are on one x86-64 Linux machine, got {received}')
     members = hashlib.sha1(repr(ranks).encode()).hexdigest()[:16]
     key = f"{members}-{_made[members]}"
     _made[members] += 1
@@ -63,7 +65,7 @@ def make_reducer(transport: str, ctx: Any, ranks: Sequence[int] | None = None) -
 
 
 def begin_anew() -> None:
-    """Forget all reducers of this process, which joins another attempt of its run. They must be closed already."""
+    """Forget all reducers of this process, which joins another attempt of its run. They must already be closed."""
     from .tcp.links import forget_links
 
     _made.clear()
@@ -72,7 +74,7 @@ def begin_anew() -> None:
 
 
 def _lookout(ctx: Any, by: str) -> Lookout:
-    """Return this task's lookout for a kind of wait, ``memory``, ``tcp`` or ``ring``, which its reducers share."""
+    """Return this task's lookout for waits of kind ``by`` (``memory``, ``tcp`` or ``ring``). Its reducers share it."""
     from .deadlocks import Files, Keys, Lookout
 
     if by == "memory" and len(set(ctx.machines)) > 1:
@@ -170,7 +172,8 @@ def _by_ring(ctx: Any, ranks: list[int], key: str, by_machine: bool) -> Reducer:
         own = ctx.machines[ctx.rank]
         local = [r for r in ranks if ctx.machines[r] == own]
         leaders = _leaders(ctx, ranks)
-        # A task that waits in shared memory may also be waiting for the network, so only the whole is watched.
+        # A task that waits in shared memory may also be waiting for the network, so only the combined reducer is
+        # watched.
         path = ctx.shared_dir / f"reduce-{key}-of-{local[0]}"
         memory = (
             SharedMemoryReducer(path, local.index(ctx.rank), [ctx.tasks[r] for r in local], float("inf"))

@@ -28,7 +28,7 @@ UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum, "product": np.mul
 
 _MANY_CALLS = 1000  # the number of different calls whose marks are cached
 
-_IN_A_GRAPH = "what comes next in a graph"
+_IN_A_GRAPH = "the choice of the next collective in a graph"
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,7 +37,10 @@ Wanted = Callable[[list[int]], list[tuple[int, Bytes]]]
 
 
 class ArrayReducer(Reducer):
-    """Base of reducers in Python. ``tasks``: names in rank order. ``stall_s``: the seconds until a wait is reported."""
+    """Base class of reducers in Python.
+
+    ``tasks`` are the names of the tasks in rank order. A wait is reported after ``stall_s`` seconds.
+    """
 
     keeps_order = True
     is_timed = True
@@ -51,7 +54,7 @@ class ArrayReducer(Reducer):
         self._matching = Matching(lambda value: self.all_gather(value, _IN_A_GRAPH), self._tasks, stall_s)
         self._marks: dict[Any, bytes] = {}
 
-    # -- implemented by transports; ``call`` is the mark of the call, the same in all tasks ---------------------
+    # -- implemented by transports; ``call`` is the mark of the call, which is the same in all tasks ------------
 
     @abstractmethod
     def reduce_flat(self, arrays: list[Array], op: str, call: bytes) -> list[Array]:
@@ -66,7 +69,9 @@ class ArrayReducer(Reducer):
     def _as_op(
         self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any], name: str
     ) -> list[tf.Tensor]:
-        """Apply ``function`` to the inputs as arrays, eagerly or as an op, with outputs like ``like``."""
+        """Apply ``function`` to the inputs as arrays, eagerly or as an op. Outputs have the dtypes and shapes of
+        ``like``.
+        """
         if tf.executing_eagerly():
             return [tf.convert_to_tensor(a) for a in function(*(np.asarray(t) for t in inputs))]
         if in_graph():
@@ -76,7 +81,7 @@ class ArrayReducer(Reducer):
     def _mark(self, name: str, arrays: Sequence[Array], free_rows: bool = False) -> bytes:
         """Return the mark of a call, from its name and the dtypes and shapes of its arrays.
 
-        These must be the same in all tasks, except for the numbers of rows with ``free_rows``.
+        These must be the same in all tasks, except that the numbers of rows may differ if ``free_rows`` is True.
         """
         key = (name, free_rows, *[(a.dtype, a.shape[1:] if free_rows else a.shape) for a in arrays])
         found = self._marks.get(key)
@@ -90,7 +95,7 @@ class ArrayReducer(Reducer):
     # -- joined tasks -------------------------------------------------------------------------------------------
 
     def _tell_joined(self, joined: Sequence[int], call: bytes, arrays: Sequence[Array], op: str) -> bool:
-        """Notify joined tasks of the others' call. Returns whether there are any: then the call must be restarted."""
+        """Notify joined tasks of the other tasks' call. Returns whether there are any: if so, the call must restart."""
         if joined:
             summed = (arrays[0].dtype, op, [a.size for a in arrays]) if op == "sum" else text_of(call)
             self._told(summed, joined)
@@ -98,7 +103,7 @@ class ArrayReducer(Reducer):
 
     def _told(self, what: Any, joined: Sequence[int]) -> Any:
         """Return the description of the reduction, as sent by the tasks that have not joined."""
-        everyones = self.gather_bytes(pickle.dumps(what), mark("what is reduced"))
+        everyones = self.gather_bytes(pickle.dumps(what), mark("the description of a reduction"))
         told = next(pickle.loads(data) for rank, data in enumerate(everyones) if rank not in joined)
         if not isinstance(told, tuple):
             names = " and ".join(self._tasks[rank] for rank in joined)

@@ -1,4 +1,4 @@
-"""Descriptions of collective calls, as strings and as marks, with which tasks check that they make the same call."""
+"""Descriptions of collective calls, as strings and as marks. Tasks use marks to check that they make the same call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = "All tasks must make the same collective calls in the same order"
 class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
     """Tasks called different collectives. The message lists the calls.
 
-    It is a FailedPreconditionError because Horovod raises that.
+    It is a FailedPreconditionError because Horovod raises that error.
     """
 
     ag_pass_through = True  # makes autograph pass it on unchanged
@@ -30,7 +30,7 @@ class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
 def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: bool = False) -> str:
     """Return a description of a call, such as ``allreduce average of 2 tensors: float32 [4, 3], int32 []``.
 
-    ``free_rows``: whether the sizes of first dimensions may differ between tasks.
+    ``free_rows`` is whether the sizes of first dimensions may differ between tasks.
     """
     said = []
     for dtype, shape in specs:
@@ -44,7 +44,7 @@ def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: 
 
 
 def call_name(what: str, name: str | None = None, **options: Any) -> str:
-    """Return a call of a program without its tensors, such as ``allreduce average 'loss' (compression=fp16)``."""
+    """Return a description of a call without its tensors, such as ``allreduce average 'loss' (compression=fp16)``."""
     said = ", ".join(f"{key}={value}" for key, value in options.items())
     return what + (f" {name!r}" if name else "") + (f" ({said})" if said else "")
 
@@ -69,7 +69,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def text_of(mark: bytes) -> str:
-    """Return the description in a mark."""
+    """Return the description that a mark contains."""
     return mark[DIGEST_BYTES:].rstrip().decode(errors="replace")
 
 

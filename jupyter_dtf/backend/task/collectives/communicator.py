@@ -18,9 +18,9 @@ from .program_order import ProgramOrder, in_graph
 
 
 class ProcessSet:
-    """A subset of the run's tasks, by rank: ``process_set=ProcessSet([0, 2])`` restricts a collective to these.
+    """A subset of the run's tasks, given by rank: ``process_set=ProcessSet([0, 2])`` restricts a collective to these.
 
-    Sets with equal ranks are equal. Raises InvalidInput unless there is at least one rank, and each only once.
+    Sets with equal ranks are equal. Raises InvalidInput if there is no rank, or a rank occurs twice.
     """
 
     def __init__(self, ranks: Sequence[int]) -> None:
@@ -70,7 +70,7 @@ class Communicator:
         return self.reducer.rank
 
     def root(self, rank: int) -> int:
-        """Return the index in the set of the task with that rank in the run. Raises InvalidInput if there is none."""
+        """Return the index in the set of the run's task ``rank``. Raises InvalidInput if it is not in the set."""
         if rank not in self.ranks:
             raise InvalidInput(
                 f"`root_rank` must be one of the ranks {list(self.ranks)}, got {rank!r:.200}", field="root_rank"
@@ -104,7 +104,7 @@ _lock = threading.RLock()
 def communicator(process_set: ProcessSet | None = None) -> Communicator:
     """Return the communicator of a process set, by default of all tasks of the run. It is created on first use.
 
-    Creating one is a collective of its tasks. Raises RuntimeError outside a task.
+    The creation is a collective of its tasks. Raises RuntimeError outside a task.
     """
     ctx = current()
     ranks = tuple(range(ctx.size)) if process_set is None else tuple(process_set.ranks)
@@ -116,7 +116,8 @@ def communicator(process_set: ProcessSet | None = None) -> Communicator:
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Create the communicator of a process set. This is a collective of all tasks of the run, even outside the set.
+    """Create the communicator of a process set. This is a collective of all tasks of the run, even those outside the
+    set.
 
     It is only necessary for TensorFlow's own collectives; otherwise, process sets are created on first use.
     """
@@ -149,7 +150,7 @@ def interrupted() -> bool:
 
 
 def renew() -> None:
-    """Restart all process sets. Collectives of the other tasks then fail, and these must also call this function.
+    """Restart all process sets. Collectives of the other tasks then fail, and these tasks must call this function, too.
 
     Traced functions keep working. Raises Unavailable for TensorFlow's own collectives.
     """

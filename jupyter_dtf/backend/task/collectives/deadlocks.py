@@ -1,8 +1,8 @@
 """Deadlock detection for tasks that wait for each other in different collectives.
 
-A task that has waited for a moment repeatedly writes the collective in which it waits, and the tasks for which it
-waits, to a board, and reads the entries of the other tasks. A deadlock shows as a cycle, which is not possible while
-all tasks make the same calls in the same order.
+After a moment of waiting, a task repeatedly writes an entry to a board, with the collective in which it waits and the
+tasks for which it waits, and reads the entries of the other tasks. A deadlock appears as a cycle, which cannot occur
+while all tasks make the same calls in the same order.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LOOK_S = 0.25
 
 _READ_MS = 50  # reading a missing key takes this long
 HEARD_S = 2.0
-"""The time in seconds to wait until other tasks have read their messages."""
+"""The maximum time in seconds to wait until other tasks have read their messages."""
 VERDICT, GONE = "verdict", "gone"
-"""Prefixes of keys on the board: of a verdict (why a wait will never end), and of the reason why a task has left."""
+"""Prefixes of keys on the board. The values say why a wait will never end (the verdict), and why a task has left."""
 
 
 class Wait(NamedTuple):
@@ -42,7 +42,7 @@ class Wait(NamedTuple):
     ranks: tuple[int, ...]
     missing: tuple[int, ...]
     beat: int = 0
-    """The number of the task's checks. As long as this increases, the task is still waiting."""
+    """The number of the task's checks. While this increases, the task is still waiting."""
 
 
 Waits = dict[int, list[Wait]]
@@ -66,7 +66,7 @@ class Board(ABC):
         """Return the string stored under the key, or an empty string if there is none."""
 
     def linger(self) -> None:  # noqa: B027  # most boards are not hosted by a task
-        """Wait, before this task ends, until other tasks no longer need it in order to read their messages."""
+        """Wait, before this task ends, until the other tasks have read their messages, if this task hosts the board."""
 
 
 class Files(Board):
@@ -120,16 +120,16 @@ class Watch(Protocol):
     """The interface for code that waits: ``Lookout``, or an adapter for one part of a reducer with several parts."""
 
     def look(self, wait: Wait) -> str:
-        """Check a wait. Must be called regularly while it lasts. Returns the reason if it will never end, or empty."""
+        """Check a wait, and return why it will never end; empty if it may end. Call this regularly during the wait."""
 
     def over(self, group: str) -> None:
-        """Note that the wait in that group has ended."""
+        """Record that the wait in that group has ended."""
 
     def go(self, group: str, why: str) -> None:
-        """Note that this task has stopped waiting, because its wait would never have ended."""
+        """Record that this task has stopped waiting, because its wait would never have ended."""
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or the reason that the task with that rank wrote when it left, or empty."""
+        """Return the verdict on this wait, or else why the task with that rank has left; empty if not known."""
 
 
 class Lookout:
@@ -145,7 +145,7 @@ class Lookout:
         self._post()
 
     def look(self, wait: Wait) -> str:
-        """Check a wait. Must be called regularly while it lasts. Returns the reason if it will never end, or empty."""
+        """Check a wait, and return why it will never end; empty if it may end. Call this regularly during the wait."""
         heartbeat.waits_for_others()
         with self._lock:
             before = self._mine.get(wait.group)
@@ -157,11 +157,12 @@ class Lookout:
                 return verdict
             waits = {rank: self._waits_of(rank) for rank in range(len(self._tasks))}
             here = {rank: [w for w in ws if _key(0, w) == _key(0, wait)] for rank, ws in waits.items()}
-            if len({w.text for ws in here.values() for w in ws}) > 1:  # tasks have made different calls
+            if len({w.text for ws in here.values() for w in ws}) > 1:  # their calls differ
                 return self._tell({rank: ws for rank, ws in here.items() if ws})
             stuck = _stuck(waits)
             seen, self._seen = self._seen, {_key(rank, w): w.beat for rank, ws in stuck.items() for w in ws}
-            # A task that has checked again since its entry was last read was still waiting then, so waits overlapped.
+            # A task that has checked again since its entry was last read was still waiting at that time, so waits
+            # overlapped.
             sure = {
                 rank: [w for w in ws if w.beat > seen.get(_key(rank, w), w.beat) or rank == self._rank]
                 for rank, ws in stuck.items()
@@ -172,26 +173,26 @@ class Lookout:
             return self._tell(sure)
 
     def over(self, group: str) -> None:
-        """Note that the wait in that group has ended."""
+        """Record that the wait in that group has ended."""
         with self._lock:
             if self._mine.pop(group, None) is not None:
                 self._post()
 
     def go(self, group: str, why: str) -> None:
-        """Note that this task has stopped waiting, because its wait would never have ended."""
+        """Record that this task has stopped waiting, because its wait would never have ended."""
         self._board.write(_gone(self._rank, group), why)
         self.over(group)
         self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or the reason that the task with that rank wrote when it left, or empty."""
+        """Return the verdict on this wait, or else why the task with that rank has left; empty if not known."""
         why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
         if why:
             self._board.linger()
         return why
 
     def tell(self, wait: Wait, verdict: str) -> None:
-        """Notify the tasks in ``missing`` of the reason why their wait in that collective would never end."""
+        """Notify the tasks in ``wait.missing`` why their wait in that collective would never end."""
         for rank in wait.missing:
             self._board.write(_verdict(rank, wait), verdict)
         self.has_given_up(wait)
@@ -199,7 +200,8 @@ class Lookout:
         self._await_all(wait, "gone")
 
     def agree(self, wait: Wait) -> None:
-        """Record that this task has read its verdict, and wait for a limited time until the others have read theirs.
+        """Record that this task has read its verdict, and wait for a limited time until the other tasks have read
+        theirs.
 
         The verdict may make this task end, which would also end the board.
         """
@@ -221,9 +223,9 @@ class Lookout:
             left = [rank for rank in left if not self._board.read(f"{_verdict(rank, wait)}-{what}")]
 
     def _tell(self, waits: Waits) -> str:
-        """Notify the tasks whose waits will never end, and tasks that will join such a wait. Returns the verdict.
+        """Notify the tasks whose waits will never end, and tasks that will join such a wait later. Returns the verdict.
 
-        A task may arrive so late that the others have already ended.
+        A task may join so late that the other tasks have already ended.
         """
         groups = {w.ranks for ws in waits.values() for w in ws}
         texts = {

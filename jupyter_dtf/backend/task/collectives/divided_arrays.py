@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-_LINE = 64  # the size of a cache line: no two tasks write to the same one
+_LINE = 64  # the size of a cache line in bytes: no two tasks write to the same line
 
 
 class Cells:

@@ -1,4 +1,4 @@
-"""A reducer whose transport can be replaced: functions that were traced with it then use the new one."""
+"""A reducer with a replaceable transport: functions that were traced with the reducer then use the new transport."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ExchangeableReducer(ArrayReducer):
         self._inner = inner
 
     def exchange_transport(self, inner: ArrayReducer) -> None:
-        """Continue with ``inner``, which must have the same size and rank. The previous one must be closed already."""
+        """Continue with ``inner``, which must have the same size and rank. The previous one must already be closed."""
         assert (inner.rank, inner.size) == (self.rank, self.size)
         self._inner = inner
 

@@ -15,7 +15,7 @@ from .inputs import check_place, checked, checked_rows
 
 
 def allgather(tensor: Any, name: str | None = None, process_set: ProcessSet | None = None) -> tf.Tensor:
-    """Return all tasks' tensors, concatenated by rank along the first dimension, whose size may differ."""
+    """Return all tasks' tensors, concatenated in rank order along the first dimension, the size of which may differ."""
     check_place()
     return primitives.gather(communicator(process_set), checked_rows(tensor), call_name("allgather", name))
 
@@ -64,9 +64,10 @@ def broadcast_variables(variables: Iterable[Any], root_rank: int = 0, process_se
 def alltoall(
     tensor: Any, splits: Any = None, name: str | None = None, process_set: ProcessSet | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Send rows to each task. ``splits``, of shape (size,), has the number of rows for each; by default they are equal.
+    """Send rows to each task. ``splits``, of shape (size,), has the number of rows for each task; by default all are
+    equal.
 
-    Returns the received rows, in order of the senders' ranks, and the number of rows from each (int64). Raises
+    Returns the received rows, in order of the senders' ranks, and the number of rows from each task (int64). Raises
     InvalidInput if ``splits`` is not given and the rows cannot be divided equally.
     """
     check_place()
@@ -88,7 +89,7 @@ def alltoall(
 
 
 def barrier(process_set: ProcessSet | None = None) -> None:
-    """Wait until all tasks have called this."""
+    """Wait until all tasks have called this function."""
     check_place()
     primitives.meet(communicator(process_set), "barrier")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from .deadlocks import Lookout, Wait, Watch
 
 Stalled = Callable[[list[str], str], None]
-"""Called with the names of missing tasks and the call in which the others wait."""
+"""Called with the names of missing tasks and the call in which the other tasks are waiting."""
 
 
 class WholeWait(Watch):
@@ -50,10 +50,10 @@ class WholeWait(Watch):
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Run the first collective, in which all parts start or restart. All tasks count collectives from it.
+        """Run the first collective, in which all parts start or restart. All tasks count collectives from this one.
 
-        Before a restart, some tasks may have taken part in more collectives than others that had given up. No task
-        leaves this collective before all have arrived: otherwise, it could wait for tasks that are still in it.
+        Before a restart, some tasks may have taken part in more collectives than tasks that had given up. No task
+        leaves this collective before all have arrived; otherwise, it could wait for tasks that are still in it.
         """
         with self._lock:
             if not self._depth:
@@ -64,7 +64,7 @@ class WholeWait(Watch):
 
     @contextmanager
     def collective(self, text: str) -> Iterator[None]:
-        """Run one collective, whose parts count as one wait. If nested, it is part of the outer one."""
+        """Run one collective. Waits in its parts count as one wait. A nested collective is a part of the outer one."""
         with self._lock:
             if not self._depth:
                 self._number += 1
@@ -82,7 +82,7 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """Check the wait, regularly while a part waits. Returns the reason if it will never end, or an empty string."""
+        """Check the wait, and return why it will never end; empty if it may end. Call this regularly while waiting."""
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -103,9 +103,9 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Return why that task has left if the reason is that tasks have made different calls, or an empty string."""
+        """Return why that task has left, if the reason is that tasks have made different calls; otherwise empty."""
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:
-        # All others are missing, because a task that a part waits for may wait for any of them in another part.
+        # All other tasks count as missing: a task for which one part waits may wait for any of them in another part.
         return Wait(self._group, self._number, self._text, self._ranks, self._others)

@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory within each, TensorFlow's own between their first tasks."""
+"""Collectives for several tasks per machine: shared memory within machines, TensorFlow's collectives between them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .shared_memory import SharedMemoryReducer
 
 
 class HierarchicalReducer(Reducer):
-    """A reducer that combines two: ``local`` for the tasks of this machine, and ``leaders`` between machines.
+    """A reducer that combines ``local``, for the tasks of this machine, with ``leaders``, between machines.
 
-    ``leaders`` connects the first task of each machine, and is None in other tasks. Network traffic is that of one task
-    per machine, regardless of the number of tasks.
+    ``leaders`` connects the first task of each machine, and is None in other tasks. The network carries the traffic of
+    only one task per machine.
     """
 
     def __init__(self, rank: int, size: int, local: Reducer, leaders: Reducer | None) -> None:

@@ -39,7 +39,7 @@ def checked_rows(value: Any) -> tf.Tensor:
 
 
 def check_place() -> None:
-    """Raise InvalidInput in code where collectives are not possible: if XLA compiles it, and in tf.data functions."""
+    """Raise InvalidInput in code that cannot contain collectives: code that XLA compiles, and functions of tf.data."""
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()
@@ -52,8 +52,8 @@ def check_place() -> None:
             )
         if getattr(graph, "name", "").startswith("Dataset_"):
             raise InvalidInput(
-                "tf.data runs its functions concurrently with the program and ahead of it, so a collective in one has "
-                f"no place in the order of calls: call it on the dataset's elements, got a call in {graph.name}"
+                "tf.data runs its functions concurrently with the program and ahead of it, so a collective there has "
+                f"no place in the order of calls: call it on the dataset's elements, not in {graph.name}"
             )
         graph = getattr(graph, "outer_graph", None)
 

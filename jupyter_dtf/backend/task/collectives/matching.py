@@ -1,6 +1,6 @@
 """The order of collectives in TensorFlow 1 graphs, where program order has no meaning.
 
-A session runs all operations that are ready, in a different order in each task, and it is not known in advance which
+A session runs all operations that are ready, in a different order in each task, and cannot know in advance which
 collectives of a graph a run will reach. So the tasks exchange the names of the collectives that they have reached, and
 run those that all tasks have reached, ordered by name. Waiting must not block the session's threads, of which there may
 be only one: with an iterator's ``get_next``, TensorFlow waits for Python code in the background.
@@ -21,15 +21,16 @@ from .calls import differ
 from .primitive import Array
 
 _AGAIN_S = 0.002
-"""The time to wait for more collectives when none has been reached by all tasks."""
+"""The time in seconds to wait for more collectives when none has been reached by all tasks."""
 
 Collective = Callable[[], list[Array]]
 
 
 class Matching:
-    """One task's part in the matching. ``gather`` returns every task's value, in rank order; ``tasks`` are their names.
+    """One task's part in the matching.
 
-    If, for ``patience_s`` seconds, the tasks have reached collectives but none in common, all get DifferentCalls.
+    ``gather`` returns every task's value, in rank order; ``tasks`` are the tasks' names. If the tasks have waited for
+    ``patience_s`` seconds in collectives, but in none that all have reached, all raise DifferentCalls.
     """
 
     def __init__(self, gather: Callable[[Any], list[Any]], tasks: Sequence[str], patience_s: float) -> None:
@@ -44,9 +45,10 @@ class Matching:
     def as_op(
         self, function: Callable[..., list[Array]], inputs: Sequence[tf.Tensor], like: Sequence[Any], name: str
     ) -> list[tf.Tensor]:
-        """Return the outputs of an op that applies ``function`` to the inputs as arrays, with outputs like ``like``.
+        """Return the outputs of an op that applies ``function`` to the inputs as arrays.
 
-        ``name`` must be the same in all tasks, and unique in the graph.
+        The outputs have the dtypes and shapes of ``like``. ``name`` must be the same in all tasks, and unique in the
+        graph.
         """
 
         def reach(*arrays: Array) -> Array:
@@ -119,7 +121,7 @@ class Matching:
             raise
 
     def _fail(self, error: Exception) -> None:
-        """Fail the session's run, with all collectives that are waiting in it."""
+        """Make the session's run, and all collectives that are waiting in it, fail with ``error``."""
         with self._changed:
             waiting = [future for calls in self._reached.values() for _, future in calls]
             self._reached.clear()

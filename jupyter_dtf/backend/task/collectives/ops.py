@@ -1,4 +1,4 @@
-"""The collectives for programs, for eager code and ``tf.function``.
+"""The collectives that programs call, in eager code and in a ``tf.function``.
 
 Every task of the run, or of the process set, must make the same calls in the same order. Gradients are those of the sum
 of all tasks' losses.

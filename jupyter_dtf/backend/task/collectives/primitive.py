@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-# TensorFlow 2.21: code must run eagerly even while a graph is being built; tf.init_scope leaves only functions' graphs.
+# TensorFlow 2.21: code must run eagerly even while a graph is being built; tf.init_scope only exits functions' graphs.
 from tensorflow.python.eager.context import eager_mode
 
 from ....errors import InvalidInput, Unavailable
@@ -40,10 +40,10 @@ TYPES = {
 class Reducer(ABC):
     """Collectives between ``size`` tasks: every task must call the same methods in the same order.
 
-    Shapes and dtypes must be equal in all tasks, except for the first dimension in methods whose description allows it.
-    All tasks get bitwise equal results. A call returns when all tasks have made it. It raises RuntimeError if one of
-    them has died or, where this can be detected, has made a different call. Dtypes: bool, uint8 to uint32, int8 to
-    int64, bfloat16, float16 to float64.
+    Shapes and dtypes must be equal in all tasks, except for the first dimension where a method allows it. All tasks get
+    bitwise equal results. A call returns when all tasks have made it. It raises RuntimeError if one of them has died
+    or, where this can be detected, has made a different call. Dtypes: bool, uint8 to uint32, int8 to int64, bfloat16,
+    float16 to float64.
 
     Methods that take tensors work both inside and outside a ``tf.function``. They have no gradients (those in ``ops``
     do). ``name`` must be the same in all tasks.
@@ -56,7 +56,7 @@ class Reducer(ABC):
     """Whether ``time_accounts`` measures the duration of its exchanges."""
 
     bucket_bytes = 64 << 20
-    """The best number of bytes of gradients to send at a time while other gradients are still being computed."""
+    """The best number of bytes of gradients to send in one exchange while others are still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -66,18 +66,18 @@ class Reducer(ABC):
 
     @abstractmethod
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
-        """Reduce each tensor over the tasks, in one exchange. ``op``: sum (not of booleans), min, max or product."""
+        """Reduce each tensor over the tasks, in one exchange. ``op`` is sum (not for booleans), min, max or product."""
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
         """Return the sum over the tasks."""
         return self.reduce_tensors([tensor], "sum", name)[0]
 
     def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """Return all tasks' tensors, concatenated along the first dimension, whose size may differ between tasks."""
+        """Return all tasks' tensors, concatenated along the first dimension. Its size may differ between tasks."""
         return self.gather_rows(tensor, name)[0]
 
     def gather_rows(self, tensor: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Like ``gather_tensor``, but also return the number of rows from each task, int64 of shape (size,)."""
+        """Return the result of ``gather_tensor``, and the number of rows from each task, int64 of shape (size,)."""
         name = described_tensors(name, [tensor], free_rows=True)  # integers are sent, so the name contains the dtype
         own = tf.one_hot(self.rank, self.size, dtype=tf.int64) * tf.shape(tensor, tf.int64)[0]
         rows = self.sum_tensor(own, f"{name} rows")
@@ -142,7 +142,7 @@ class Reducer(ABC):
         """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         data = [_as_bytes(a) for a in arrays]
-        # Whole words, because TensorFlow's collectives do not support bytes and would send each as a word of its own.
+        # Send whole words: TensorFlow's collectives do not support bytes, and each byte would be sent as a whole word.
         blank = np.zeros(-sum(map(len, data)) % 8, np.uint8)
         sent = np.concatenate([*data, blank]).view(np.int64)
         with eager_mode():
@@ -160,7 +160,7 @@ class Reducer(ABC):
 
     @abstractmethod
     def close(self, failed: bool = False) -> None:
-        """Leave the collectives. ``failed``: whether the other tasks must fail instead of waiting for this one."""
+        """Leave the collectives. ``failed`` is whether the other tasks must fail instead of waiting for this one."""
 
     @property
     def interrupted(self) -> bool:
@@ -174,9 +174,9 @@ class Reducer(ABC):
         """Make a wait in a collective raise DifferentCalls, if possible. Called in another thread."""
 
     def join(self) -> int:
-        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
+        """Contribute zeros to the other tasks' sums until all tasks have joined. Returns the rank of the last one.
 
-        Raises Unavailable if that is not supported.
+        Raises Unavailable if the transport does not support this.
         """
         raise Unavailable(
             "A task can join while the others continue only if all tasks are on one machine, or each is on a different "
@@ -188,7 +188,7 @@ class Reducer(ABC):
 
         This is a collective that all tasks must call. Traced functions keep working.
 
-        Raises Unavailable if that is not supported.
+        Raises Unavailable if the transport does not support this.
         """
         raise Unavailable(
             "TensorFlow's collectives cannot restart in a process in which they have failed. To return to a commit, "

@@ -11,7 +11,7 @@ from .communicator import Communicator
 
 
 def meet(comm: Communicator, name: str) -> None:
-    """Wait until all tasks have called this."""
+    """Wait until all tasks have called this function."""
     name = comm.named(name)
     comm.in_order(lambda: comm.reducer.reduce_tensors([tf.zeros([1], tf.int32)], "sum", name))
 
@@ -50,7 +50,7 @@ def reduce(comm: Communicator, tensors: Sequence[tf.Tensor], op: str, name: str)
 def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = False) -> tf.Tensor:
     """Concatenate all tasks' tensors along the first dimension.
 
-    The gradient is this task's rows of the sum, or with ``averages`` of the average, of the upstream gradients.
+    The gradient is this task's rows of the sum of the upstream gradients, or of their average if ``averages``.
     """
     name = comm.named(name)
 
@@ -71,7 +71,8 @@ def gather(comm: Communicator, tensor: tf.Tensor, name: str, averages: bool = Fa
 def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, averages: bool = False) -> tf.Tensor:
     """Return the root's tensor.
 
-    The gradient is the sum, or with ``averages`` the average, of the upstream gradients at the root, else zero.
+    At the root, the gradient is the sum of the upstream gradients, or their average if ``averages``; elsewhere, it is
+    zero.
     """
     name = comm.named(name)
 
@@ -83,7 +84,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
             total = _upstream(comm, upstream, own, name, averages)
             if comm.rank == root:
                 return total
-            with tf.control_dependencies([total]):  # else a graph would prune it, because this task does not use it
+            with tf.control_dependencies([total]):  # otherwise a graph would prune the unused total
                 return tf.zeros_like(total)
 
         return sent, gradient
@@ -92,7 +93,7 @@ def broadcast(comm: Communicator, tensor: tf.Tensor, root: int, name: str, avera
 
 
 def exchange(comm: Communicator, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-    """Exchange rows; also return the number of rows from each task. Gradients are sent back in the same way."""
+    """Return the rows from all tasks, and the number of rows from each. Gradients are sent back in the same way."""
     name = comm.named(name)
 
     @tf.custom_gradient

@@ -12,10 +12,10 @@ import tensorflow as tf
 class ProgramOrder:
     """Runs collectives in a ``tf.function`` in program order.
 
-    Without this, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all
-    uses of one variable, even across nested functions, loops and conditional branches, but that of other stateful
-    operations only within one graph, so each collective uses a common variable. All sets of tasks in this process share
-    it, because tasks could also deadlock across sets.
+    Otherwise, two tasks might start two collectives in different orders. TensorFlow keeps the program order of all uses
+    of one variable, even across nested functions, loops and conditional branches, but keeps that of other stateful
+    operations only within one graph. So each collective uses a common variable. All sets of tasks in this process share
+    the variable, because tasks could also deadlock across sets.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class ProgramOrder:
 
 
 _LAST = "_jupyter_dtf_last_collective"
-"""The name of the graph attribute that holds the op which ends the graph's last collective."""
+"""The name of the graph attribute with the op that ends the graph's last collective."""
 
 
 def read(variable: Any) -> tf.Tensor:
@@ -84,7 +84,7 @@ def in_function() -> bool:
     """Return whether a ``tf.function`` is being traced, as opposed to eager code or a TensorFlow 1 graph."""
     if not getattr(tf.compat.v1.get_default_graph(), "building_function", False):
         return False
-    with tf.init_scope():  # a branch or loop in a TensorFlow 1 graph is a function as well
+    with tf.init_scope():  # a branch or loop in a TensorFlow 1 graph is a function, too
         return bool(tf.executing_eagerly())
 
 

@@ -28,11 +28,12 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> Any:
-    """Reduce a tensor over the tasks, keeping its shape and dtype: ``op`` is average, sum, min, max or product.
+    """Reduce a tensor over the tasks, keeping its shape and dtype. ``op`` is average, sum, min, max or product.
 
-    With ``compression`` "fp16" or "bf16", floating-point values with more bits are sent in that format. The factors
-    multiply the values that are sent and those that are returned. ``tf.IndexedSlices`` are averaged or summed by
-    gathering the slices of all tasks, and stay sparse; if two tasks have slices with the same index, both are included.
+    With ``compression`` "fp16" or "bf16", floating-point values with more bits are sent in that format. The values that
+    are sent are multiplied by ``prescale_factor``, and those that are returned by ``postscale_factor``.
+    ``tf.IndexedSlices`` are averaged or summed by gathering the slices of all tasks, and stay sparse; if two tasks have
+    slices with the same index, both are included.
 
     The gradient is that of the sum of all tasks' losses. Raises InvalidInput for an average of integers.
     """
@@ -57,7 +58,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> list[Any]:
-    """Apply ``allreduce`` to several tensors in one exchange, which is faster than one for each."""
+    """Apply ``allreduce`` to several tensors in one exchange, which is faster than one exchange for each."""
     how = _How("allreduce", op, name, compression, prescale_factor, postscale_factor)
     return _reduced(communicator(process_set), [checked(tensor) for tensor in tensors], how)
 
@@ -125,9 +126,9 @@ def reducescatter(
     postscale_factor: float = 1.0,
     process_set: ProcessSet | None = None,
 ) -> tf.Tensor:
-    """Return this task's rows of the result of ``allreduce``, which takes the same arguments.
+    """Return this task's rows of the result of ``allreduce`` with the same arguments.
 
-    The first dimension is divided as evenly as possible; if there is a remainder, the first tasks get one row more.
+    The first dimension is divided as evenly as possible; if there is a remainder, the first tasks get one more row.
     """
     return grouped_reducescatter(
         [tensor],
@@ -158,7 +159,7 @@ def grouped_reducescatter(
 
 
 def own_rows(comm: Communicator, tensor: tf.Tensor) -> tf.Tensor:
-    """Return this task's rows of a tensor whose rows are divided as evenly as possible."""
+    """Return this task's rows of a tensor with rows that are divided among the tasks as evenly as possible."""
     length = tensor.shape[0] if tensor.shape[0] is not None else tf.shape(tensor)[0]
     share, more = length // comm.size, length % comm.size
     first = comm.rank * share + _smaller(comm.rank, more)

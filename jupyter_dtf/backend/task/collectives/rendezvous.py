@@ -1,4 +1,4 @@
-"""A barrier between the tasks of one machine, with words in shared memory and the kernel's futex."""
+"""A barrier between the tasks of one machine, based on words in shared memory and the kernel's futexes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Meeting:
         self._words[rank * 16 + _PID] = os.getpid()
 
     def meet(self, call: bytes = b"") -> tuple[int, ...]:
-        """Wait until every task has called this as many times as this one. Returns the ranks of joined tasks.
+        """Wait until every task has called this method as often as this task. Returns the ranks of joined tasks.
 
         ``call`` is the mark of the call; if given, it must be the same in all tasks, except for JOINED. Raises
         DifferentCalls in all tasks if the marks differ, and RuntimeError if a missing task will never arrive.
@@ -128,7 +128,7 @@ class Meeting:
         self._told.set()
 
     def wake(self) -> None:
-        """Make waits here, and in other tasks that wait for the same tasks, check again. Called in another thread."""
+        """Make waits in this task, and in tasks that wait for the same tasks, check again. Called in another thread."""
         for other in self._others:
             self._wake(other)
 
@@ -138,7 +138,7 @@ class Meeting:
         self._wake()
 
     def _text(self, rank: int) -> int:
-        # Two alternating slots suffice: a task that has reached the next meeting cannot continue without this one.
+        # Two alternating slots suffice: a task that has reached the next meeting cannot leave it without this task.
         return (2 * rank + self.count % 2) * MARK_BYTES
 
     def _has_come(self, other: int, target: int) -> bool:
@@ -169,7 +169,7 @@ class Meeting:
             try:
                 self._check(other)
             except RuntimeError:
-                if self._has_come(other, target):  # it arrived just before it ended
+                if self._has_come(other, target):  # it arrived right before it ended
                     return
                 self.interrupted = self._words[other * 16 + _STATE] == _FAILED
                 if why := self._why_gone(self._wait(target, call), self._ranks[other]):
@@ -189,7 +189,7 @@ class Meeting:
             )
 
     def _look(self, target: int, call: bytes) -> None:
-        """Raise DifferentCalls if this wait would never end; the other tasks then no longer wait for this one."""
+        """Raise DifferentCalls if this wait would never end. The other tasks then stop waiting for this task."""
         verdict = self._given_up
         if not verdict and self._lookout is not None:
             self._posted = True
@@ -201,7 +201,7 @@ class Meeting:
             raise DifferentCalls(verdict)
 
     def _why_gone(self, wait: Wait, rank: int) -> str:
-        """Return why that task has left if the reason is that tasks have made different calls, or an empty string."""
+        """Return why that task has left, if the reason is that tasks have made different calls; otherwise empty."""
         if self._lookout is not None:
             return self._lookout.why_gone(wait, rank)
         self._told.wait(self.word_s)
@@ -226,7 +226,7 @@ class Meeting:
     def _check(self, other: int) -> None:
         name = self._tasks[other]
         pid = self._words[other * 16 + _PID]
-        alive = not pid or _alive(pid)  # checked first: a task that sets its state to left may end right afterwards
+        alive = not pid or _alive(pid)  # checked first: a task may end right after it has set its state to left
         state = self._words[other * 16 + _STATE]
         if state != _HERE:
             how = "failed" if state == _FAILED else "ended"

@@ -1,4 +1,4 @@
-"""Memory for results, which is reused once there are no more references to it, because new pages are expensive."""
+"""Memory for results. It is reused once nothing refers to it any more, because new pages are expensive."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Results:
 
 
 def _references(buffers: list[npt.NDArray[np.uint8]], index: int) -> int:
-    """Return the number of references to a buffer, including those of its views, also of views held by TensorFlow."""
+    """Return the number of references to a buffer, including those of its views, even views that TensorFlow holds."""
     return sys.getrefcount(buffers[index])
 
 

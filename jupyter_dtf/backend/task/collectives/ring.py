@@ -1,4 +1,4 @@
-"""Collectives based on TensorFlow's own, which work between machines."""
+"""Collectives based on TensorFlow's own collectives, which work between machines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SENT_BY_GPU_AS = {tf.int32: tf.int64, tf.bfloat16: tf.float32}
 
 
 class CollectiveReducer(Reducer):
-    """A reducer that uses ``CollectiveReduceV2`` between ``size`` tasks in TF_CONFIG, all with the same ``key``."""
+    """A reducer that uses ``CollectiveReduceV2`` between ``size`` tasks in TF_CONFIG, all of them with one ``key``."""
 
     def __init__(self, rank: int, size: int, key: str) -> None:
         super().__init__(rank, size)
@@ -90,10 +90,10 @@ class CollectiveReducer(Reducer):
 
 @cache
 def start_collectives() -> Any:
-    """Set up TensorFlow's collectives between the tasks of TF_CONFIG, all of which must call this.
+    """Set up TensorFlow's collectives between the tasks of TF_CONFIG, all of which must call this function.
 
-    Creating the strategy starts this task's server and waits for those of the other tasks. The strategy has no other
-    use. Raises Unavailable if TensorFlow has already been used.
+    The creation of the strategy starts this task's server and waits for the servers of the other tasks. The strategy
+    has no other use. Raises Unavailable if TensorFlow has already been used.
     """
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -117,10 +117,9 @@ def _communication_hint() -> str:
 
 
 def _instance_key(text: str, tensors: Sequence[tf.Tensor]) -> Any:
-    """Return a key for the description and the shapes. It is the same for static and dynamic shapes.
+    """Return a key for a description and the tensors' shapes. It is the same for static and dynamic shapes.
 
-    The shapes are included because an instance has a fixed shape. A small number, one per dtype, can be added to the
-    key.
+    The key includes the shapes because an instance has a fixed shape. Callers may add a small number, one per dtype.
     """
     known = all(tensor.shape.is_fully_defined() for tensor in tensors)
     key: Any = _key(text)

@@ -2,7 +2,7 @@
 
 Every collective is a sequence of rounds. In a round, each task writes to its own slot, all tasks meet, and each reads
 the data that it needs from the others' slots. Each task alternates between two slots: before it writes to a slot again,
-it has met all other tasks after they had read that slot. So the memory does not grow with the amount of data.
+it has met all other tasks, which have read the slot by then. So the memory does not grow with the amount of data.
 
 A small reduction takes one round, in which every task reduces all arrays in the same order. A large one is cut into
 cells, which are assigned to the tasks in rotation. In each round, every task writes a cell for every other task, and
@@ -33,9 +33,10 @@ _MEMORY_BYTES = 48 << 20  # for all slots; containers often have only 64 MiB of 
 
 
 class SharedMemoryReducer(ArrayReducer):
-    """The reducer for tasks of one machine. ``path`` is the prefix of the memory's files, the same in all tasks.
+    """The reducer for tasks of one machine.
 
-    ``tasks`` are the names of the tasks in rank order; for ``stalled``, ``lookout`` and ``ranks``, see ``Meeting``.
+    ``path`` is the prefix of the paths of the memory's files, and is the same in all tasks. ``tasks`` are the names of
+    the tasks in rank order; for ``stalled``, ``lookout`` and ``ranks``, see ``Meeting``.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class SharedMemoryReducer(ArrayReducer):
         slots = np.frombuffer(mapped(paths[1], 2 * self.size * self._slot), np.uint8)
         self._slots = slots.reshape(2, self.size, self._slot)
         self._meeting.meet(mark("start"))
-        if self.rank == 0:  # all tasks have mapped the memory, so it is freed after all have ended, even by a crash
+        if self.rank == 0:  # all tasks have mapped the memory, so it is freed once all have ended, even by a crash
             for path in paths:
                 path.unlink()
 
@@ -87,9 +88,9 @@ class SharedMemoryReducer(ArrayReducer):
             self._start()
 
     def on_different(self, tell: Callable[[str], None]) -> None:
-        """Make this reducer a part of one for several machines.
+        """Make this reducer a part of a reducer for several machines.
 
-        ``tell`` is called when tasks have made different calls, before they get the error. The caller must call
+        ``tell`` is called when tasks have made different calls, before they raise the error. The caller must call
         ``give_up`` if tasks on other machines have made different calls.
         """
         self._tell = tell
@@ -100,7 +101,7 @@ class SharedMemoryReducer(ArrayReducer):
         self._meeting.give_up(why)
 
     def join(self) -> int:
-        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
+        """Contribute zeros to the other tasks' sums until all tasks have joined. Returns the rank of the last one.
 
         Raises InvalidInput in all tasks if one of them calls anything other than a sum or average in the meantime.
         """
@@ -118,7 +119,7 @@ class SharedMemoryReducer(ArrayReducer):
                 self.reduce_flat(zeros, op, next(iter(calls.values())))
 
     def _meet(self, call: bytes, arrays: Sequence[Array] = (), op: str = "") -> bool:
-        """Meet for the first time in a call. Returns whether to restart it, because joined tasks have been notified."""
+        """Meet for the first time in a call. Returns whether joined tasks were notified and the call must restart."""
         try:
             joined = self._meeting.meet(call)
         except DifferentCalls as error:
@@ -183,7 +184,7 @@ class SharedMemoryReducer(ArrayReducer):
 
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
         header = 8
-        done, end = 0, self._slot - header  # the numbers of each task's bytes that have been read, and written
+        done, end = 0, self._slot - header  # how many of each task's bytes have been read, and written
         slots = self._next_slots()
         slots[self.rank, :header].view(np.int64)[0] = sent.size
         _fill(slots[self.rank, header:], sent[:end])

@@ -19,11 +19,11 @@ from .primitive import Reducer
 from .program_order import add, in_graph, put
 
 Stalled = Callable[[list[str], str], None]
-"""Called with the names of missing tasks (none if unknown) and the call in which the others wait."""
+"""Called with the names of missing tasks (none if unknown) and the call in which the other tasks are waiting."""
 
 
 def stall_seconds() -> float:
-    """Return the seconds after which a waiting collective is reported: DTF_STALL_SECONDS, or 60.
+    """Return the time in seconds after which a waiting collective is reported: DTF_STALL_SECONDS, or 60.
 
     Raises InvalidInput for an invalid value.
     """

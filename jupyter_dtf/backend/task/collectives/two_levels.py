@@ -1,4 +1,4 @@
-"""Collectives on machines with several tasks: shared memory within each, the network between their first tasks."""
+"""Collectives for several tasks per machine: shared memory within machines, the network between them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .primitive import Array
 from .shared_memory import SharedMemoryReducer
 from .tcp.tcp_reducer import TcpReducer
 
-_OUTCOME = mark("what came of it between the machines")
-_TO_ALL = mark("to all of a machine")
+_OUTCOME = mark("the outcome between the machines")
+_TO_ALL = mark("the copy to all tasks of a machine")
 _LOST, _INTERRUPTED, _DIFFERENT = b"lost", b"interrupted", b"different"
 
 Result = TypeVar("Result")
 
 
 class TwoLevelReducer(ArrayReducer):
-    """A reducer that combines one within this machine with one between machines.
+    """A reducer that combines a reducer for this machine with one between machines.
 
-    Only one task per machine uses the network.
+    Only the first task of each machine uses the network.
 
     Args:
         rank: This task's rank in the set.
         tasks: The names of the tasks, in rank order.
         places: For each machine, the ranks of its tasks, beginning with its first task.
-        local: Creates the reducer of this machine's tasks; None if this is the only one.
+        local: Creates the reducer of this machine's tasks; None if this task is the only one.
         between: Creates the reducer of the machines' first tasks; None if this task is not one of them.
         wait: Watches the waits of all parts together.
     """
@@ -102,9 +102,9 @@ class TwoLevelReducer(ArrayReducer):
         return self._led((lambda: part(between)) if between is not None else None)
 
     def _led(self, part: Callable[[], Result] | None) -> Result | None:
-        """Run a part in the first task of each machine, and return None in the others.
+        """Run a part in the first task of each machine, and return None in the other tasks.
 
-        If it fails in the first task of this machine, all tasks of the machine raise the error.
+        If the part fails in the first task of this machine, all tasks of the machine raise the error.
         """
         result, failed, error = None, b"", None
         if part is not None:

@@ -71,8 +71,8 @@ def check_classes(config: Any, what: str) -> None:
             raise InvalidInput(f"{what}: a class_name must be a string, got {name!r:.100}", field="path")
         if reason := _RUN_CODE.get(name):
             raise InvalidInput(
-                f"{what} must contain only what can be described without running it, got a {name}, which {reason}. "
-                f"{_INSTEAD}",
+                f"{what} must contain only objects that can be described without being run, got a {name}, which "
+                f"{reason}. {_INSTEAD}",
                 field="path",
             )
         if name in _PLAIN:

@@ -36,7 +36,7 @@ class _Call:
     operations: list[tf.Operation] = field(default_factory=list)
     """The operations created in this call, without those created in nested calls."""
     opened: bool = False
-    """Whether other layers with nodes of their own were called within it."""
+    """Whether other layers with nodes of their own were called within this call."""
 
 
 def describe(model: Any, input_shapes: Any = None) -> LayerGraph:

@@ -120,7 +120,7 @@ class _Reading:
         """Return the edges between layers, through operations outside layers, and the layers that use each argument."""
         origins: dict[str, dict[str, tuple[Scope, int]]] = {}  # keyed by tensor: the layer outputs that it depends on
         given = {argument.tensor: number for number, argument in enumerate(self._arguments)}
-        arguments: dict[str, set[int]] = {}  # keyed by tensor: its arguments not through layers
+        arguments: dict[str, set[int]] = {}  # keyed by tensor: the arguments that it uses directly
         taken: list[dict[str, None]] = [{} for _ in self._arguments]
         sizes: dict[tuple[Scope, Scope], dict[str, int]] = {}
         for op in self._operations:

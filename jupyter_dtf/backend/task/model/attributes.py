@@ -1,6 +1,6 @@
-"""Plain attributes of objects of custom Keras classes that are not in their configuration but must be sent as well.
+"""Plain attributes of custom Keras objects that are missing from their configurations but must be sent as well.
 
-Such a value is missing from the configuration if ``get_config`` leaves it out, or if it was set after ``__init__``.
+An attribute is missing if ``get_config`` omits it, or if it was set after ``__init__``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SCALARS = (str, bytes, bool, int, float, complex, np.generic, type(None))
 
 @dataclass
 class Attributes:
-    """Plain attributes by name."""
+    """Plain attributes, keyed by name."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ def plain_attributes(obj: Any) -> Attributes:
 
 @cache
 def _names_of_keras() -> frozenset[str]:
-    """Return the names of the attributes of objects of Keras's own base classes."""
+    """Return the names of the attributes that Keras's own base classes set."""
     import keras
 
     plain = keras.Sequential([keras.Input((1,), name="plain")], name="plain")
@@ -63,7 +63,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _bare(value: Any) -> Any:
-    """Convert to Python's own containers: Keras has its own for attributes of layers."""
+    """Convert containers to Python's own types: Keras uses its own types for attributes of layers."""
     if isinstance(value, dict):
         return {key: _bare(item) for key, item in value.items()}
     for kind in (list, set, frozenset):

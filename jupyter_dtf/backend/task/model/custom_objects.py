@@ -1,8 +1,8 @@
 """The user's functions, classes and objects that a Keras configuration refers to by name, sent by value.
 
 Keras looks such names up in a registry, where two functions with the same name are indistinguishable. Here, each object
-gets a unique name by its identity while its model is being described. ``recorded`` assigns the names; ``names_known``
-resolves them. Importing this module does not import Keras.
+gets a unique name, based on its identity, while its model is being described. ``recorded`` assigns the names;
+``names_known`` resolves them. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Rebuilt:
     kind: type
     attributes: Attributes
     given: dict[str, Any] = field(default_factory=dict)
-    """The objects for which the configuration has a ``Given``."""
+    """The objects that are replaced by placeholders (``Given``) in the configuration, keyed by placeholder."""
 
     def from_config(self, config: dict[str, Any]) -> Any:
         made = self.kind.from_config(self._with_given(config))  # type: ignore[attr-defined]
@@ -62,7 +62,10 @@ class Rebuilt:
 
 
 class Given(str):
-    """A placeholder in a configuration for an object to pass to ``__init__`` unchanged: Keras ignores strings."""
+    """A placeholder in a configuration for an object that ``__init__`` must receive unchanged.
+
+    It is a string because Keras leaves strings unchanged.
+    """
 
 
 class _Name(str):
@@ -94,10 +97,10 @@ class CustomObjects:
         """Make Keras use unique names for objects in configurations within the block."""
         import keras
 
-        # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
+        # Keras 3.15: the registry of custom objects has no public hook.
         from keras.src.saving import object_registration, serialization_lib
 
-        # Keras 3.15: how functions are written into configurations is not public.
+        # Keras 3.15: the function that writes functions into configurations is not public.
         from keras.src.utils import python_utils
 
         registered_name = object_registration.get_registered_name
@@ -163,7 +166,7 @@ class CustomObjects:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _name(self, obj: Any, meant: Any) -> str:
-        """Return the name of ``obj``, which resolves to ``meant``. The same object always has the same name."""
+        """Return the unique name of ``obj``, which tasks resolve to ``meant``. An object always has the same name."""
         if id(obj) not in self._names:
             kind = obj if hasattr(obj, "__name__") else type(obj)
             name = f"{kind.__name__}@{len(self._names)}"
@@ -173,7 +176,7 @@ class CustomObjects:
         return self._names[id(obj)]
 
     def _config_of(self, obj: Any) -> _Config:
-        """Return the configuration of an object of a custom class in the form that its ``from_config`` takes."""
+        """Return the configuration of an object of a custom class in the form that its ``from_config`` expects."""
         # Keras 3.15: serialization of custom objects has no public hook.
         from keras.src.saving import serialization_lib
 
@@ -237,14 +240,14 @@ class CustomObjects:
         return file.getvalue()
 
     def _names_of_the_users(self, config: Any) -> dict[str, Any]:
-        """Return the user's registered or held objects whose names occur in the configuration as plain strings.
+        """Return the user's objects, registered or held by layers, whose names the configuration has as plain strings.
 
         The user's own ``get_config`` may return a name that the user's own ``from_config`` looks up.
         """
         # Keras 3.15: the scope of custom objects is kept in global_state, and is not public as a whole.
         from keras.src.backend.common import global_state
 
-        # Keras 3.15: the registry of custom objects is recorded, and has no public hook.
+        # Keras 3.15: the registry of custom objects is not public as a whole.
         from keras.src.saving import object_registration
 
         known: dict[str, list[Any]] = {}
@@ -268,7 +271,7 @@ class CustomObjects:
             value
             for layer in self._model._flatten_layers()
             for name, value in vars(layer).items()
-            # Keras wraps some methods per instance; those hold the layer itself.
+            # Keras wraps some methods of each instance; these wrappers refer to the layer itself.
             if isinstance(value, types.FunctionType)
             and not hasattr(type(layer), name)
             and not value.__module__.startswith(("keras.", "tensorflow."))
@@ -284,7 +287,7 @@ def names_known(objects: dict[str, Any]) -> Iterator[None]:
     """Make Keras resolve the names of a described model within the block."""
     import keras
 
-    # Keras 3.15: how functions are written into configurations is not public.
+    # Keras 3.15: the function that reads functions from configurations is not public.
     from keras.src.utils import python_utils
 
     load = python_utils.func_load
@@ -307,7 +310,7 @@ def is_of_keras(obj: Any) -> bool:
 
 def _keras_names(name: str) -> list[Any]:
     """Return Keras's public functions and classes with this name."""
-    # Keras 3.15: which classes are exported under which names is recorded nowhere else.
+    # Keras 3.15: the names under which classes are exported are recorded nowhere else.
     from keras.src import api_export
 
     found = (api_export.get_symbol_from_name(f"keras.{module}.{name}") for module in _BUILTIN_MODULES)
@@ -384,7 +387,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def local_module(obj: Any) -> types.ModuleType | None:
-    """Return the object's module if it is the user's own file, which other machines do not have."""
+    """Return the object's module if it is one of the user's own files, which other machines lack; otherwise None."""
     module = sys.modules.get(getattr(obj, "__module__", "") or "")
     path = getattr(module, "__file__", None)
     if module is None or path is None or module.__name__ == "__main__" or module.__name__.startswith("jupyter_dtf"):

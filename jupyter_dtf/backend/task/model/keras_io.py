@@ -27,7 +27,7 @@ class PackedModel:
     """A model as plain data, for ``unpack``."""
 
     description: bytes
-    """The pickled configuration, with the custom classes, functions and objects by their names in it."""
+    """The pickled configuration, and the custom classes, functions and objects, keyed by their names in it."""
     weights: list[Any] = field(default_factory=list)
     """Arrays in the order of ``model.weights``; empty if the model is not built."""
     optimizer: list[Any] = field(default_factory=list)
@@ -35,12 +35,12 @@ class PackedModel:
     more: ExtraState = field(default_factory=ExtraState)
     built: bool = False
     policies: list[str] = field(default_factory=list)
-    """The names of the layers' dtype policies, in order; empty for those of quantized layers."""
+    """The names of the layers' dtype policies, in order, with an empty name for each quantized layer."""
     compiled: bool = True
-    """Whether it includes the compile arguments."""
+    """Whether the description includes the compile arguments."""
 
     def without_state(self) -> PackedModel:
-        """Return the same model without weights, which its initializers will create."""
+        """Return the same model without its weights, which its initializers will create again."""
         more = ExtraState(own=self.more.own, layers=self.more.layers)
         return PackedModel(
             self.description, more=more, built=self.built, policies=self.policies, compiled=self.compiled
@@ -106,7 +106,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
 
 
 def unpack(packed: PackedModel) -> Any:
-    """Rebuild a model, compiled as it was packed. It may not be built yet; ``restore`` sets its weights and state.
+    """Rebuild a model, compiled if it was packed compiled. It may not be built; ``restore`` sets its weights and state.
 
     Raises InvalidInput if the configuration cannot be turned into a model.
     """
@@ -139,12 +139,12 @@ def unpack(packed: PackedModel) -> Any:
 def _undrawn() -> Iterator[None]:
     """Make Keras's random initializers return zeros, except for the first element.
 
-    The weights will be replaced anyway (``restore``), and drawing them would take a second per hundred million in each
-    task. The first element distinguishes a copy of such a weight from a slot of zeros (``_refuse_copies``).
+    The weights will be replaced anyway (``restore``), and drawing them would take each task a second per hundred
+    million weights. The first element distinguishes a copy of such a weight from a slot of zeros (``_refuse_copies``).
     """
     import keras
 
-    # Keras 3.15: the creation of variables is deferred, for which there is no public hook.
+    # Keras 3.15: the creation of variables, which may be deferred, has no public hook.
     from keras.src.backend import Variable
 
     # Keras 3.15: the base class of random initializers is not exported.
@@ -157,7 +157,7 @@ def _undrawn() -> Iterator[None]:
 
     def initialize(self: Any, initializer: Any) -> None:
         drawn = isinstance(initializer, random_initializers.RandomInitializer)
-        # One with a seed generator has a state of its own, which must advance as usual.
+        # An initializer with a seed generator has state of its own, which must advance as usual.
         if drawn and isinstance(initializer.seed, int) and type(initializer).__module__ == random_initializers.__name__:
             initializer = first_of_zeros
         real(self, initializer)
@@ -239,7 +239,7 @@ def build(model: Any, spec: Any) -> None:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A placeholder for a tensor in a batch, with what Keras needs to build a model."""
+    """A placeholder for a tensor in a batch, with the attributes that Keras needs to build a model."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -254,7 +254,7 @@ def _map(function: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _shares_layers_among_parts(model: Any) -> bool:
-    """Return whether a layer belongs to several parts of a model, which Keras's configurations may not contain."""
+    """Return whether several parts of a model share a layer, which Keras's configurations may not preserve."""
     found: set[int] = set()
     for part in model._flatten_layers():
         for layer in part._layers:
@@ -281,7 +281,7 @@ def _compiled_as_it_is(model: Any) -> Iterator[None]:
         return
     now = {
         **compiled.config,
-        "optimizer": model.optimizer,  # loss scaling is already applied, if wanted
+        "optimizer": model.optimizer,  # loss scaling is already applied, if requested
         "auto_scale_loss": False,
         "run_eagerly": model.run_eagerly,
         "jit_compile": model.jit_compile,
@@ -310,7 +310,7 @@ def _compile(model: Any, config: dict[str, Any], more: ExtraState) -> None:
 
 
 def _build_for(model: Any, optimizer: Any, numbers: list[int]) -> None:
-    """Make the optimizer build itself for the weights with these indices, regardless of what is trainable by then."""
+    """Make the optimizer build itself for the weights with these indices, regardless of which are trainable then."""
 
     def build(optimizer: Any, variables: Any) -> None:
         del vars(optimizer)["build"]
@@ -337,7 +337,7 @@ def _policy_name(layer: Any) -> str:
 
 @contextmanager
 def _policy(name: str) -> Iterator[None]:
-    """Make this the policy of layers created within the block without a policy of their own."""
+    """Make ``name`` the dtype policy of layers created within the block without a policy of their own."""
     import keras
 
     before = keras.config.dtype_policy()

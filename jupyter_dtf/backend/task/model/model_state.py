@@ -2,7 +2,7 @@
 
 Variables are sent as arrays, in order. State that layers hold in other forms (lookup tables, results of ``adapt``) is
 sent as Keras writes it to its files, with ``save_own_variables`` and ``save_assets``, but in memory. Values that layers
-derive from their variables are recomputed on arrival. Importing this module does not import Keras.
+derive from their variables are recomputed by the receiver. Importing this module does not import Keras.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ class Own:
     variables: dict[str, Any] | None = None
     """The values that ``save_own_variables`` stores."""
     assets: dict[str, bytes] = field(default_factory=dict)
-    """The files that ``save_assets`` writes, by path."""
+    """The files that ``save_assets`` writes, keyed by path."""
     states: list[Any] = field(default_factory=list)
     """The states of a stateful recurrent layer."""
     vocabulary: list[Any] | None = None
-    """The vocabulary of a lookup layer. Keras's file has one word per line, even if words contain line breaks."""
+    """The vocabulary of a lookup layer. It is not sent as Keras's file, which has one word per line, because words may
+    contain line breaks.
+    """
     idf_weights: Any = None
 
 
@@ -45,7 +47,7 @@ class ExtraState:
     metrics: list[Any] = field(default_factory=list)
     """The metrics' variables, in order; empty if they are not built."""
     own: dict[int, Own] = field(default_factory=dict)
-    """The data that layers write themselves, by the layer's index."""
+    """The data that layers write themselves, keyed by the layer's index."""
     layers: int = 0
     """The number of layers, including nested ones and the model itself."""
     slots_of: list[int] | None = None
@@ -59,7 +61,7 @@ class ExtraState:
     not_decayed: list[int] = field(default_factory=list)
     """The indices of the weights passed to ``exclude_from_weight_decay``."""
     not_decayed_names: str = ""
-    """The pattern of the names passed to it."""
+    """The regular expression for the names of weights passed to ``exclude_from_weight_decay``; empty: none."""
 
 
 def take_more(model: Any) -> ExtraState:
@@ -215,7 +217,7 @@ def _give(layer: Any, own: Own) -> None:
 
 
 def layers_aside(model: Any) -> list[Any]:
-    """Return layers that the user's classes hold but Keras does not track, as in a Sequential's attributes."""
+    """Return layers that the user's classes hold but Keras does not track, such as attributes of a Sequential."""
     layers = model._flatten_layers()
     known = {id(layer) for layer in layers}
     variables = {id(variable) for variable in model.variables}
@@ -261,7 +263,7 @@ def _states(layer: Any) -> list[Any]:
 
 
 def _vocabulary(layer: Any) -> Own | None:
-    """Return the words of a lookup layer; None for other layers, and if the configuration has the words."""
+    """Return the vocabulary of a lookup layer; None for other layers, and if the configuration contains it."""
     if not holds_table(layer) or layer.input_vocabulary is not None or not int(layer.lookup_table.size()):
         return None
     weights = layer.idf_weights_const.numpy().tolist() if layer.output_mode == "tf_idf" else None
@@ -274,7 +276,7 @@ def _vocabulary(layer: Any) -> Own | None:
 
 
 def _typed(vocabulary: list[Any], layer: Any) -> Any:
-    """Convert for ``set_vocabulary``: as a NumPy string, a word would lose trailing zeros."""
+    """Convert a vocabulary for ``set_vocabulary``. A NumPy string would lose a word's trailing null characters."""
     return np.array(vocabulary, dtype=object if layer.vocabulary_dtype == "string" else layer.vocabulary_dtype)
 
 

@@ -1,6 +1,7 @@
-"""The parts of a model by references that are valid in every process, for a model and its copy in a task.
+"""References to the parts of a model that are valid in every process.
 
-Importing this module does not import Keras.
+A reference denotes the same part in a model and in the model's copy in a task. Importing this module does not import
+Keras.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ Reference = tuple[Any, ...]
 
 
 def parts_of(model: Any) -> dict[Reference, Any]:
-    """Return a model, its layers, variables, optimizers, metrics, losses and random generators by their references.
+    """Return a model, its layers, variables, optimizers, metrics, losses and random generators, keyed by reference.
 
     For a model that is not built, these are the parts that exist so far.
     """
@@ -49,7 +50,7 @@ def _parts(model: Any) -> Iterator[tuple[Reference, Any]]:
 
 
 def _layers(layer: Any, path: tuple[int, ...], seen: set[int]) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield a layer and those inside it, each with its path of indices. Building a model adds others at the end."""
+    """Yield a layer and those inside it, each with its path of indices. Building a model only appends layers."""
     if id(layer) in seen:
         return
     seen.add(id(layer))

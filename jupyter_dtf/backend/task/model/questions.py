@@ -1,4 +1,4 @@
-"""Compares a trained model's outputs for a few examples in its task with those after it has been sent back.
+"""Compares a trained model's outputs for a few examples in its task with its outputs after it has been sent back.
 
 Equal weights do not guarantee equal outputs, because a model may also compute with other state. Importing this module
 does not import Keras.
@@ -17,7 +17,7 @@ BYTES = 1 << 20
 NUMBERS = 4096
 """The maximum number of values of each output that are compared."""
 
-# Tolerances relative to the largest value, for rounding in another order and on another device.
+# Tolerances relative to the largest value: another device may round differently and compute in another order.
 _FLOAT64, _FLOAT32, _TENSOR_FLOAT, _HALF = 1e-6, 1e-3, 2e-2, 1e-1
 _LARGE_MODEL = 10_000_000
 _UNKNOWN_SIZE = 16
@@ -60,10 +60,10 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
 
 
 def difference(model: Any, question: Question) -> str:
-    """Return how a model's outputs differ from before, in words; empty if they do not.
+    """Describe how a model's outputs differ from those in its task; empty if they do not.
 
-    Also empty if the outputs are not even reproducible here, or the model cannot be called here, such as a GPU model on
-    a machine without GPUs.
+    The result is also empty if the outputs are not even reproducible here, or if the model cannot be called here, such
+    as a GPU model on a machine without GPUs.
     """
     try:
         here = _answer(model, question.batch)

@@ -1,9 +1,10 @@
-"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), whatever code starts it.
+"""Puts every TensorFlow server in this process behind a guard (``guarded_port.py``), regardless of which code starts
+it.
 
 ``tf.distribute.Server``, ``tf.config.experimental_connect_to_cluster`` and multi-process strategies all call one of a
-few TensorFlow functions that take a serialized ServerDef. These are wrapped, so that access to the port is restricted
-before the server starts: to this user's processes on this machine, and to the other machines in the ServerDef, with all
-their users.
+few TensorFlow functions that take a serialized ServerDef. These functions are wrapped, so that access to the port is
+restricted before the server starts. Then only this user's processes on this machine, and all users of the other
+machines in the ServerDef, can connect.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _shared(machines: Iterable[str]) -> str:
 class ClosedPorts:
     """The guards of this process.
 
-    ``warn(title, text)`` is called before a server starts that others can reach. ``on_refused(who)`` is called in
+    ``warn(title, text)`` is called before the start of a server that others can reach. ``on_refused(who)`` is called in
     another thread, once for each user or address that was rejected.
     """
 
@@ -52,7 +53,7 @@ class ClosedPorts:
         self._open: set[int] = set()
         self._is_sealed = False
         self.machines: list[str] = []
-        """Addresses of machines, besides those of the ServerDef, that may reach the servers."""
+        """Addresses of machines, in addition to those in the ServerDef, that may reach the servers."""
 
     def install(self) -> None:
         """Start guarding every server of this process."""

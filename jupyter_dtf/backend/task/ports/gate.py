@@ -5,7 +5,7 @@ Its standard input is a Unix socket (SOCK_SEQPACKET) on which ``guarded_port.py`
 
 * ``{"op": "add", "port"}`` + [listener, source]: a listening socket that gets the connections intended for the server
   at ``port``, and a socket that holds the port from which connections can reach the server itself;
-* ``{"op": "forget", "port"}``: stop letting anybody through to this port.
+* ``{"op": "forget", "port"}``: close the gate for this port.
 
 It sends ``{"refused": who}``, once for each user or address that was rejected. It exits when the socket is closed.
 
@@ -26,7 +26,7 @@ import struct
 from dataclasses import dataclass, field
 
 _CHUNK = 1 << 20
-_MOST_TOLD = 16  # rejections reported
+_MOST_TOLD = 16  # the maximum number of rejections to report
 _NOT_YET_S = 0.005  # polling interval: nothing reports when a server starts listening
 _SPLICE = 1 | 2  # SPLICE_F_MOVE, SPLICE_F_NONBLOCK
 _LISTEN = "0A"
@@ -75,7 +75,7 @@ class _Door:
     listener: socket.socket
     source: socket.socket
     waiting: list[socket.socket] = field(default_factory=list)
-    """Connections to forward as soon as the server is listening."""
+    """Connections to forward once the server is listening."""
 
 
 def _serves(door: _Door, rows: list[list[str]]) -> bool:
@@ -221,7 +221,7 @@ class Gate:
             self._drop(end)
 
     def _take(self, end: _End) -> None:
-        """Forward data that has arrived at one end to the other, as much as possible."""
+        """Forward as much as possible of the data that has arrived at one end to the other end."""
         other = end.other
         other.waiting = os.splice(end.fd, other.pipe_in, _CHUNK, flags=_SPLICE)
         if not other.waiting:

@@ -1,9 +1,9 @@
 """Guarded ports: restricts who can connect to the TensorFlow server that listens at a port.
 
 TensorFlow servers listen on all interfaces without authentication. Guarding them needs neither privileges nor support
-by TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
-program attached to the first socket decides, before a connection is established, which one gets it. The guard's own
-socket is the first, and gets everything except
+from TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
+program attached to the first socket decides, before a connection is established, which socket gets it. The guard's own
+socket is the first, and gets all connections except
 
 * connections from the *source port*, which the guard keeps bound, so that the kernel does not give it to another user;
 * connections from the given machines, whose users cannot be distinguished.
@@ -41,7 +41,7 @@ _PROBE_S = 2.0
 
 
 class Guard:
-    """Guards a ``port`` (0: a free one). ``machines``: addresses from which any user may reach the server.
+    """Guards a ``port`` (0: a free one). ``machines`` are addresses from which any user may reach the server.
 
     Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
     accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed
@@ -70,7 +70,7 @@ class Guard:
         return 1 < len(behind) == len(there)
 
     def close(self) -> None:
-        """Close the guard. Nothing else may listen at the port any more, as it would be open to everyone."""
+        """Close the guard. No server may be listening at the port, because it would then be open to everyone."""
         os.close(self.listener)
         os.close(self.source)
 
@@ -174,7 +174,7 @@ class Gate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self, guard: Guard) -> None:
-        """Let this user's processes through to the guard's port, as soon as a server listens there."""
+        """Let this user's processes through to the guard's port once a server listens there."""
         with self._lock:
             if self._control is None or (self._process is not None and self._process.poll() is not None):
                 self._control = self._start()

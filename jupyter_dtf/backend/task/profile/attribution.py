@@ -24,7 +24,8 @@ _DERIVED = re.compile(r"(?:^|/)forward/\d+/(?P<rest>.*)$")
 def wall_times(ops: Sequence[TracedOp]) -> list[float]:
     """Return the wall-clock seconds that each operation accounts for, which add up to the duration of the step.
 
-    Time in which several run is divided equally. Time in which none runs is attributed to the next one to begin.
+    Time in which several operations run is divided equally among them. Time in which none runs is attributed to the
+    operation that begins next.
     """
     edges = sorted(
         [(op.start_us, 1, index) for index, op in enumerate(ops)]
@@ -32,7 +33,7 @@ def wall_times(ops: Sequence[TracedOp]) -> list[float]:
     )
     found = [0.0] * len(ops)
     begun: dict[int, float] = {}
-    shared = 0.0  # what an operation running since the beginning would account for so far
+    shared = 0.0  # the time that an operation running since the beginning would account for so far
     now = edges[0][0] if edges else 0.0
     for time, begins, index in edges:
         if begun:
@@ -48,7 +49,10 @@ def wall_times(ops: Sequence[TracedOp]) -> list[float]:
 
 
 def attribute(ops: Sequence[TracedOp], scopes: Mapping[str, str]) -> dict[Key, float]:
-    """Return seconds by layer, phase and microbatch. ``scopes`` maps name scopes within ``forward/2/`` to layers."""
+    """Return the seconds spent, keyed by layer, phase and microbatch.
+
+    ``scopes`` maps name scopes within ``forward/2/`` to layers.
+    """
     found: dict[Key, float] = {}
     for op, seconds in zip(ops, wall_times(ops), strict=True):
         key = _key(op.op, scopes)
@@ -82,8 +86,8 @@ def shared_out(
     """Distribute the time of a step over layers.
 
     The proportions are medians over traced steps and microbatches, scaled to the duration of an untraced step. Time
-    between layers is distributed among them: in a forward pass in proportion to their times, otherwise to the sizes of
-    their gradients.
+    between layers is distributed among them: in a forward pass in proportion to their times, otherwise in proportion to
+    the sizes of their gradients.
 
     Args:
         graph: The layers.
@@ -92,7 +96,8 @@ def shared_out(
         microbatches: The number of microbatches per step.
 
     Returns:
-        The seconds of forward pass, backward pass and update by layer, and the remaining seconds of a step.
+        The seconds of the forward pass, the backward pass and the update of each layer, and the remaining seconds of a
+        step.
     """
     passes = {
         (layer.id, phase): statistics.median(

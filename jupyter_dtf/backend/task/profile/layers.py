@@ -29,7 +29,7 @@ _TIMED_S = 2.0
 
 
 def layer_seconds(model: Any, job: ProfileJob, device: str, ctx: Any) -> tuple[dict[str, list[float]], float]:
-    """Return the seconds of forward pass, backward pass and update by layer, and the remaining seconds of a step.
+    """Return the seconds of each layer's forward pass, backward pass and update, and the remaining seconds of a step.
 
     The model is trained on the device for some steps, with random data and a simple loss.
     """

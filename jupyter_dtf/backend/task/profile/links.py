@@ -10,13 +10,13 @@ from typing import Any
 import tensorflow as tf
 
 _SIZES = (4 << 10, 1 << 20, 4 << 20)
-"""The sizes in bytes."""
+"""The sizes of the tensors that are sent, in bytes."""
 _HOPS = 8
 _TIMES = 7
 
 
 def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
-    """Return (bytes, one-way seconds) of transfers between ``own`` and each of the other devices."""
+    """Return ``[bytes, one-way seconds]`` of transfers between ``own`` and each of the other devices."""
     return [
         [size, _seconds([own if hop % 2 == 0 else other for hop in range(_HOPS + 1)], size, ctx) / _HOPS]
         for other in others
@@ -25,7 +25,7 @@ def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
 
 
 def all_tasks(devices: list[str], ctx: Any) -> float:
-    """Return the seconds of a step that does nothing on any of the devices."""
+    """Return the duration in seconds of a step that runs a no-op on each of the devices."""
     graph = tf.Graph()
     with graph.as_default():
         nothing = []
@@ -37,7 +37,7 @@ def all_tasks(devices: list[str], ctx: Any) -> float:
 
 
 def _seconds(way: list[str], size: int, ctx: Any) -> float:
-    """Return the seconds of a step in which a tensor travels from device to device."""
+    """Return the duration in seconds of a step that sends a tensor of ``size`` bytes along the devices in ``way``."""
     graph = tf.Graph()
     with graph.as_default():
         with tf.compat.v1.device(way[0]):

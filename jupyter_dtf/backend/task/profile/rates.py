@@ -15,7 +15,7 @@ _TIMES = 9
 
 
 def flops_per_s(device: str, ctx: Any) -> float:
-    """Return the rate for a chain of matrix products of a typical layer's size."""
+    """Return the floating-point operations per second in a chain of matrix products of a typical layer's size."""
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.device(device):
         matrix = tf.compat.v1.get_variable(

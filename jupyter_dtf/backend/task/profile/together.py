@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Together:
-    """The barrier. Every task of a run must create one, with its server."""
+    """The barrier on the side of one task. Every task of a run must create one; it uses the task's server."""
 
     def __init__(self, ctx: Any) -> None:
         self._graph = tf.Graph()
@@ -23,7 +23,7 @@ class Together:
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph)
 
     def meet(self) -> None:
-        """Wait until all tasks have called this."""
+        """Wait until all tasks have called this method."""
         for operation in (self._come, self._release, self._go):
             self._session.run(operation)
 

@@ -1,4 +1,7 @@
-"""Traces of what ran where: session steps by RunMetadata, functions and eager operations by TensorFlow's profiler."""
+"""Traces of the operations that ran and their devices.
+
+Session steps are traced with RunMetadata, functions and eager operations with TensorFlow's profiler.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ def start(
 ) -> Tracer:
     """Return the tracer of a task, which records the steps given in ``spec`` and those requested later.
 
-    ``on_done`` is called when the former are written, at the task's end at the latest. ``tell`` is called with each
-    stage of the latter.
+    ``on_done`` is called when the steps in ``spec`` have been written, at the latest when the task ends. ``tell`` is
+    called with an event at each stage of a later request.
     """
     tracer = Tracer(spec, on_done, tell)
     atexit.register(tracer.finish)
@@ -25,5 +28,5 @@ def start(
 
 
 def marked(tracer: Tracer | None, step: int) -> AbstractContextManager[None]:
-    """Return a context manager whose block is step ``step``, counted from 1. Without a tracer, it does nothing."""
+    """Return a context manager that marks its block as step ``step``, counted from 1; or, without a tracer, a no-op."""
     return nullcontext() if tracer is None else tracer.step(step)

@@ -1,4 +1,4 @@
-"""Device strings: normalization, and matching of full against partial ones. Pure."""
+"""Normalization of device strings, and matching of full strings against partial ones. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parts(device: str) -> dict[str, str]:
 
 
 def plain(device: str, task: str = "") -> str:
-    """Normalize a device string, to ``/job:worker/task:1/device:CPU:0``.
+    """Normalize a device string to the form ``/job:worker/task:1/device:CPU:0``.
 
     ``task``, such as ``/job:worker/task:1``, is added to local devices.
     """

@@ -1,4 +1,4 @@
-"""Determines what became of explicitly placed operations, from the program's graph and the graphs that ran. Pure.
+"""Determines what happened to explicitly placed operations, from the program's graph and the graphs that ran. Pure.
 
 TensorFlow optimizes a graph before running it: operations that depend only on constants are computed once, in the
 client's own task, regardless of their devices; other operations are fused into others, or removed. All of this happens
@@ -32,7 +32,7 @@ _TRIVIAL = frozenset(
     }
 )
 _INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in host memory
-# The operations of their bodies run instead, with names derived from the call's.
+# Instead of these, the operations of their bodies run, with names derived from the call's.
 _INLINED = frozenset(
     {
         "Case",
@@ -48,7 +48,7 @@ _INLINED = frozenset(
 
 
 class Displaced(NamedTuple):
-    """An operation that did not run where, or as, it was placed."""
+    """An operation that did not run where it was placed, or not in its original form."""
 
     op: str
     op_type: str
@@ -61,7 +61,7 @@ class Displaced(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A sentence for the user."""
+        """A sentence that tells the user what happened to the operation."""
         head = f"{self.op} ({self.op_type}), placed on {self.placed}, "
         if self.what == "elsewhere":
             return f"{head}ran on {self.ran}"
@@ -88,9 +88,9 @@ def displaced(
     Args:
         graph: The program's GraphDef.
         ran: The partition graphs.
-        fetched: Names of fetched operations; only what these need is checked. None checks everything.
+        fetched: Names of fetched operations. Only operations that these need are checked; None: all operations.
         fed: Names of operations that are fed.
-        task: The task of local devices, ``/job:worker/task:1``.
+        task: The task of local devices, such as ``/job:worker/task:1``.
     """
     nodes = {node.name: node for node in graph.node}
     executed = {node.name: node for part in ran for node in part.node}

@@ -1,7 +1,7 @@
-"""Tracing of a client whose functions run on other tasks' devices: it notifies those tasks when steps begin and end.
+"""Tracing of functions that run on other tasks' devices: their client notifies these tasks when steps begin and end.
 
-The notification is an operation placed on the other task that calls Python there. This needs no setup, reaches every
-task that the client's functions reach, and when it has run, the other task's recorder is ready.
+The notification is an operation placed on the other task that calls Python there. This needs no setup, and reaches
+every task that the client's functions reach. Once the operation has run, the other task's recorder is ready.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jup
 def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Callable[[int], None]) -> list[Any]:
     """Let clients of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``.
 
-    This lasts while the result is referenced. ``identity`` is a number for the run; clients of other runs are rejected.
+    They can do so while the result is referenced. ``identity`` is a number that identifies the run; clients of other
+    runs are rejected.
     """
 
     def on_hello(numbers: Any) -> Any:

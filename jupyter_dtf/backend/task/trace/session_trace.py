@@ -24,7 +24,7 @@ def run(session: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None, step: i
 def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
     """Return RunOptions like ``options`` that trace the step on all tasks and return the graphs that ran.
 
-    ``profiling``: whether the session runs in this process while the process's only profiler is active.
+    ``profiling`` is whether the session runs in this process while the process's only profiler is active.
     """
     traced = tf.compat.v1.RunOptions()
     if options is not None:
@@ -35,7 +35,7 @@ def full_trace(options: Any = None, *, profiling: bool = False) -> Any:
 
 
 def warnings(metadata: Any, graph: Any, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> list[str]:
-    """Return which operations did not run where they were placed, according to the RunMetadata of one step."""
+    """Return a sentence for each operation that did not run as placed, according to the RunMetadata of one step."""
     fetched = _operations(graph, tf.nest.flatten(fetches, expand_composites=True))
     fed = _operations(graph, tf.nest.flatten(list(feed_dict or ()), expand_composites=True))
     return [found.text for found in displaced(graph.as_graph_def(), metadata.partition_graphs, fetched, fed)]

@@ -15,7 +15,10 @@ _LABEL = re.compile(r"(?:^|\s)\S+ = (?P<type>\w+)\(")
 
 
 def rows(metadata: Any, step: int, task: str = "") -> TraceData:
-    """Return the operations and transfers of one step. ``task`` is the one of local devices, ``/job:worker/task:1``."""
+    """Return the operations and transfers of one step.
+
+    ``task`` is the task of local devices, such as ``/job:worker/task:1``.
+    """
     types = {
         (plain(node.device, task), node.name): node.op for graph in metadata.partition_graphs for node in graph.node
     }

@@ -1,4 +1,4 @@
-"""Records what runs in this task during some steps, and saves it in the run's directory."""
+"""Records the operations that run in this task during some steps, and saves the trace in the run's directory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StepRecorder:
         self._identity = identity
         self._on_done: Callable[[StepRecorder], None] | None = on_done
         self.task = f"/job:{spec.job_name}/task:{spec.task_index}"
-        """The prefix of its device strings."""
+        """The prefix of this task's device strings."""
         self._windows: list[Window] = []
         self._collecting = False
         self._profile_dir = ""
@@ -57,7 +57,7 @@ class StepRecorder:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a recording has begun that is not complete yet."""
+        """Whether a recording has begun but is not complete yet."""
         return self._on_done is not None and (self._collecting or bool(self._parts))
 
     @property
@@ -113,7 +113,7 @@ class StepRecorder:
             self._stop_collecting()
 
     def add(self, part: TraceData) -> None:
-        """Add the trace of a session step, and write everything so far."""
+        """Add the trace of a session step, and write the whole trace so far."""
         with self._lock:
             self._parts.append(part)
             data = merge(self._parts)
@@ -156,7 +156,7 @@ class StepRecorder:
 
 
 def _devices(metadata: Any, task: str) -> dict[str, str]:
-    """Return the devices of the nodes of all functions that ran; only the task if a name is on several devices."""
+    """Return the device of each node of all functions that ran; the task alone for a name on several devices."""
     found: dict[str, str] = {}
     doubtful = set()
     for function in metadata.function_graphs:

@@ -1,4 +1,4 @@
-"""Decides which steps are recorded: those with which a run is started, and those requested while it is running."""
+"""Decides which steps are recorded: those requested at the start of a run, and those requested while it is running."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _NOTHING = nullcontext()
 class Tracer:
     """Tracks where the steps of a task begin and end, and has the requested steps recorded.
 
-    ``on_done`` is called when the steps that the run was started to trace are written, ``tell`` with each stage of
-    later requests. All methods except ``ask`` must be called from the thread that executes the steps.
+    ``on_done`` is called when the steps requested at the start of the run have been written. ``tell`` is called with an
+    event at each stage of a later request. All methods except ``ask`` must be called from the thread that executes the
+    steps.
     """
 
     def __init__(self, spec: TaskSpec, on_done: Callable[[], None], tell: Callable[[TracedSteps], None]) -> None:
@@ -38,7 +39,7 @@ class Tracer:
         self._order: ProfileOrder | None = None
         self._number = 0
         self.recorder: StepRecorder | None = None
-        """The recorder that is recording steps, or waits for its first one; usually None."""
+        """The recorder that is recording steps, or waiting for its first step; usually None."""
         self.has_steps = False
         """Whether the beginning of a step has ever been marked."""
         self.counts_calls = True
@@ -81,7 +82,7 @@ class Tracer:
     # -- steps --------------------------------------------------------------------------------------------------
 
     def step(self, step: int) -> AbstractContextManager[None]:
-        """Return a context manager whose block is step ``step``, counted from 1."""
+        """Return a context manager that marks its block as step ``step``, counted from 1."""
         if self.recorder is None and self._order is None:
             self.has_steps = True
             return _NOTHING
@@ -158,7 +159,7 @@ class Tracer:
             self._say(recorder.number, "left", first=first, last=last)
 
     def _guarded(self, recorder: StepRecorder, work: Callable[[], None]) -> None:
-        """Call ``work``. If it fails for a requested profile, give up the profile rather than failing the run."""
+        """Call ``work``. If it fails for a profile requested later, give up the profile rather than failing the run."""
         try:
             work()
         except Exception as error:

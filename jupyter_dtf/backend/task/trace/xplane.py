@@ -2,7 +2,7 @@
 
 The host's plane has a line for each thread, with nested events. The executor's ``Process`` events contain the id of the
 step that they belong to; within them, each operation is an event ``name:Type``. An asynchronous operation (such as a
-collective) is a pair of events with a common connection. An eager operation is an ``EagerKernelExecute`` within an
+collective) is a pair of events that share a connection id. An eager operation is an ``EagerKernelExecute`` within an
 ``EagerLocalExecute: Type``. Step ids: -1 is TensorFlow's own work (constant folding), other negative ones belong to
 functions, and positive ones to sessions, whose RunMetadata contains more.
 
@@ -52,7 +52,7 @@ class _Event(NamedTuple):
 
 
 def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], other: str, gpus: str = "") -> TraceData:
-    """Return the operations that began in one of the windows, which are in order.
+    """Return the operations that began in one of the windows, which must be in chronological order.
 
     ``devices`` maps node names to devices, from the graphs that ran; everything else gets the device ``other``. A GPU's
     device is ``gpus`` followed by its number.
@@ -83,8 +83,8 @@ def rows(space: Any, windows: Sequence[Window], devices: Mapping[str, str], othe
 def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, _Execution]]:
     """Yield the operations that ran on GPUs, each with the number of its GPU and its step.
 
-    Successive kernels and copies of an operation in one stream are joined. A GPU computes later than it is told to, so
-    an operation belongs to the last step that had begun by then.
+    Successive kernels and copies of an operation in one stream are joined. A GPU runs operations some time after they
+    were submitted, so an operation is attributed to the last step that had begun when it ran.
     """
     begun_ns = _begun_ns(space)
 
@@ -167,7 +167,7 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """Return when the profile began if times of lines are relative to that; 0 if they are relative to the epoch."""
+    """Return the start of the profile in ns, if times of lines are relative to it; 0 if they are since the epoch."""
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}

@@ -309,7 +309,7 @@ FAILURE = Outcome(ok=False, message="ValueError: no", traceback="Traceback ...",
     [
         (TaskResult(task="worker:1", signal="SIGKILL"), "", True),
         (TaskResult(task="worker:1", signal="SIGKILL", message="was killed for want of memory"), "", True),
-        (TaskResult(task="worker:1", message="has ended; how is not known"), "", True),
+        (TaskResult(task="worker:1", message="has ended; the reason is unknown"), "", True),
         (TaskResult(task="worker:1"), "its host b went away", True),
         (TaskResult(task="worker:1", exit_code=1, outcome=Outcome(ok=False, peer_lost=True)), "", True),
         (TaskResult(task="worker:1", exit_code=1, outcome=FAILURE), "", False),

@@ -99,7 +99,7 @@ class Cluster:
                 cluster.on_reserve(address, more.get("attempt", 0))
                 if "survivors" in more:
                     if not set(more["survivors"]) <= set(cluster.survivors.get(address, [])):
-                        raise Unavailable("has ended meanwhile")
+                        raise Unavailable("has ended in the meantime")
                     cluster.kept.append((more["attempt"], more["survivors"]))
                 if address in cluster.broken:
                     cluster.broken = cluster.broken if cluster.stays_broken else set()
@@ -540,7 +540,7 @@ async def test_a_training_that_ends_while_it_grows_has_ended(when: str) -> None:
         if address == A and when == "it is refused":
             cluster.survivors.clear()
             asyncio.get_running_loop().call_later(0.02, ends)  # its result is on its way
-            raise Unavailable("worker:0 has ended meanwhile")
+            raise Unavailable("worker:0 has ended in the meantime")
         if address == A:
             asyncio.get_running_loop().call_soon(ends, ENDED_BEFORE)
 

@@ -79,7 +79,7 @@ def test_what_is_said_is_heard_until_every_worker_has_said_farewell(
                 for controller in controllers:
                     coming = controller.describe().coming
                     assert {(host.name, host.step) for host in coming} == {("early", "ended"), ("late", "ended")}
-                    assert all("instead of 9.9.9: install that one" in host.problem for host in coming)
+                    assert all("instead of 9.9.9: install that release" in host.problem for host in coming)
                 hears, let_go = [asyncio.Event() for _ in range(2)]
                 plugin = late.plugins[scoped("jupyter_dtf", TOKEN)]
                 teardown = plugin.teardown

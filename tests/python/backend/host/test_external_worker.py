@@ -37,7 +37,7 @@ def test_it_is_read_without_this_package_and_says_farewell() -> None:
     asyncio.run(visitor.setup(worker))
     (problem,) = worker.said
     assert problem["op"] == "dtf_problem-0"
-    assert problem["why"].startswith(f"it has jupyter_dtf {__version__} instead of 9.9.9: install that one")
+    assert problem["why"].startswith(f"it has jupyter_dtf {__version__} instead of 9.9.9: install that release")
     asyncio.run(visitor.teardown(worker))
     assert worker.said[1:] == [{"op": "dtf_farewell-0"}]
 

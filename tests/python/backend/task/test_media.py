@@ -173,7 +173,7 @@ def test_a_wrong_table_is_refused(wrong: Any, says: str) -> None:
 
 def test_a_text_is_kept_as_it_is_and_refused_where_it_is_too_long() -> None:
     assert text_of("worker:0", "sample", 7, "one\n two\ud800").text == "one\n two\\ud800"
-    with pytest.raises(InvalidInput, match="must have at most 64.0 KiB, got 64.1 KiB"):
+    with pytest.raises(InvalidInput, match="must be at most 64.0 KiB long, got 64.1 KiB"):
         text_of("worker:0", "sample", 7, "ü" * 32_800)
     with pytest.raises(InvalidInput, match="must be a string, got 5"):
         text_of("worker:0", "sample", 7, 5)

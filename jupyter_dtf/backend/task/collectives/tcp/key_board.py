@@ -1,4 +1,4 @@
-"""A board for deadlock detection, hosted by the run's first task, which the others access by separate connections."""
+"""A board for deadlock detection. The run's first task hosts it; the others access it over separate connections."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .links import Links, exactly
 from .wires import Broken, Incoming
 
 GROUP = "board"
-_HEAD = struct.Struct("<BII")  # whether to write, length of the key, of the text
+_HEAD = struct.Struct("<BII")  # whether to write, length of the key, length of the text
 _LENGTH = struct.Struct("<I")
-_MOST_BYTES = 60_000  # of a key and a text
+_MOST_BYTES = 60_000  # of a key and its text together
 _PATIENCE_S = 20.0
 
 
 class KeyBoard(Board):
-    """The board, on the first task and on the others."""
+    """The board, as used by the first task and by the other tasks."""
 
     lasts = False  # hosted by the first task
 

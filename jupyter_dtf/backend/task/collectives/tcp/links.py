@@ -1,8 +1,8 @@
 """This task's port, and the connections between the tasks of a run.
 
 A peer must prove that it belongs to the run before any other data is read from it: with the run's certificate (TLS) or,
-if encryption is disabled, with an HMAC over fresh nonces. Each incoming connection has its own thread and a few
-seconds for that, so that a silent one cannot block others.
+if encryption is disabled, with an HMAC over fresh nonces. Each incoming connection has its own thread and a few seconds
+to do so; a silent connection thus cannot block others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .run_certificate import NONCE_BYTES, PROOF_BYTES, Tls, encrypts, is_proof, 
 from .wires import Incoming, Outgoing, Peer, link_seconds, prepare
 
 HANDSHAKE_S = 10.0
-"""The time within which an incoming connection must authenticate itself."""
+"""The time in seconds within which an incoming connection must authenticate itself."""
 KNOCKING = 200
 """The maximum number of connections that are being authenticated. If another one arrives, the oldest is closed."""
 _BACKLOG = 128
@@ -41,10 +41,11 @@ class NotOurs(OSError):
 
 
 class Links:
-    """The connections of the task ``rank``. ``addresses``: ``host:port`` of each task of the run, in rank order.
+    """The connections of the task ``rank``.
 
-    ``refused(host)`` is called in another thread, once for each host from which a connection was rejected. The
-    constructor raises Unavailable if the task cannot listen at its address.
+    ``addresses`` has the ``host:port`` of each task of the run, in rank order. ``refused(host)`` is called in another
+    thread, once for each host from which a connection was rejected. The constructor raises Unavailable if the task
+    cannot listen at its address.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Links:
         self._changed = threading.Condition()
         self._arrived: dict[tuple[str, int], Incoming] = {}
         self._services: dict[str, Callable[[Incoming, socket.socket], None]] = {}
-        self._knocking: dict[int, socket.socket] = {}  # by number, the oldest first
+        self._knocking: dict[int, socket.socket] = {}  # keyed by number, the oldest first
         self._knocks = 0
         self._closed = False
         self._listener = _listen(*self._places[rank])
@@ -98,7 +99,7 @@ class Links:
         return Outgoing(self.dial_raw(group, rank), self.peer(rank), self.patience_s)
 
     def dial_raw(self, group: str, rank: int) -> socket.socket:
-        """Connect as ``dial`` does, but return the socket."""
+        """Connect as ``dial`` does, but return the bare socket."""
         connected = socket.create_connection(self._places[rank], timeout=HANDSHAKE_S)
         try:
             prepare(connected, self.patience_s)
@@ -128,7 +129,7 @@ class Links:
             self._changed.wait(seconds)
 
     def arrived(self, group: str, rank: int) -> Incoming | None:
-        """Return the connection that the task with that rank made for the group, or None. The caller must close it."""
+        """Return the connection from the task with that rank for the group, or None. The caller must close it."""
         with self._changed:
             return self._arrived.pop((group, rank), None)
 
@@ -156,7 +157,7 @@ class Links:
             threading.Thread(target=self._receive, args=arguments, name="dtf-knock", daemon=True).start()
 
     def _receive(self, connected: socket.socket, host: str, number: int) -> None:
-        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # even if bytes arrive occasionally
+        late = threading.Timer(HANDSHAKE_S, self._end_knock, [number, True])  # applies even if bytes keep arriving
         late.daemon = True
         late.start()
         try:
@@ -180,7 +181,7 @@ class Links:
             before.close()
 
     def _proved(self, connected: socket.socket) -> tuple[socket.socket, int, str]:
-        """Authenticate a connection. Returns it with the peer's rank and the group.
+        """Authenticate a connection. Returns the authenticated connection, the peer's rank and the group.
 
         Raises OSError if the peer does not belong to the run.
         """

@@ -1,8 +1,8 @@
 """Authentication between the tasks of a run, with a key derived from the run's secret.
 
 Every task derives the same key and, since Ed25519 signatures are deterministic, the same certificate. So no certificate
-has to be distributed, and only a task that knows the secret can create a certificate that other tasks accept. Its
-validity dates tolerate any difference between the machines' clocks.
+has to be distributed, and only a task that knows the secret can create a certificate that other tasks accept. The
+certificate's validity dates tolerate any difference between the machines' clocks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NONCE_BYTES, PROOF_BYTES = 32, 32
 
 
 def encrypts() -> bool:
-    """Return whether traffic between machines is encrypted, from DTF_ENCRYPT, by default True.
+    """Return whether traffic between machines is encrypted, according to DTF_ENCRYPT; True by default.
 
     Raises InvalidInput for an invalid value.
     """
@@ -39,7 +39,7 @@ class Tls:
     def __init__(self, secret: bytes) -> None:
         certificate, key = _made(secret)
         self._server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._server.num_tickets = 0  # connections are one-way, and nothing would read tickets on the way back
+        self._server.num_tickets = 0  # connections are one-way, and the client would never read tickets
         self._client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._client.check_hostname = False  # the certificate belongs to the run, on any machine
         with _as_file(certificate + key) as path:
@@ -50,7 +50,7 @@ class Tls:
                 context.load_cert_chain(path)
 
     def accepted(self, connected: socket.socket) -> ssl.SSLSocket:
-        """Do the server's part of the handshake, and verify the client's certificate. Raises OSError if this fails."""
+        """Do the server's part of the handshake, and verify the client's certificate. Raises OSError on failure."""
         return self._server.wrap_socket(connected, server_side=True)
 
     def dialled(self, connected: socket.socket) -> ssl.SSLSocket:

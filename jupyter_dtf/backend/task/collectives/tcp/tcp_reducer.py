@@ -2,8 +2,8 @@
 
 Every collective begins with a round in which all tasks send each other a few bytes, including the digest of the call.
 Small data is sent along with these bytes. A large reduction uses a ring, in pieces: the data that arrives from one
-neighbor is added to the local data and sent to the other, so that both directions of the network are busy from the
-first piece to the last.
+neighbor is reduced with the local data and sent to the other neighbor, so that both directions of the network are busy
+from the first piece to the last.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
 
 _HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of the following data
 _SMALL_BYTES = 1 << 15  # fits into a connection's buffers even if the other task does not read
-_ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send each other
+_ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send to each other
 _PIECE_BYTES = 1 << 18
 _FEW = 4  # up to this number, the parts of a piece are sent separately
-_WORD_S = 1.0  # the time within which the reason must arrive after a connection has ended
+_WORD_S = 1.0  # the time in which the reason must arrive after a connection has ended
 _RETRY_S = 0.01
 _MANY_CALLS = 1000
 _HAS_LEFT = "This task has left its collectives: they were closed, or one of them has failed"
@@ -47,8 +47,8 @@ _VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the oth
 class TcpReducer(ArrayReducer):
     """The reducer over TCP.
 
-    ``ranks`` are the tasks' ranks in the run, ``rank`` is this task's index in them, and ``group`` is the same in all
-    tasks.
+    ``ranks`` are the tasks' ranks in the run, ``rank`` is this task's index in ``ranks``, and ``group`` is the same in
+    all tasks.
     """
 
     bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
@@ -197,7 +197,7 @@ class TcpReducer(ArrayReducer):
             raise lost from error
 
     def _look(self) -> None:
-        """Raise DifferentCalls if this wait would never end; the other tasks then no longer wait for this one."""
+        """Raise DifferentCalls if this wait would never end. The other tasks then stop waiting for this task."""
         self._sender.check()
         check_gang()
         if verdict := self._wait.still_waits():
@@ -206,7 +206,7 @@ class TcpReducer(ArrayReducer):
             raise DifferentCalls(verdict)
 
     def _lost(self, broken: Broken) -> RuntimeError:
-        """Return the error for a connection that has ended. It names the first task to leave if several have left."""
+        """Return the error for a connection that has ended. If several tasks have left, it names the first."""
         end = time.monotonic() + _WORD_S
         while True:
             gone = self._gone(broken)
@@ -227,7 +227,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Return the task whose departure made others leave, with its word, or None if none is known to have left."""
+        """Return the task that made the others leave, with its word; None if no task is known to have left."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
@@ -252,7 +252,7 @@ class TcpReducer(ArrayReducer):
     # -- rounds -------------------------------------------------------------------------------------------------
 
     def _round(self, digest: bytes, sent: Any, size: int) -> tuple[list[bytes], list[int], list[bytes]]:
-        """Exchange a small amount of data between all tasks. Returns the digests, sizes and data, in rank order."""
+        """Exchange a small amount of data between all tasks. Returns digests, sizes and data, each in rank order."""
         if not self._out:
             raise RuntimeError(_HAS_LEFT)
         message = _HEAD.pack(digest, size, len(sent)) + sent
@@ -288,12 +288,12 @@ class TcpReducer(ArrayReducer):
         return joined, sizes, came
 
     def tell_different(self, verdict: str) -> None:
-        """Take part in the next collective by reporting that tasks on this machine have made different calls."""
+        """Take part in the next collective, but report that tasks on this machine have made different calls."""
         with suppress(Broken, DifferentCalls):
             self._meet(_VERDICT + verdict.encode()[:4000])
 
     def join(self) -> int:
-        """Contribute zeros to the others' sums until all tasks have joined. Returns the rank of the last one.
+        """Contribute zeros to the other tasks' sums until all tasks have joined. Returns the rank of the last one.
 
         Raises InvalidInput in all tasks if one of them calls anything other than a sum or average in the meantime.
         """

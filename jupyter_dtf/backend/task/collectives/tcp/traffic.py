@@ -1,4 +1,4 @@
-"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and per peer at the end."""
+"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and at the end per peer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from .wires import Incoming, Outgoing
 
 EVERY_S = 2.0
 WORTH_TELLING_S = 10.0
-"""The shortest total time of exchanges for which figures per pair are reported."""
+"""The shortest total time of exchanges, in seconds, for which figures per pair of tasks are reported."""
 
 
 _MOST_PEERS = 8
-"""The maximum number of peers with figures: those to which the most bytes are sent. In a ring there is only one."""
+"""The maximum number of peers with figures: those to which the most bytes are sent. A ring has only one."""
 _WORTH_SHARE = 0.01
 """The share of all traffic above which a peer is reported; a smaller share is only the overhead of exchanges."""
 
 
 class Traffic:
-    """Measures traffic. Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if exchanges took long.
+    """Measures traffic.
 
+    Calls ``measured(figures)`` periodically, and ``told(text)`` at the end if the exchanges took a long time.
     ``step()`` returns the program's current step. If the program reports steps, the figures for each peer are per step,
     otherwise per exchange.
     """
@@ -58,7 +59,7 @@ class Traffic:
             self._since, self._before = now, total
 
     def end(self, out: Mapping[int, Outgoing], incoming: Mapping[int, Incoming]) -> None:
-        """Report the totals per pair. Called after the last exchange over these connections."""
+        """Report the totals per pair of tasks. Must be called after the last exchange over these connections."""
         if self._seconds < WORTH_TELLING_S:
             return
         pairs = [

@@ -1,8 +1,8 @@
 """One-way data connections between two tasks.
 
-The connecting side sends. With one connection per direction, a task can read and write at the same time in two threads,
-which a single TLS connection does not allow. The opposite direction of a connection carries only one word, with which a
-task that leaves reports the reason.
+The connecting side sends the data. With one connection per direction, a task can read and write simultaneously in two
+threads, which a single TLS connection does not allow. The opposite direction of a connection carries only one word,
+with which a task that leaves reports its reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BUFFER_BYTES = 1 << 16
 _SILENT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 _INFO = struct.Struct("=52x2I")  # in tcp_info: milliseconds since the last data, and since the last acknowledgment
 _BUSY = struct.Struct("=168xQ")  # also in tcp_info: microseconds with data in flight; from Linux 4.10 on
-_SILENT_SHARE = 0.75  # a fraction of the patience; normally, six replies arrive in this time
+_SILENT_SHARE = 0.75  # a fraction of ``patience_s``; on an idle connection, several replies arrive in this time
 _PROBES = 6  # keepalive probes on an idle connection before it is considered lost
 
 
@@ -52,7 +52,7 @@ class Peer:
     """The task at the other end."""
 
     rank: int
-    """Its rank in the run."""
+    """The task's rank in the run."""
     task: str
     host: str
 
@@ -69,7 +69,7 @@ class Broken(Exception):
 
 
 def link_seconds() -> float:
-    """Return the seconds without a reply after which another machine is considered lost: DTF_LINK_SECONDS, or 60.
+    """Return the time without a reply after which another machine is considered lost: DTF_LINK_SECONDS, or 60 s.
 
     Raises InvalidInput for an invalid value.
     """
@@ -88,7 +88,7 @@ def link_seconds() -> float:
 def prepare(connected: socket.socket, patience_s: float) -> None:
     """Disable delays of small messages, and make the connection fail after ``patience_s`` seconds without a reply.
 
-    Until then, TCP retransmits lost data.
+    Before that, TCP retransmits lost data.
     """
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -146,9 +146,9 @@ class Outgoing:
 
     @property
     def busy_s(self) -> float:
-        """The time in seconds in which data was in flight to the other machine. It is long on a slow link.
+        """The time in seconds during which data was in flight to the other machine. It is long on a slow link.
 
-        The kernel measures it, because its buffers accept data long before the link does.
+        The kernel measures this time, because the kernel's buffers accept data long before the data is sent.
         """
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
@@ -167,7 +167,7 @@ class Outgoing:
         return self._word
 
     def await_word(self, seconds: float) -> Word:
-        """Return the state of the other task, after waiting for at most ``seconds`` until it is no longer HERE."""
+        """Wait at most ``seconds`` until the state of the other task is no longer HERE, and return the state."""
         if self.word() is Word.HERE:
             await_any([self], seconds)
         return self.word()
@@ -223,7 +223,7 @@ class Incoming:
         return self._socket.fileno()
 
     def is_ready(self) -> bool:
-        """Return whether there is data that has already been read from the network."""
+        """Return whether data that has already been read from the network is available."""
         return self._end > self._first or (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0)
 
     def read(self, nbytes: int) -> memoryview:
@@ -265,7 +265,7 @@ class Incoming:
         return count
 
     def say(self, word: Word) -> None:
-        """Report to the other task why this task leaves."""
+        """Report to the other task why this task is leaving."""
         with contextlib.suppress(OSError):  # the other task has left, too
             self._socket.settimeout(1.0)
             self._socket.send(word.value)
@@ -289,14 +289,14 @@ class Sender:
         self._thread: threading.Thread | None = None
 
     def send(self, wire: Outgoing, data: Any) -> None:
-        """Queue data to be sent. It must not change until ``flush`` has returned."""
+        """Queue data to be sent. The data must not change until ``flush`` has returned."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="dtf-sending", daemon=True)
             self._thread.start()
         self._queue.put((wire, data))
 
     def flush(self) -> None:
-        """Wait until all queued data has been sent. Raises Broken if that failed."""
+        """Wait until all queued data has been sent. Raises Broken if sending has failed."""
         done = threading.Event()
         if self._thread is not None:
             self._queue.put((None, done))
@@ -304,7 +304,7 @@ class Sender:
         self.check()
 
     def check(self) -> None:
-        """Raise Broken if a connection has ended while sending."""
+        """Raise Broken if a connection has ended while data was being sent."""
         if self._broken is not None:
             raise self._broken
 

@@ -140,7 +140,7 @@ SPOILT = {
     "newer": f"must be of format {FORMAT}",
     "no step": "missing required field `step`",
     "elsewhere": "must be in the directory of its manifest.json",
-    "a pipe": "must be readable",
+    "a pipe": "cannot be read",
 }
 
 
