@@ -14,7 +14,7 @@ from .cluster import check_jobs, default_jobs
 from .hosts import HostDesign, TaskPlace, check_places
 
 CLUSTER_NAME = r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$"
-"""A regular expression for the full name of a cluster or a template."""
+"""A regular expression that matches valid names of clusters and templates."""
 _NAME = re.compile(CLUSTER_NAME.removesuffix("$"))
 
 

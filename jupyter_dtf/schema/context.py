@@ -79,7 +79,7 @@ class Context(Protocol):
 
     @property
     def attempt(self) -> int:
-        """The number of times that the run's tasks have been started, including this time: 1, and 2 after a restart."""
+        """The number of times that the run's tasks have been started: 1 at first, 2 after one restart."""
 
     @property
     def server(self) -> Any:
@@ -92,7 +92,7 @@ class Context(Protocol):
 
     @property
     def run_dir(self) -> Path:
-        """The directory of the run. It is kept after the run, and only this user can read it."""
+        """The directory of the run. It is kept after the run, and only its owner can read it."""
 
     @property
     def checkpoint_dir(self) -> Path:
@@ -132,11 +132,11 @@ class Context(Protocol):
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run has been requested to stop. A program that checks this can end in its own way."""
+        """Whether a stop of the run was requested. A program that checks this can end in its own way."""
 
     @property
     def stop_requested(self) -> threading.Event:
-        """The event behind ``should_stop``, for programs that wait for it."""
+        """An event that is set when ``should_stop`` becomes True, for programs that wait for a stop request."""
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
@@ -175,7 +175,8 @@ class Context(Protocol):
             caption: Text to show with the picture.
 
         Raises:
-            InvalidInput: If ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+            InvalidInput: If ``image`` is not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB
+                as PNG.
         """
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Hosts with their devices, and the tasks placed on them: the part of a cluster design that is drawn."""
+"""Hosts with their devices, and the tasks placed on them: the part of a cluster design that the designer draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaskPlace(Struct):
     index: int
     host: str
     device: str = "CPU"
-    """``CPU``, or a GPU such as ``GPU:1``, the host's second one."""
+    """``CPU``, or a GPU of the host, such as ``GPU:1`` for the second one."""
     memory_bytes: int = 0
     """The largest amount of device memory that the task may allocate, in bytes; 0: no limit."""
 

@@ -213,7 +213,7 @@ def _prediction_text(what: Prediction) -> str:
     less = [load for load in what.devices if load.filled_bytes > load.memory_bytes]
     more = [
         f"{load.device} needs {bytes_(load.memory_bytes)}, and would need {bytes_(load.filled_bytes)} if all "
-        "microbatches went forward before one went back"
+        "forward passes ran before the first backward pass"
         for load in less
     ]
     unused = [f"{load.device} has no layer: {load.unused}" for load in what.devices if load.unused]

@@ -61,7 +61,7 @@ def theirs(raw: Any) -> Speech:
 
 
 def cluster_refusal(name: str, speech: Speech) -> str:
-    """Return a sentence on why this version cannot communicate with a cluster, and what to do; empty if it can."""
+    """Return why this version cannot communicate with a cluster, and what to do, as a sentence; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -80,7 +80,7 @@ def cluster_refusal(name: str, speech: Speech) -> str:
 
 
 def host_refusal(name: str, speech: Speech) -> str:
-    """Return a sentence on why a cluster cannot use a host, and what to do; empty if it can."""
+    """Return why a cluster cannot use a host, and what to do, as a sentence; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
