@@ -156,8 +156,9 @@ const design = struct<Design>(
 );
 
 /**
- * Parse a design, with defaults for whatever the text leaves out. `before`: a design that was read or written earlier;
- * if the text has the same graph, the graph object is reused. Throws DesignError, or OlderDesign for an older version.
+ * Parse a design, with defaults for everything that the text omits. `before`: a design that was read or written
+ * earlier; if the text has the same graph, the graph object is reused. Throws DesignError, or OlderDesign for an older
+ * version.
  */
 export function readDesign(source: string, before?: Readonly<Design>): Design {
   return (before?.model && readAround(source, before.model.graph)) ?? readAll(source);

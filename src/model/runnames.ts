@@ -1,4 +1,4 @@
-/** Finds what distinguishes the runs of the same model or program. Pure. */
+/** Finds the differences between runs of the same model or program. Pure. */
 
 import type { RunInfo } from '../api/schema';
 import { formatJobs } from './format';

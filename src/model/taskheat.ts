@@ -10,7 +10,7 @@ export interface TaskHeat {
   /** The range of x. */
   start: number;
   end: number;
-  /** A task's mean value in a column, row by row; NaN if it reported nothing. */
+  /** The mean value of each task in each column, row by row; NaN if the task reported nothing. */
   values: Float64Array;
   /** Values at the ends of the colour scale: the range without the outermost hundredths. */
   low: number;

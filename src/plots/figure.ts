@@ -139,7 +139,7 @@ export class MetricFigure {
     this._host = host;
   }
 
-  /** Put it into the page. Its data should already be set: otherwise, the plot is drawn twice. */
+  /** Insert the figure into the page. Its data should already be set; otherwise, the plot is drawn twice. */
   async show(): Promise<void> {
     this._document.add_root(this._figure);
     this._shown = this._bokeh.embed
@@ -148,7 +148,7 @@ export class MetricFigure {
     await this._shown;
   }
 
-  /** Release everything that Bokeh holds for it. */
+  /** Release everything that Bokeh holds for the figure. */
   dispose(): void {
     const { documents } = this._bokeh;
     // A view that is still being built would otherwise be kept for ever.

@@ -21,7 +21,7 @@ export interface PlotWords extends ToolWords {
   rest: string;
   /** The label of a task that the others wait for. */
   slow: string;
-  /** What a click on the name of a line does. */
+  /** The description of what a click on the name of a line does. */
   hide: string;
 }
 
@@ -53,7 +53,7 @@ export class Legend {
     return value;
   }
 
-  /** The name of a line's phase; empty if it goes without saying. */
+  /** The name of a line's phase; empty for training, the default. */
   phaseName(line: PlotLine): string {
     return line.phase === 'training' ? '' : this._words.phases[line.phase];
   }

@@ -11,7 +11,7 @@ import type { PlacementServices } from '../views/designer/placement/placementser
 import type { OpenDesign } from '../widgets/designeroptions';
 import { codeAbove } from './notebook';
 
-/** What the placement half of a document requests from the server, from kernels and from notebooks. */
+/** The services that the placement half of a document uses: requests to the server, to kernels and to notebooks. */
 export function placementServices(
   app: JupyterFrontEnd,
   dtf: IDtf,

@@ -46,7 +46,7 @@ function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (ev
   };
 }
 
-/** What the user should know about a cluster: that it does not respond, problems that can be fixed, other notes. */
+/** Remarks about a cluster for the user: that it does not respond, problems that can be fixed, other notes. */
 export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
   const { cluster, trans } = props;
   const { name, state, silent_s: silent } = cluster;

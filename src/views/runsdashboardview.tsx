@@ -18,7 +18,7 @@ import { Plots } from './plots';
 /** Maximum number of runs listed for adding, the newest first. */
 const MOST_LISTED = 200;
 
-/** What the view needs to know about the existing runs. */
+/** Information about the existing runs that the view needs. */
 export interface DashboardRuns {
   readonly changed: ISignal<unknown, unknown>;
   /** Whether the list of runs has been received. */

@@ -13,7 +13,7 @@ function numbers(oldest: number, newest: number): string {
   return oldest === newest ? `${newest}` : `${oldest}–${newest}`;
 }
 
-/** What is wrong with the server extension, and what to do about it. Renders nothing if all is well. */
+/** Explains a problem with the server extension and its solution. Renders nothing if there is no problem. */
 export function Advice(props: {
   health: ServerHealth;
   serverVersion: string;

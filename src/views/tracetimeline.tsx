@@ -23,7 +23,7 @@ export interface Profiling {
   refused: string;
 }
 
-/** What ran where in the traced steps of a run: a chart, and the same data as tables. */
+/** The operations in the traced steps of a run: a chart, and the same data as tables. */
 export function Timeline(props: {
   trace: KnownTrace;
   problem: string;

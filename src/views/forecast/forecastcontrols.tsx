@@ -11,7 +11,7 @@ export function ForecastControls(props: {
   choices: ForecastChoices;
   ways: readonly Way[];
   hardware: Hardware | null;
-  /** Whether it is the forecast of a run: its device and batch are the default then. */
+  /** Whether the forecast is that of a run, whose device and batch are then the default. */
   ofRun: boolean;
   onChoose: (change: Partial<ForecastChoices>) => void;
   trans: TranslationBundle;

@@ -133,7 +133,7 @@ function Option(props: {
   );
 }
 
-/** One task: its device, its memory, and the TF_CONFIG that it will be given. */
+/** One task: its device, its memory, and the TF_CONFIG that it will receive. */
 export function TaskDetails(props: DetailsProps & { task: DesignTask; colour: string }): React.ReactElement {
   const { cluster, task, report, readOnly, edits, trans } = props;
   const id = React.useId();
