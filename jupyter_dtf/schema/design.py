@@ -193,7 +193,7 @@ def _in_this_version(plain: Any) -> Any:
         raise InvalidInput(f"`version` must be an integer >= 0, got {version!r:.100}", field="version")
     if version > VERSION:
         raise InvalidInput(
-            f"`version` must be at most {VERSION} here, got {version}, which a newer jupyter_dtf has written",
+            f"`version` must be at most {VERSION}, got {version}, which was written by a newer version of jupyter_dtf",
             field="version",
         )
     for older in range(version, VERSION):

@@ -173,7 +173,7 @@ function readAll(source: string): Design {
   }
   const version = versionOf(plain);
   if (version > VERSION) {
-    const message = `This design is of version ${version}, which a newer jupyter_dtf has written. This one reads up to ${VERSION}`;
+    const message = `This design has version ${version}, which was written by a newer version of jupyter_dtf. This one reads up to ${VERSION}`;
     throw new DesignError(message, ...placeOf(source, offsetOf(source, ['version'])));
   }
   if (version < VERSION) {

@@ -70,7 +70,7 @@ export function readDashboard(source: string): RunsDashboard {
   }
   const { version } = plain as Record<string, unknown>;
   if (Number.isInteger(version) && version !== VERSION) {
-    const message = `This dashboard is of version ${version as number}. This jupyter_dtf reads ${VERSION}`;
+    const message = `This dashboard has version ${version as number}. This version of jupyter_dtf reads ${VERSION}`;
     throw new DashboardError(message, ...placeOf(source, offsetOf(source, ['version'])));
   }
   try {

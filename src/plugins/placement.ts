@@ -80,7 +80,7 @@ async function save({ context, design }: OpenDesign, trans: TranslationBundle): 
     );
   }
   if (context.model.dirty) {
-    const rule = trans.__('The code trains what is in the file, and this file is not writable: %1', context.path);
+    const rule = trans.__('The code trains the saved design, but its file is not writable: %1', context.path);
     Notification.error(rule);
   }
   return !context.model.dirty;

@@ -199,7 +199,7 @@ export function ClusterRow(props: {
         ) : cluster.incompatible ? null : (
           <SmallButton
             label={trans.__('Connect the notebook to %1', name)}
-            hint={trans.__("Make it the notebook's cluster; if no notebook is open, a new one is created")}
+            hint={trans.__("Use this cluster for the notebook; if no notebook is open, a new one is created")}
             disabled={!usable}
             onClick={() => actions.connect(name)}
           >
@@ -299,7 +299,7 @@ export function Clusters(props: {
         </>
       }
     >
-      {!props.ready && <p className="jp-dtf-faint">{trans.__('Asking the server…')}</p>}
+      {!props.ready && <p className="jp-dtf-faint">{trans.__('Waiting for the server…')}</p>}
       {empty && (
         <div className="jp-dtf-empty">
           <p>{trans.__('A cluster is a set of TensorFlow processes that train one model together.')}</p>

@@ -206,10 +206,10 @@ export function Runs(
       )}
       {props.ready && runs.length === 0 && (
         <p className="jp-dtf-faint">
-          {trans.__('No run yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
+          {trans.__('No runs yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
         </p>
       )}
-      {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No run matches.')}</p>}
+      {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No runs match.')}</p>}
       <LongList
         className="jp-dtf-list"
         items={items}

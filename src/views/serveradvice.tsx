@@ -64,7 +64,7 @@ export function Advice(props: {
       {health === 'foreign' && (
         <p>
           {trans.__(
-            'The server (jupyter_dtf %1) speaks protocol %2, this page (jupyter_dtf %3) %4: they are incompatible.',
+            'The server (jupyter_dtf %1) speaks protocol %2, but this page (jupyter_dtf %3) speaks %4: they are incompatible.',
             props.serverVersion,
             numbers(props.serverOldest, props.serverProtocol),
             props.pageVersion,

@@ -93,7 +93,7 @@ export function TaskChip(props: {
   const { task, memory, state, went, problem, trans } = props;
   const words = [
     memory === null ? '' : trans.__('needs %1 of its memory', formatPercent(memory)),
-    went === '' ? '' : trans.__('went to %1', went)
+    went === '' ? '' : trans.__('assigned to %1', went)
   ]
     .filter(part => part !== '')
     .join(', ');
