@@ -121,7 +121,7 @@ def to_plain(value: Any) -> Any:
 
 
 def without_defaults(value: Any) -> Any:
-    """Convert a struct to plain data, omitting fields that have their default value, at any depth.
+    """Convert a struct to plain data, omitting fields that have their default value, at every level.
 
     Requests to a peer that rejects unknown keys are sent and stored in this form, so that an older version rejects a
     request only if it uses a new option. Both sides must have the same defaults, so changing a default changes the

@@ -71,7 +71,7 @@ COMMON: dict[str, str] = {
     for name, hint in ClusterRequest.__annotations__.items()
     if hint in _PLAIN and name not in ("name", "kind")
 }
-"""The fields of a request besides its kind's options, with their types as in ``FieldInfo.type``.
+"""The fields of a request in addition to its kind's options, with their types as in ``FieldInfo.type``.
 
 Keyword arguments in Python and ``--option`` on the command line accept these fields like the kind's options.
 """

@@ -157,7 +157,7 @@ class Context(Protocol):
         Args:
             name: A name for the values.
             values: An array or tensor of any shape. Values that are not finite are counted separately.
-            step: The step that the values belong to. None: that of the last ``report``.
+            step: The step that the values belong to. None: the step of the last ``report``.
             bins: The number of bins.
 
         Raises:
@@ -171,7 +171,7 @@ class Context(Protocol):
             name: A name for the picture.
             image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
                 floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
-            step: The step that the picture belongs to. None: that of the last ``report``.
+            step: The step that the picture belongs to. None: the step of the last ``report``.
             caption: Text to show with the picture.
 
         Raises:
@@ -187,7 +187,7 @@ class Context(Protocol):
         Args:
             name: A name for the string.
             text: The string, at most 64 KiB.
-            step: The step that the string belongs to. None: that of the last ``report``.
+            step: The step that the string belongs to. None: the step of the last ``report``.
 
         Raises:
             InvalidInput: If ``text`` is not a string, or is too long.
@@ -202,7 +202,7 @@ class Context(Protocol):
             name: A name for the table.
             table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
                 each row.
-            step: The step that the table belongs to. None: that of the last ``report``.
+            step: The step that the table belongs to. None: the step of the last ``report``.
 
         Raises:
             InvalidInput: If ``table`` is not a table, or has more than 1,000 rows, 100 columns or 256 KiB.

@@ -46,7 +46,7 @@ class ModelSource(Struct):
 
     kind: str = "none"  # kernel, file, none
     path: str = ""
-    """The path, relative to the server's folder, of the file, or of the notebook whose kernel has the variable."""
+    """The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder."""
     variable: str = ""
 
 

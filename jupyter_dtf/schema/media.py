@@ -27,7 +27,7 @@ ALL_BYTES = 4 << 20
 
 
 class MediaSeries(PeerStruct):
-    """The histograms, pictures, strings or tables that a task has reported under one name, as far as they were kept."""
+    """The histograms, pictures, strings or tables that a task reported under one name and that were kept."""
 
     kind: str  # histogram, image, text, table
     name: str

@@ -47,8 +47,8 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         end: Notify when the run has ended, successfully or not.
         call: A function that is called with each ``Alarm`` (``about``, ``title``, ``text``, ``task``, ``time``), in a
             thread of the process that started the run, while that process is running.
-        command: A command, as a list of words or a command line, that is likewise run for each alarm, without a shell
-            and with the title as its last argument.
+        command: A command, as a list of words or a command line, that is run for each alarm in the same way, without a
+            shell and with the title as its last argument.
 
     Raises:
         InvalidInput: If a value is invalid.

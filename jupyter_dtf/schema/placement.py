@@ -36,7 +36,7 @@ class Placement(Struct):
     """The layers whose device the user chose. Automatic placement does not move them."""
 
     def devices_of(self, layer: str) -> list[str]:
-        """Return the device of a layer, or those of its parts; empty if neither it nor a container of it is placed."""
+        """Return the device of a layer, or the devices of its parts; empty if it is not placed, even by a container."""
         name = self.placed_as(layer)
         return self.splits[name] if name in self.splits else [self.devices[name]] if name else []
 

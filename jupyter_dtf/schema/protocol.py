@@ -21,7 +21,7 @@ from .._version import __version__
 from .base import PeerStruct
 
 PROTOCOL = 1
-"""The newest protocol that this version supports. 0 is the protocol from before protocols had numbers."""
+"""The newest protocol that this version supports. 0 stands for versions that predate protocol numbers."""
 OLDEST = 1
 """The oldest protocol that this version supports."""
 
@@ -53,7 +53,7 @@ def ours() -> Speech:
 
 
 def theirs(raw: Any) -> Speech:
-    """Decode the protocols that a peer states. A peer that states none is from before protocols had numbers."""
+    """Decode the protocols that a peer states. A peer that states none predates protocol numbers."""
     try:
         return msgspec.convert(raw, Speech)
     except msgspec.ValidationError:

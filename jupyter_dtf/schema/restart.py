@@ -15,7 +15,7 @@ MIN_STALLED_AFTER_S = 1.0
 
 
 class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a run does when one of its tasks dies or freezes for a reason other than an error in its program.
+    """The reaction of a run to a task that dies or freezes for a reason other than an error in the run's program.
 
     Attributes:
         max_restarts: The number of times that lost tasks are restarted (or all tasks, if the others cannot continue

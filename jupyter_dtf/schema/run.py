@@ -80,7 +80,7 @@ class TaskState(str, enum.Enum):
     SERVING = "serving"  # the program waits in server.join() until the other tasks have ended
     FINISHED = "finished"  # the program has ended; its server continues for tasks that have not
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # an exception, a nonzero exit status, or a signal from elsewhere
+    FAILED = "failed"  # an exception, a nonzero exit status, or a signal from outside the run
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
     LOST = "lost"  # the cluster was lost while the task was running
 

@@ -20,7 +20,7 @@ export interface TaskRanking {
   rows: RankedTask[];
   /** By metric. */
   spreads: ReadonlyMap<string, Spread>;
-  /** How many tasks are in each state. */
+  /** The number of tasks in each state. */
   states: ReadonlyMap<TaskInfo['state'], number>;
 }
 

@@ -28,7 +28,7 @@ export interface LineStyle {
 /** A mark on a plot. */
 export interface PlacedMark {
   x: number | null;
-  /** What happened, as text. */
+  /** A text that describes the mark. */
   label: string;
   colour: string;
 }
