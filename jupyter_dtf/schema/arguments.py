@@ -62,7 +62,9 @@ def check_texts(value: Any, field: str, example: str) -> list[str]:
         raise InvalidInput(f"`{field}` must be a list of strings, such as {example}, got {value!r:.200}", field=field)
     for item in value:
         if "\0" in item:
-            raise InvalidInput(f"`{field}` must be strings without NUL characters, got {item!r:.200}", field=field)
+            raise InvalidInput(
+                f"`{field}` must be a list of strings without NUL characters, got {item!r:.200}", field=field
+            )
     return list(value)
 
 

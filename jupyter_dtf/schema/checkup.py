@@ -31,7 +31,7 @@ class HostCheckup(PeerStruct):
 
 
 class PairSpeed(PeerStruct):
-    """The speed at which one host sends to another, measured for one pair of hosts at a time."""
+    """The speed at which one host sends data to another, measured for one pair of hosts at a time."""
 
     source: str
     target: str

@@ -111,7 +111,9 @@ def _wrong_device(place: TaskPlace, host: HostDesign, where: str) -> Iterator[In
         return
     if gpu is not None and gpu >= len(host.gpus):
         there = f"GPU:0 to GPU:{len(host.gpus) - 1}" if host.gpus else "no GPU"
-        yield InvalidInput(f"The host {host.name} has {there}, got {place.device}", field=f"{where}.device")
+        yield InvalidInput(
+            f"The host {host.name} has {there}, but the task is placed on {place.device}", field=f"{where}.device"
+        )
         return
     memory = host.memory_bytes if gpu is None else host.gpus[gpu]
     if place.memory_bytes < 0:
