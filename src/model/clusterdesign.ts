@@ -128,7 +128,7 @@ export function setCount(draft: ClusterDesign, job: string, count: number): void
   draft.tasks = draft.tasks.filter(place => place.job !== job || place.index < count);
 }
 
-/** Add one of the usual jobs that is still missing, with one task; returns its name. */
+/** Add one of the usual jobs that the cluster does not have yet, with one task; returns its name. */
 export function addJob(draft: ClusterDesign): string {
   let job = USUAL_JOBS.find(name => !Object.hasOwn(draft.jobs, name));
   for (let number = 0; job === undefined; number++) {

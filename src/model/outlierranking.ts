@@ -12,7 +12,7 @@ import { exitText } from './runstate';
 export interface RankedTask {
   task: TaskInfo;
   values: ReadonlyMap<string, number>;
-  /** Why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
+  /** The reason why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
   remark: 'failed' | 'slow' | 'far' | null;
 }
 

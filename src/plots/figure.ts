@@ -207,7 +207,7 @@ export class MetricFigure {
     return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
   }
 
-  /** Set the tasks that the others wait for in every step, with how long they wait. */
+  /** Set the tasks for which the others wait in every step, each with a sentence about it. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     this._legend.setSlow(slow);
   }

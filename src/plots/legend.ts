@@ -19,7 +19,7 @@ export interface PlotWords extends ToolWords {
   /** The text for the number of plots under a heading. */
   count: (plots: number) => string;
   rest: string;
-  /** The label of a task that the others wait for. */
+  /** The label of a task for which the others wait. */
   slow: string;
   /** The description of what a click on the name of a line does. */
   hide: string;
@@ -78,7 +78,7 @@ export class Legend {
     }
   }
 
-  /** Mark the tasks that the others wait for, with a sentence for each. */
+  /** Mark the tasks for which the others wait, each with a sentence about it. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     for (const [task, entry] of this._entries) {
       const words = slow[task];
