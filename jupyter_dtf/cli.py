@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     start.set_defaults(do=_start)
 
     list_ = commands.add_parser("list", help="list the clusters")
-    list_.add_argument("--json", action="store_true", help="as JSON")
+    list_.add_argument("--json", action="store_true", help="print JSON")
     list_.set_defaults(do=_list)
 
     scale = commands.add_parser("scale", help="change the number of tasks of each job for future runs")
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("cluster", nargs="?", default="", help="a running cluster (default: this machine)")
     doctor.add_argument("--network", action="store_true", help="measure the bandwidth between the cluster's hosts")
     doctor.add_argument("--clean", action="store_true", help="remove what crashed clusters have left behind")
-    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(do=_doctor)
 
     run = commands.add_parser("run", help="run a script once per task")
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--name", default="", help="the name of the run (default: the name of the script)")
     run.add_argument(
-        "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="record what ran where in these steps"
+        "--trace-steps", nargs=2, type=int, metavar=("FIRST", "LAST"), help="trace the operations of these steps"
     )
     run.add_argument(
         "--restarts",
@@ -136,13 +136,13 @@ def _parser() -> argparse.ArgumentParser:
 
     runs = commands.add_parser("runs", help="list the runs, newest first")
     reading.add_runs_arguments(runs)
-    runs.add_argument("--json", action="store_true", help="as JSON")
+    runs.add_argument("--json", action="store_true", help="print JSON")
     runs.set_defaults(do=_runs)
 
     run_commands.add_to(commands)
     forecast_commands.add_to(commands)
 
-    resume = commands.add_parser("resume", help="continue a training from a checkpoint, as a new run")
+    resume = commands.add_parser("resume", help="continue training from a checkpoint, as a new run")
     resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
         "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the run's previous cluster)"
@@ -156,12 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     resume.set_defaults(do=_resume)
 
     pause = commands.add_parser(
-        "pause", help="pause a training: write a checkpoint and end its tasks until it is continued"
+        "pause", help="pause a training run: write a checkpoint and end its tasks until it is continued"
     )
     pause.add_argument("run", help="the run's id, part of its id, or its name")
     pause.set_defaults(do=_pause)
 
-    continue_ = commands.add_parser("continue", help="continue a paused training")
+    continue_ = commands.add_parser("continue", help="continue a paused training run")
     continue_.add_argument("run", help="the run's id, part of its id, or its name")
     continue_.set_defaults(do=_continue)
 
@@ -313,9 +313,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
     name = arguments.cluster
     if arguments.network and not name:
-        raise InvalidInput(
-            "--network must be given together with the name of a cluster, whose hosts it measures", field="cluster"
-        )
+        raise InvalidInput("--network requires the name of a cluster, whose hosts it measures", field="cluster")
     if name:
         from .client.session import session
 

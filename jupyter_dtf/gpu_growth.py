@@ -24,7 +24,7 @@ def let_grow() -> None:
 
 
 def undo() -> None:
-    """Undo ``let_grow``, in a process that starts other processes, which are unrelated to this package."""
+    """Undo ``let_grow``, in a process that starts processes that are unrelated to this package."""
     global _set_here
     if _set_here:
         os.environ.pop(VARIABLE, None)

@@ -7,7 +7,7 @@ import type { Preferences } from './model/preferences';
 import type { RunsModel } from './model/runs';
 import type { ServerModel } from './model/server';
 
-/** What the plugins of this extension share: one connection, and the models that it keeps up to date. */
+/** The objects that the plugins of this extension share: one connection, and the models that it keeps up to date. */
 export interface IDtf {
   /** The REST API, for data that no model stores. */
   readonly api: RestApi;

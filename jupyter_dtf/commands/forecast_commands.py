@@ -44,8 +44,8 @@ def add_to(commands: Any) -> None:
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("design", help="a .dtf file with a model")
-    parser.add_argument("--batch-size", type=int, default=0, metavar="N", help="examples in a step of all tasks")
-    parser.add_argument("--per-device", type=int, default=0, metavar="N", help="or: examples in a step of each task")
+    parser.add_argument("--batch-size", type=int, default=0, metavar="N", help="examples per step over all tasks")
+    parser.add_argument("--per-device", type=int, default=0, metavar="N", help="or: examples per step of each task")
     parser.add_argument(
         "--device", default="", help="A100, H100, V100, P100, K80, H200 or CPU (default: as calibrated)"
     )
@@ -55,7 +55,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="PART",
-        help="the fraction of the device's peak that is used, 0 to 1",
+        help="the fraction of the device's peak performance that a step reaches, 0 to 1",
     )
     parser.add_argument(
         "--network", default="", help="the network between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ..."
@@ -77,16 +77,20 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         "--input", type=float, default=0.0, metavar="N", help="the examples per second that each task can read"
     )
     parser.add_argument(
-        "--straggling", type=float, default=0.0, metavar="PART", help="how much steps vary from task to task"
+        "--straggling",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="the standard deviation of a task's step times, divided by their mean",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 _SAME = (
     *("batch_size", "per_device", "device", "precision", "utilisation", "network", "transport", "local"),
     *("devices_per_machine", "algorithm", "compression", "microbatches", "stages", "straggling"),
 )
-"""Arguments with the same name as a setting."""
+"""The arguments that have the same name as a field of ForecastSettings."""
 
 
 def _settings(arguments: argparse.Namespace, strategy: str, **more: Any) -> ForecastSettings:

@@ -15,11 +15,11 @@ from ..errors import InvalidInput, Unavailable
 from ..schema.cluster import ClusterSpec, split_endpoint
 
 LOCAL = "local"
-"""The value in place of a ClusterSpec for a cluster that consists of only this process, at a free port."""
+"""The value of ``cluster_spec`` for a cluster that consists of only this process, at a free port."""
 
 
 def find_task(cluster_spec: str, job_name: str = "", task_index: int | None = None) -> tuple[ClusterSpec, str, int]:
-    """Return the cluster, and the job and index of this server, which are optional for a single task.
+    """Return the cluster spec, and the job and index of this server, which are optional if there is only one task.
 
     Raises InvalidInput.
     """
@@ -45,8 +45,8 @@ def serve(
 ) -> None:
     """Serve until interrupted. Prints the server's target, ``grpc://host:port``, once it accepts connections.
 
-    Processes of this user on this machine can connect to it, and anyone on the other machines of the ClusterSpec and on
-    those in ``clients``.
+    On this machine, processes of this user can connect to it; on the other machines of the ClusterSpec and those in
+    ``clients``, any process can.
 
     Raises InvalidInput, KeyboardInterrupt, and Unavailable if TensorFlow is missing or its server cannot start.
     """

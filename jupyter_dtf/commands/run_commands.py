@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
     show = commands.add_parser("show", help="show everything about a run: parameters, metrics, versions, code")
     show.add_argument("run", help="the run's id, part of its id, or its name")
     show.add_argument("--code", action="store_true", help="include the code that was submitted")
-    show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument("--json", action="store_true", help="print JSON")
     show.set_defaults(do=_show)
 
     compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")

@@ -30,7 +30,7 @@ _DIFFERS = "*"
 
 
 def listed(infos: Sequence[RunInfo], arguments: argparse.Namespace) -> tuple[list[RunInfo], str]:
-    """Return the runs selected by the arguments of ``add_runs_arguments``, and their text. Raises InvalidInput."""
+    """Return the runs that the arguments of ``add_runs_arguments`` select, and a table of them. Raises InvalidInput."""
     if arguments.n < 0:
         raise InvalidInput(f"`-n` must be an integer >= 0, got {arguments.n}", field="n")
     found = chosen(infos, arguments.filter, arguments.sort, archived=arguments.archived)[: arguments.n]

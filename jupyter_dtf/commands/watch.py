@@ -26,7 +26,7 @@ _WIDE = 100
 """The smallest width, in characters, at which two plots are drawn side by side."""
 _LEAST_HEIGHT, _MOST_HEIGHT = 4, 12
 _POINTS = 2000
-"""The largest number of points drawn of a line. Each is the mean of about the same number of points."""
+"""The largest number of points drawn for a line. Each is the mean of about the same number of reported points."""
 
 
 def watch(run: Run, stream: TextIO | None = None) -> None:
@@ -61,7 +61,7 @@ class View:
         terminal.write(self._stream, above + "".join(f"{line}\n" for line in lines))
 
     def picture(self, info: RunInfo, width: int, height: int) -> list[str]:
-        """Return the run as lines of at most ``width`` characters: its progress, plots and warnings."""
+        """Return the run as lines of at most ``width`` characters: progress, plots and warnings."""
         lines = [progress_line(info, width, self._left.left_s(info, time.time()))]
         events = self._run._session.hub.events(info.id)
         notes = [note_line(event) for _, event in events if isinstance(event, Note) and event.level != "info"][-_NOTES:]

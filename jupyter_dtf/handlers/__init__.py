@@ -1,1 +1,1 @@
-"""The code of the Jupyter server: REST routes, event stream, and server extension. Only this folder uses tornado."""
+"""The code that runs in the Jupyter server: extension, REST routes and event stream. Only this folder uses tornado."""

@@ -44,9 +44,9 @@ class JupyterDTF(ExtensionApp):
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        gpu_growth.undo()  # this must not apply to all kernels that this server starts
+        gpu_growth.undo()  # kernels that this server starts must not inherit it
         if self.data_dir:
-            # Cluster processes and kernels inherit it.
+            # Cluster processes and kernels inherit the variable.
             os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)
         self.settings[SETTING] = Services(
             allowed_kinds=self.allowed_kinds,

@@ -16,8 +16,8 @@ SETTING = "jupyter_dtf_services"
 
 
 @web.stream_request_body
-class Handler(Guard, APIHandler):  # type: ignore[misc]  # their signatures of prepare differ
-    """Base of the REST handlers. A DtfError of a method is returned as an ErrorInfo with the status of its class.
+class Handler(Guard, APIHandler):  # type: ignore[misc]  # the signatures of prepare differ
+    """Base of the REST handlers. A method's DtfError is returned as an ErrorInfo with the status of its class.
 
     Methods are declared with ``operation``, which requires authentication in the way that Jupyter expects, in addition
     to ``Guard``.

@@ -1,6 +1,6 @@
 """A proxy for the pages and the WebSocket of Dask's dashboard, which the cluster serves on a Unix socket.
 
-Only the address of a page and a few harmless headers are passed on to Dask, but no token, no cookies, and nothing that
+It passes only the address of a page and a few harmless headers to Dask: no token, no cookies, and nothing else that
 identifies the user.
 """
 
@@ -60,7 +60,9 @@ class DaskHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # t
     def max_message_size(self) -> int:
         return MAX_MESSAGE_BYTES
 
-    @described("Get a page, file or WebSocket of Dask's dashboard, once it is on", answer=HTML, errors=(404, 502, 503))
+    @described(
+        "Get a page, file or WebSocket of Dask's dashboard, if it is turned on", answer=HTML, errors=(404, 502, 503)
+    )
     @ws_authenticated
     async def get(self, name: str, path: str) -> None:
         services: Services = self.settings[SETTING]

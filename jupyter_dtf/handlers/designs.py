@@ -30,7 +30,7 @@ from .operation import operation
 T = TypeVar("T")
 
 MAX_PATH_BYTES = 1 << 15
-"""Large enough for the longest path on Linux with every character escaped, and for the surrounding JSON."""
+"""Enough for the longest path on Linux with every character escaped, and for the surrounding JSON."""
 
 
 class DesignHandler(Handler):
@@ -57,7 +57,7 @@ class DesignHandler(Handler):
             self._work.cancel()
 
     async def path_of(self, path: str) -> Path:
-        """Return the path of a file in the server's folder, subject to its contents manager. Raises NotFound."""
+        """Return the file system path of a file that the server's contents manager shows. Raises NotFound."""
         manager = self.contents_manager
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
             raise web.HTTPError(403)

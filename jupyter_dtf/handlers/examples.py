@@ -27,7 +27,7 @@ def directory() -> Path:
 
 
 def paths() -> dict[str, Path]:
-    """Return the examples that can be copied, by name: the introductory notebook, other notebooks, then scripts."""
+    """Return the examples that can be copied, keyed by name: the introduction, other notebooks, then scripts."""
     folders = (directory(), directory() / "notebooks")
     found = {path.name: path for folder in folders for path in folder.glob("*") if path.suffix in (".ipynb", ".py")}
     return {name: found[name] for name in sorted(found, key=lambda name: (name != FIRST, name.endswith(".py"), name))}

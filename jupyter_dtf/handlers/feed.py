@@ -44,7 +44,7 @@ MAX_ERRORS = 64
 
 
 def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
-    """Return as many events of a run after ``after`` as fit into a message, as JSON. Raises NotFound."""
+    """Return the events of a run that follow ``after``, as many as fit into one message. Raises NotFound."""
     record = hub.record(run_id)
     next_seq = record.next_seq  # read before the events: later events are sent next time
     events = [(seq, event) for seq, event in hub.events(run_id, after, EVENTS_PER_MESSAGE) if seq < next_seq]
@@ -72,7 +72,7 @@ class _Subscription:
         self._versions: dict[str, int] = {}  # of each metric's plot, including those no longer shown
 
     def messages(self, hub: Hub) -> Iterator[bytes]:
-        """Yield the run's changes, encoded, each after the previous one was accepted. Runs in a thread."""
+        """Yield the run's changes as encoded messages, each after the previous one was accepted. Runs in a thread."""
         from ..backend.records.shared_plots import series_message
 
         run = self.asked.run

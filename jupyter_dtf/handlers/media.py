@@ -23,7 +23,9 @@ class MediaHandler(Handler):
 
 
 class HistogramsHandler(Handler):
-    @operation("Get a task's histograms of one name, by step; if there are too many, evenly thinned out", errors=(404,))
+    @operation(
+        "Get a task's histograms under one name, by step; if there are too many, evenly spaced ones", errors=(404,)
+    )
     async def get(
         self, run_id: str, *, name: Annotated[str, _NAME] = "", task: Annotated[str, _TASK] = ""
     ) -> list[Histogram]:
@@ -32,7 +34,7 @@ class HistogramsHandler(Handler):
 
 
 class ImageHandler(Handler):
-    @operation("Get a task's image of one name at a step, or the last one before it", errors=(404,))
+    @operation("Get a task's image under one name at a step, or the last one before that step", errors=(404,))
     async def get(
         self,
         run_id: str,
@@ -47,7 +49,7 @@ class ImageHandler(Handler):
 
 
 class TextHandler(Handler):
-    @operation("Get a task's text of one name at a step, or the last one before it", errors=(404,))
+    @operation("Get a task's text under one name at a step, or the last one before that step", errors=(404,))
     async def get(
         self,
         run_id: str,
@@ -62,7 +64,7 @@ class TextHandler(Handler):
 
 
 class TableHandler(Handler):
-    @operation("Get a task's table of one name at a step, or the last one before it", errors=(404,))
+    @operation("Get a task's table under one name at a step, or the last one before that step", errors=(404,))
     async def get(
         self,
         run_id: str,

@@ -17,14 +17,14 @@ from .routes import PREFIX, operations
 FILE = Path(__file__).with_name("openapi.json")
 
 OPERATIONS: dict[tuple[str, str], Operation] = {(path, method): said for path, method, said in operations()}
-"""The declarations of all routes, by path and method."""
+"""The declarations of all routes, keyed by path and method."""
 
 _QUERY_TYPES = {int: "integer", float: "number", str: "string"}
 _ERRORS = {
     400: "A value is invalid; field names it",
     403: "Not authenticated, not authorized, or without the XSRF token",
-    404: "Nothing has this name",
-    409: "The current state does not allow it",
+    404: "Nothing with this name exists",
+    409: "The current state does not allow the request",
     413: "The body is larger than the route allows",
     502: "Dask returned an error",
     503: "A required resource is not available",

@@ -8,7 +8,7 @@ A route consists of the method of a handler, and its path in ``routes.py``::
             return await (await self.services.fleet()).scale(name, body.jobs)
 
 Positional parameters are the variable parts of the path, as strings. ``body`` is decoded according to its type: a
-struct (with its own ``decode`` if it has one), or ``bytes`` for the raw text. Other keyword-only parameters are from
+struct (with its own ``decode`` if it has one), or ``bytes`` for the raw body. Other keyword-only parameters are from
 the query, and have their descriptions in ``Annotated``. The return value is checked and sent as JSON; ``None`` means no
 body.
 """
@@ -90,9 +90,9 @@ def operation(
 ) -> Callable[[Callable[..., Awaitable[Any]]], Answering]:
     """Declare a method of a ``Handler``, which is called for authorized users with arguments of the annotated types.
 
-    ``status`` is that of the response, by default 200, or 204 without a body. ``errors`` are the statuses of errors
-    that the method raises, in addition to 400 for an invalid body or query. With ``writes``, the method finishes the
-    response itself, with this type or media type.
+    ``status`` is the status of the response, by default 200, or 204 without a body. ``errors`` are the statuses of
+    errors that the method raises, in addition to 400 for an invalid body or query. With ``writes``, the method finishes
+    the response itself, with this type or media type.
     """
 
     def declare(method: Callable[..., Awaitable[Any]]) -> Answering:

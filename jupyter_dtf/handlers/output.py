@@ -56,7 +56,7 @@ class OutputHandler(Handler):
 
 
 class OutputTextHandler(Handler):
-    """Sends all output as text to download. It is sent in pieces, so it may have any length."""
+    """Sends all output as a text file to download. The file is sent in pieces, so it may have any length."""
 
     @operation(
         "Get all output of a run's tasks as text; lines of all tasks are prefixed with the name of their task",

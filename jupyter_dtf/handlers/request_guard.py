@@ -34,7 +34,7 @@ STATUS: dict[type[DtfError], int] = {
 
 
 def status_of(error: DtfError) -> int:
-    """Return the HTTP status of an error, which is that of the most specific of its classes."""
+    """Return the HTTP status of an error: the status of the most specific of its classes that has one."""
     return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
@@ -64,7 +64,7 @@ class Guard:
             self._refuse(error)
 
     async def check(self: Any) -> None:
-        """Raise an error if the request is rejected. The error is reported before the body is read."""
+        """Raise an error if the request must be rejected. Called before the body is read."""
         await ensure_async(super().prepare())  # type: ignore[misc]  # checks host, origin and XSRF token
         method = getattr(self, self.request.method.lower(), None)
         if not getattr(method, "__allow_unauthenticated", False):  # such as Jupyter's OPTIONS, for preflight requests
@@ -113,7 +113,7 @@ class Guard:
         return LINGER_BYTES if self._jupyter_current_user is not None else LINGER_UNKNOWN_BYTES
 
     def _refuse(self: Any, error: Exception) -> None:
-        """Respond with an error now. The rest of the request is not processed."""
+        """Respond with an error immediately. The rest of the request is not processed."""
         self._is_refused = True
         method = self.request.method.lower()
         if not self._announced and "Transfer-Encoding" not in self.request.headers:

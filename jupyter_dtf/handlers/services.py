@@ -141,7 +141,7 @@ class Services:
         return await asyncio.to_thread((await self.fleet()).preview, request)
 
     async def check_design(self, data: bytes) -> DesignReport:
-        """Report the cluster that a design's text would create here, and problems, even if the text is not a design."""
+        """Report the cluster that a design's text would create here, and problems of the text, which may be invalid."""
         from ..backend.planning import check_design
 
         try:
@@ -229,7 +229,7 @@ class Services:
         return await subprocess_runner.run(subprocess_job.PROFILE, wanted, Calibration)
 
     async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
-        """Start a run that continues another one, and return while its program may still be being sent.
+        """Start a run that continues another one. Returns once the run exists; its program may be sent afterwards.
 
         Raises the same errors as the fleet.
         """

@@ -50,7 +50,7 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
 
     @property
     def max_message_size(self) -> int:
-        """The size above which tornado closes the connection without a reason, before reading the message."""
+        """The message size, in bytes, above which tornado closes the connection unread and without a reason."""
         return MAX_READ_BYTES
 
     @described(

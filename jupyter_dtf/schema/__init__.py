@@ -1,1 +1,1 @@
-"""The data exchanged between processes: typed, validated structs that reject unknown keys."""
+"""Typed structs for the data that processes exchange, validated when they are created or decoded."""

@@ -24,7 +24,7 @@ class ClusterState(str, enum.Enum):
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"  # did not start; the message gives the reason
-    LOST = "lost"  # its process has died; it is shown until it is dismissed
+    LOST = "lost"  # its process has died; the cluster is listed until a user dismisses it
 
 
 class ClusterPatch(Struct):
@@ -40,7 +40,7 @@ class ResumeRequest(Struct):
     """The cluster on which to resume a run, and the checkpoint from which to resume it."""
 
     cluster: str = ""
-    """The name of the cluster; empty: the one on which the run was executed."""
+    """The name of the cluster; empty: the cluster of the original run."""
     step: int | None = None
     """The step of the checkpoint. None: the newest checkpoint."""
 
@@ -65,7 +65,7 @@ class ExampleRequest(Struct):
 
 
 class ExampleCopy(PeerStruct):
-    """The path of the copy of an example, under an unused name."""
+    """The path of a copied example, with a file name that was not in use."""
 
     path: str
 
@@ -92,18 +92,18 @@ class ClusterInfo(PeerStruct):
     coming: list[ComingHost] = []
     """Hosts that are starting, if the kind reports them."""
     tasks: list[TaskLocation] = []
-    """The tasks in order of rank; empty until the hosts have joined."""
+    """The tasks in rank order; empty until the hosts have joined."""
     created: float = 0.0
     active_runs: int = 0
     notes: list[str] = []
     """Notes for the user, for example that there are more tasks than cores."""
     warnings: list[str] = []
-    """Problems that need action, for example that runs cannot be saved. Each states what to do."""
+    """Problems that require action, for example that runs cannot be saved. Each message states what to do."""
     silent_s: float = 0.0
     """Seconds since the cluster last responded, if that is longer than usual; 0 while it responds."""
     incompatible: str = ""
-    """Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do. Empty
-    if it can."""
+    """The reason why this version of jupyter_dtf cannot communicate with the cluster, with the protocols of both and
+    advice; empty if it can."""
 
 
 def read_cluster(raw: Any) -> ClusterInfo:
@@ -133,7 +133,7 @@ class FieldInfo(PeerStruct):
     maximum: float | None = None
     choices: list[str] = []
     counts_hosts: bool = False
-    """Whether this option is the number of the cluster's hosts, which a design with hosts determines."""
+    """Whether this option is the number of hosts, which is determined by the design if the design lists hosts."""
 
 
 class KindInfo(PeerStruct):
@@ -162,7 +162,7 @@ class Preview(Struct):
     """TF_CONFIG as a JSON string for each of the first hundred tasks, ``worker:0`` first."""
     problems: list[Problem] = []
     hosts: list[HostDesign] = []
-    """The hosts that the cluster would have, as far as they are known beforehand."""
+    """The hosts that the cluster would have, as far as they are known in advance."""
     script: str = ""
     """The script that would be submitted to the batch system for each host; empty if the kind uses none."""
     fields: list[FieldInfo] = []
@@ -195,12 +195,12 @@ class StatusInfo(PeerStruct):
 
 
 def dashboard_path(cluster: str) -> str:
-    """Return the path of Dask's own dashboard of a cluster, relative to a Jupyter server's base URL."""
+    """Return the path of a cluster's Dask dashboard, relative to a Jupyter server's base URL."""
     return f"jupyter-dtf/api/clusters/{cluster}/dask/status"
 
 
 class DashboardInfo(PeerStruct):
-    """The path of Dask's own dashboard of a cluster on the Jupyter server; only that server can reach the dashboard."""
+    """The path of a cluster's Dask dashboard on the Jupyter server, through which browsers reach the dashboard."""
 
     url: str
 
@@ -217,7 +217,7 @@ class OutputPage(PeerStruct):
     earlier: bool = False
     """Whether there is output before this page."""
     later: bool = False
-    """Whether there is now output after this page."""
+    """Whether there was output after this page when the page was read."""
     total: int = 0
     """The number of lines of the stream so far, if the page was requested by line numbers."""
 

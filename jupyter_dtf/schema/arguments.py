@@ -1,4 +1,4 @@
-"""Shared checks of function arguments: numbers of any library, lists of strings, paths and durations."""
+"""Validation of function arguments: numbers, strings, lists of strings, addresses, paths and durations."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import msgspec
 from ..errors import InvalidInput
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.\-]{0,251}[A-Za-z0-9_])?\.?")
-_DOTTED = re.compile(r"[0-9.]+")  # an IPv4 address, or an attempt at one
+_DOTTED = re.compile(r"[0-9.]+")  # a valid or invalid IPv4 address
 
 
 def plain(value: Any) -> Any:
-    """Convert numbers of other libraries to Python's own, including those inside dicts, lists and tuples.
+    """Convert numbers of other libraries to Python's built-in types, including numbers inside dicts, lists and tuples.
 
-    Everything that is not a number, such as NumPy's booleans, is returned unchanged.
+    Any other value, such as a NumPy boolean, is returned unchanged.
     """
     if value is None or isinstance(value, (bool, str, bytes)) or type(value) in (int, float):
         return value
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def make_plain(struct: msgspec.Struct) -> None:
-    """Convert numbers of other libraries to Python's own in the fields of a struct that is being created."""
+    """Convert numbers of other libraries to Python's built-in types in the fields of a struct that is being created."""
     for name in struct.__struct_fields__:
         value = getattr(struct, name)
         if (found := plain(value)) is not value:
@@ -47,12 +47,12 @@ def make_plain(struct: msgspec.Struct) -> None:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is an integer of any library and not a boolean."""
+    """Return whether a value is an integer, of Python or another library, and not a boolean."""
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a real number of any library and not a boolean."""
+    """Return whether a value is a real number, of Python or another library, and not a boolean."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -62,7 +62,9 @@ def check_texts(value: Any, field: str, example: str) -> list[str]:
         raise InvalidInput(f"`{field}` must be a list of strings, such as {example}, got {value!r:.200}", field=field)
     for item in value:
         if "\0" in item:
-            raise InvalidInput(f"`{field}` must be strings without NUL characters, got {item!r:.200}", field=field)
+            raise InvalidInput(
+                f"`{field}` must be a list of strings without NUL characters, got {item!r:.200}", field=field
+            )
     return list(value)
 
 
@@ -96,9 +98,9 @@ def check_path(value: Any, field: str) -> Path:
 
 
 def check_seconds(value: Any, field: str) -> float | None:
-    """Validate the longest time to wait, in seconds. Raises InvalidInput.
+    """Validate a timeout in seconds. Raises InvalidInput.
 
-    Returns None for no limit (None or infinity), and 0 for a negative value.
+    Returns None (no limit) for None and infinity, and 0 for a negative value.
     """
     if value is None:
         return None
@@ -108,7 +110,7 @@ def check_seconds(value: Any, field: str) -> float | None:
 
 
 def check_text(value: Any, field: str, what: str) -> str:
-    """Validate a nonempty string. Raises InvalidInput, with ``what`` as the rule."""
+    """Validate a nonempty string. Raises InvalidInput, which states that the value must be ``what``."""
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"`{field}` must be {what}, got {value!r:.200}", field=field)
     return value

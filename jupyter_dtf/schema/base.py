@@ -36,7 +36,7 @@ _SECTIONS = re.compile(r"\n\n(?:Args|Attributes|Returns|Raises|Example):\n")
 
 
 def description_of(doc: str) -> str:
-    """Return a docstring dedented and without its sections (``Args:`` and so on), which are only about Python."""
+    """Return a docstring dedented and without its sections (``Args:`` and so on), which only concern Python."""
     return _SECTIONS.split(inspect.cleandoc(doc), maxsplit=1)[0]
 
 
@@ -121,10 +121,10 @@ def to_plain(value: Any) -> Any:
 
 
 def without_defaults(value: Any) -> Any:
-    """Convert a struct to plain data, omitting fields that have their default value, at any depth.
+    """Convert a struct to plain data, omitting fields that have their default value, at every level.
 
-    Requests to a peer that reads strictly are sent, and stored in files, in this form: an older version then rejects
-    only new options that are actually used. Both sides must have the same defaults, so changing a default changes the
+    Requests to a peer that rejects unknown keys are sent and stored in this form, so that an older version rejects a
+    request only if it uses a new option. Both sides must have the same defaults, so changing a default changes the
     meaning of stored and sent data.
     """
     if isinstance(value, msgspec.Struct):
@@ -164,8 +164,8 @@ def convert_request(raw: Any, type_: type[T], reader: str) -> T:
         assert found is not None
         what = f"{found['message']}, for `{field}`" if (field := _explain(error, raw).field) else found["message"]
         raise Unavailable(
-            f"{reader} (jupyter_dtf {__version__}) must know all of a request, which seems to be of another version: "
-            f"{what}. Use one version on both sides (close the cluster and start it again), or leave that option out"
+            f"{reader} (jupyter_dtf {__version__}) cannot read a request, which seems to be from another version: "
+            f"{what}. Use one version on both sides (close the cluster and start it again), or omit that option"
         ) from None
 
 

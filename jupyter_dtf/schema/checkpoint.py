@@ -1,4 +1,4 @@
-"""Checkpoints: the policy for writing and keeping them, their description, and the manifest beside their data.
+"""Checkpoints: the policy for writing and keeping them, their description, and the manifest stored with their data.
 
 A checkpoint is a directory named after its step. It is written under a temporary name and then renamed, so it is either
 complete or does not exist.
@@ -18,7 +18,7 @@ from .printable import check_word
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-"""The version of the manifest and the files beside it. Newer versions are rejected."""
+"""The version of the format of the manifest and the data. Checkpoints in a newer format are rejected."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
 _LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 
@@ -26,8 +26,8 @@ _LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 class Checkpoint(Struct):
     """When checkpoints are written, which are kept, and where.
 
-    By default, a checkpoint is written after every epoch that is long enough not to be slowed down by it, and the
-    newest three are kept. The ``every_`` options can be combined.
+    By default, a checkpoint is written after an epoch unless that would noticeably slow training down, and the newest
+    three are kept. The ``every_`` options can be combined.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -94,7 +94,8 @@ class Checkpoint(Struct):
     def is_better(self, value: float, than: float) -> bool:
         """Return whether a value of the metric ``best`` is better than another one.
 
-        A larger value is better if the metric's name is that of a score; otherwise, a smaller one is.
+        Larger values are better if the metric's name indicates a score, such as accuracy; otherwise, smaller values are
+        better.
         """
         larger = any(part in (self.best or "").lower() for part in _LARGER_IS_BETTER)
         return value > than if larger else value < than
@@ -106,11 +107,11 @@ class CheckpointInfo(PeerStruct):
     step: int
     """The number of completed steps, over all epochs."""
     epoch: int
-    """The epoch to continue with, counted from 0."""
+    """The epoch in which training continues, counted from 0."""
     step_in_epoch: int = 0
     """The number of completed steps of that epoch."""
     time: float = 0.0
-    """When its values were captured, in seconds since 1970."""
+    """The time at which the values were captured, in seconds since 1970."""
     bytes: int = 0
     metric: float | None = None
     """The value of the metric ``best`` at the end of the checkpoint's epoch; None if there is none."""
@@ -128,7 +129,7 @@ class FileDigest(PeerStruct):
 
 
 class StoredVariable(PeerStruct):
-    """One array of a checkpoint, under ``key`` in its TensorFlow checkpoint."""
+    """One array of a checkpoint, stored under ``key`` in the TensorFlow checkpoint."""
 
     key: str
     shape: list[int]
@@ -136,7 +137,7 @@ class StoredVariable(PeerStruct):
 
 
 class Manifest(PeerStruct):
-    """The manifest beside the data of a checkpoint, stored as JSON."""
+    """The manifest that is stored with the data of a checkpoint, as JSON."""
 
     format: int
     kind: str
@@ -153,8 +154,8 @@ class Manifest(PeerStruct):
     variables: list[StoredVariable] = []
     files: dict[str, FileDigest] = {}
     files_in: str = ""
-    """The subdirectory of the checkpoint's directory that contains these files, if they are not beside the manifest:
-    this happens in remote storage if they have replaced the files of another checkpoint of the same step."""
+    """The subdirectory of the checkpoint's directory that contains these files; empty: the manifest's own directory. It
+    is set in remote storage, for files that replaced those of another checkpoint of the same step."""
 
     def info(self, path: Any) -> CheckpointInfo:
         """Return the public description of the checkpoint at ``path``."""

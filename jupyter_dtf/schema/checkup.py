@@ -31,7 +31,7 @@ class HostCheckup(PeerStruct):
 
 
 class PairSpeed(PeerStruct):
-    """The speed at which one host sends to another, measured for one pair of hosts at a time."""
+    """The speed at which one host sends data to another, measured for one pair of hosts at a time."""
 
     source: str
     target: str
@@ -52,7 +52,7 @@ class Checkup(PeerStruct):
 
     @property
     def is_well(self) -> bool:
-        """Whether there are no problems."""
+        """Whether the check found no problems."""
         found = [*self.findings, *(finding for host in self.hosts for finding in host.findings)]
         return all(finding.level == OK for finding in found)
 

@@ -1,4 +1,4 @@
-"""Jobs, tasks and endpoints: the ClusterSpec in all forms that TensorFlow has ever used."""
+"""Jobs, tasks and endpoints: ClusterSpec, which reads and writes all forms that TensorFlow has used over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InvalidInput
 from .arguments import is_integer, plain
 
 JOB_NAME = r"^[a-zA-Z][a-zA-Z0-9_]*$"
-"""A regular expression for the full name of a job: the names that TensorFlow accepts between "/job:" and "/task:"."""
+"""A regular expression that matches valid job names, which TensorFlow accepts between "/job:" and "/task:"."""
 _ENDPOINT = re.compile(r"^(?P<host>\[[0-9a-fA-F:.]+(%[A-Za-z0-9_.\-]+)?\]|[A-Za-z0-9_.\-]+):(?P<port>[0-9]{1,5})\Z")
 
 _JOB = re.compile(JOB_NAME.removesuffix("$"))
@@ -116,7 +116,7 @@ class ClusterSpec:
             check_job_name(name, str(name))
             checked[name] = dict(sorted(_numbered(name, tasks)))
             if not checked[name]:
-                raise InvalidInput(f"A job must have at least one task, got {name!r} with none", field=name)
+                raise InvalidInput(f"A job must have at least one task, but {name!r} has none", field=name)
             for index, endpoint in checked[name].items():
                 where = f"{name}.{index}"
                 split_endpoint(endpoint, where)

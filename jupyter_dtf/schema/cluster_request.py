@@ -14,7 +14,7 @@ from .cluster import check_jobs, default_jobs
 from .hosts import HostDesign, TaskPlace, check_places
 
 CLUSTER_NAME = r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$"
-"""A regular expression for the full name of a cluster or a template."""
+"""A regular expression that matches valid names of clusters and templates."""
 _NAME = re.compile(CLUSTER_NAME.removesuffix("$"))
 
 
@@ -71,7 +71,7 @@ COMMON: dict[str, str] = {
     for name, hint in ClusterRequest.__annotations__.items()
     if hint in _PLAIN and name not in ("name", "kind")
 }
-"""The fields of a request besides its kind's options, with their types as in ``FieldInfo.type``.
+"""The fields of a request in addition to its kind's options, with their types as in ``FieldInfo.type``.
 
 Keyword arguments in Python and ``--option`` on the command line accept these fields like the kind's options.
 """

@@ -79,7 +79,7 @@ class Context(Protocol):
 
     @property
     def attempt(self) -> int:
-        """The number of times that the run's tasks have been started, including this time: 1, and 2 after a restart."""
+        """The number of times that the run's tasks have been started: 1 at first, 2 after one restart."""
 
     @property
     def server(self) -> Any:
@@ -92,7 +92,7 @@ class Context(Protocol):
 
     @property
     def run_dir(self) -> Path:
-        """The directory of the run. It is kept after the run, and only this user can read it."""
+        """The directory of the run. It is kept after the run, and only its owner can read it."""
 
     @property
     def checkpoint_dir(self) -> Path:
@@ -132,11 +132,11 @@ class Context(Protocol):
 
     @property
     def should_stop(self) -> bool:
-        """Whether the run has been requested to stop. A program that checks this can end in its own way."""
+        """Whether a stop of the run was requested. A program that checks this can end in its own way."""
 
     @property
     def stop_requested(self) -> threading.Event:
-        """The event behind ``should_stop``, for programs that wait for it."""
+        """An event that is set when ``should_stop`` becomes True, for programs that wait for a stop request."""
 
     # -- reporting ----------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Context(Protocol):
         Args:
             name: A name for the values.
             values: An array or tensor of any shape. Values that are not finite are counted separately.
-            step: The step that the values belong to. None: that of the last ``report``.
+            step: The step that the values belong to. None: the step of the last ``report``.
             bins: The number of bins.
 
         Raises:
@@ -171,11 +171,12 @@ class Context(Protocol):
             name: A name for the picture.
             image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
                 floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
-            step: The step that the picture belongs to. None: that of the last ``report``.
+            step: The step that the picture belongs to. None: the step of the last ``report``.
             caption: Text to show with the picture.
 
         Raises:
-            InvalidInput: If ``image`` is not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+            InvalidInput: If ``image`` is not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB
+                as PNG.
         """
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
@@ -186,7 +187,7 @@ class Context(Protocol):
         Args:
             name: A name for the string.
             text: The string, at most 64 KiB.
-            step: The step that the string belongs to. None: that of the last ``report``.
+            step: The step that the string belongs to. None: the step of the last ``report``.
 
         Raises:
             InvalidInput: If ``text`` is not a string, or is too long.
@@ -201,7 +202,7 @@ class Context(Protocol):
             name: A name for the table.
             table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
                 each row.
-            step: The step that the table belongs to. None: that of the last ``report``.
+            step: The step that the table belongs to. None: the step of the last ``report``.
 
         Raises:
             InvalidInput: If ``table`` is not a table, or has more than 1,000 rows, 100 columns or 256 KiB.

@@ -35,7 +35,7 @@ class ClusterDesign(Struct):
     kind: str = DEFAULT_KIND
     jobs: dict[str, int] = msgspec.field(default_factory=default_jobs)
     options: dict[str, Any] = {}
-    """The options of its kind."""
+    """The options of the kind of cluster."""
     hosts: list[HostDesign] = []
     """The hosts in the design; empty: the hosts that the kind provides."""
     tasks: list[TaskPlace] = []
@@ -46,7 +46,7 @@ class ModelSource(Struct):
 
     kind: str = "none"  # kernel, file, none
     path: str = ""
-    """The path, relative to the server's folder, of the file, or of the notebook whose kernel has the variable."""
+    """The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder."""
     variable: str = ""
 
 
@@ -77,8 +77,8 @@ class Design(Struct):
     run: RunSettings = msgspec.field(default_factory=RunSettings)
     calibration: Calibration | None = None
     drawing: dict[str, Any] = {}
-    """The state of the designer's view only: the ids of the model's blocks that are ``folded`` or ``unfolded`` contrary
-    to the default. Other keys are kept unchanged."""
+    """The state of the designer's view, without effect on the cluster or training: the ids of the model's blocks that
+    are ``folded`` or ``unfolded`` contrary to the default. Other keys are kept unchanged."""
 
     @classmethod
     def parse(cls, text: str) -> Design:
@@ -193,7 +193,7 @@ def _in_this_version(plain: Any) -> Any:
         raise InvalidInput(f"`version` must be an integer >= 0, got {version!r:.100}", field="version")
     if version > VERSION:
         raise InvalidInput(
-            f"`version` must be at most {VERSION} here, got {version}, which a newer jupyter_dtf has written",
+            f"`version` must be at most {VERSION}, got {version}, which was written by a newer version of jupyter_dtf",
             field="version",
         )
     for older in range(version, VERSION):
@@ -283,7 +283,7 @@ class StepTimes(PeerStruct):
 
     count: int
     left_out: int
-    """The number of initial steps that are left out, because the model is built, traced and checked in them."""
+    """The number of initial steps that are excluded, because the model is built, traced and checked in them."""
     median_s: float
     low_s: float
     """The first quartile: a quarter of the steps took less."""

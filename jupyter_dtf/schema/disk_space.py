@@ -14,9 +14,9 @@ _NOTHING_BYTES = 64 << 10
 
 
 def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, advice: str = "") -> str:
-    """Return a sentence on why ``what`` could not be written below ``path``.
+    """Return a sentence that explains why ``what`` could not be written below ``path``.
 
-    ``needed`` is the number of bytes, if known. ``advice`` is what to do other than freeing space.
+    ``needed`` is the number of bytes, if known. ``advice`` is an alternative to freeing space.
     """
     place = nearest(Path(path))
     reason = f"{what} cannot be written to {place}: {error.strerror or error}"
@@ -30,7 +30,7 @@ def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, adv
 
 
 def is_full(path: Path) -> bool:
-    """Return whether the disk of a directory, which need not exist, is almost full."""
+    """Return whether the disk of a directory is almost full. The directory need not exist."""
     try:
         return shutil.disk_usage(nearest(path)).free < _NOTHING_BYTES
     except OSError:

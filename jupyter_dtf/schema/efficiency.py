@@ -1,4 +1,4 @@
-"""The comparison of a run with its forecast, as data only."""
+"""Structs for the comparison of a run with its forecast."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class EfficiencyReport(PeerStruct):
     tasks: int = 0
     """The number of tasks that computed."""
     steps: int = 0
-    """The number of steps that were counted; 0: there were too few to be meaningful."""
+    """The number of steps that were compared; 0: too few for a meaningful comparison."""
     examples_per_second: float = 0.0
     forecast_examples_per_second: float = 0.0
     efficiency: float | None = None
-    """The speed, as a fraction of the speed of as many tasks that never wait for each other; None if unknown."""
+    """The measured speed, as a fraction of the speed that the tasks would have if they never waited for each other;
+    None if unknown."""
     gaps: list[PartGap] = []
     slowest: str = ""
     """The task for which the other tasks wait, if it is always the same one."""

@@ -28,7 +28,7 @@ _BIN_BYTES, _CELL_BYTES = 36, 30
 
 
 SLOW, FAST_AGAIN = "slow", "as fast again"
-"""The marks of two notes: that the other tasks wait for a task in every step, and that they no longer do."""
+"""The marks of the note that the other tasks wait for a task in every step, and of the note that they no longer do."""
 PRUNED = "pruned"
 """The mark of the note about a trial that was ended because it was unpromising."""
 
@@ -95,7 +95,7 @@ class Logged(TaskEvent, tag="log"):
 
     A later attempt continues the numbering of the previous one. The stream of events carries no more output than a user
     can read, and retains only the most recent part: if ``first`` skips lines, these are only in the run's files. An
-    event without lines is one whose lines are no longer retained.
+    event without lines stands for lines that are no longer retained.
     """
 
     task: str
@@ -103,7 +103,7 @@ class Logged(TaskEvent, tag="log"):
     first: int
     lines: list[str]
     kept: bool = True
-    """Whether the host writes the output to the run's files, which it can only do if it has access to them."""
+    """Whether the host writes the output to the run's files. A host without access to these files cannot write them."""
 
 
 class Note(TaskEvent, tag="note"):
@@ -172,7 +172,7 @@ class TracedSteps(TaskEvent, tag="traced"):
     stage: str
     """``waits`` (for a step), ``begun`` (with the step), ``left`` (the trace has been written) or ``failed``."""
     has_steps: bool = False
-    """Whether the task has reported the beginning of a step before."""
+    """Whether the task has already reported the beginning of a step."""
     first: int = 0
     last: int = 0
     """The first and the last step of the trace, once it has been written."""
@@ -226,8 +226,8 @@ class Histogram(TaskEvent, tag="histogram"):
 class Picture(TaskEvent, tag="image"):
     """A picture reported at a step, as a PNG of at most ``media.MOST_PICTURE_BYTES``.
 
-    ``width`` and ``height`` are in pixels.
-    A picture with an empty ``png`` replaces an event that was dropped, and is ignored.
+    ``width`` and ``height`` are in pixels. A picture with an empty ``png`` takes the place of a dropped event and is
+    ignored.
     """
 
     task: str

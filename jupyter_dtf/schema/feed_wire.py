@@ -19,14 +19,15 @@ HEADER = struct.Struct("<BHQ")
 """The kind of message, the number of bytes of the queue's name, and the number of bytes of the body."""
 
 PUT = 1
-"""The body is an item. The answer is ``TAKEN`` once it is in the queue, or ``UNWANTED`` if it will not be read."""
+"""The body is an item. The answer is ``TAKEN`` once the item is in the queue, or ``UNWANTED`` if the task will not read
+it."""
 END = 2
 """The queue has ended."""
 FAIL = 3
 """The queue has ended with an error; the body is the exception."""
 TAKE = 4
-"""The body is ``COUNT``. The answer is ``RESULTS``, once there are that many results, or there will be no further
-results."""
+"""The body is ``COUNT``, a number of results. The answer is ``RESULTS``, which is sent once that many results are
+available or no more will follow."""
 BYE = 5
 """The last message of an outlet that has sent everything."""
 
@@ -60,7 +61,7 @@ def task_of(path: Path) -> str:
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """Provide an alias of a socket's path that is short enough to bind or connect to, or raise Unavailable."""
+    """Provide an alias of a socket's path that is short enough to bind or connect to. Raises Unavailable."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return
@@ -74,7 +75,7 @@ def address(path: Path) -> Iterator[str]:
 
 
 def read_exactly(connection: socket.socket, into: memoryview) -> bool:
-    """Fill ``into``. Returns False if the connection has ended before the first byte.
+    """Receive data until ``into`` is full. Returns False if the connection ends before the first byte.
 
     Raises ConnectionError if the connection ends after the first byte.
     """

@@ -40,18 +40,18 @@ _COUNTS = ("batch_size", "per_device", "backup_workers", "microbatches", "stages
 
 
 class ForecastSettings(Struct):
-    """What to forecast. Empty strings and 0: take the value from the design, its calibration, or the defaults."""
+    """The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default."""
 
     strategy: str = "allreduce"
     """``allreduce``, ``ps``, ``mirrored`` (in-graph) or ``pipeline``."""
     tasks: list[int] = []
-    """The numbers of computing tasks, to which ``ps`` tasks are additional; empty: 1, 2, 4, ..., 512. For a pipeline,
-    each number includes all stages and replicas."""
+    """The numbers of tasks to forecast, not counting ``ps`` tasks; empty: 1, 2, 4, ..., 512. For a pipeline, each
+    number includes all stages and replicas."""
     batch_size: int = 0
-    """The number of examples in a step of all tasks, the same for every number of tasks (strong scaling)."""
+    """The number of examples per step over all tasks, regardless of the number of tasks (strong scaling)."""
     per_device: int = 0
-    """The number of examples in a step of each task (weak scaling). If both are 0: the number of examples per task in
-    the design."""
+    """The number of examples per step of each task (weak scaling). If this and ``batch_size`` are 0: the number per
+    task in the design."""
     algorithm: str = "auto"
     """For all-reduce: ``ring``, ``hierarchical`` (a reduction within each machine, then a ring between machines),
     ``tree``, or ``auto``, which is the choice that ``dtf.AllReduce`` would make."""
@@ -85,16 +85,17 @@ class ForecastSettings(Struct):
     """The network between the devices of one machine, by its name in ``GET /hardware``. Empty: ``pcie3``, or ``memory``
     for CPUs."""
     link: Link | None = None
-    """A link measured between machines, as by ``jupyter dtf doctor --network``. Takes precedence over ``network``."""
+    """The measured link between machines, such as from ``jupyter dtf doctor --network``. Takes precedence over
+    ``network``."""
     devices_per_machine: int = 0
-    """The number of devices of each machine. 0: the largest number that a host of the design has, or 1."""
+    """The number of devices of each machine. 0: the number of devices of the design's largest host, or 1."""
     input_examples_per_s: float = 0.0
     """The throughput of each task's input pipeline, in examples per second; 0: it never delays a step."""
     straggling: float = 0.0
     """The variation of a task's step times: their standard deviation divided by their mean. 0: the measured or a
     typical value."""
     threshold: float = 0.5
-    """Additional tasks are worthwhile as long as they add at least this fraction of perfect scaling."""
+    """The smallest fraction of perfect scaling that additional tasks must add to be worthwhile."""
 
     def __post_init__(self) -> None:
         for field, values in (
@@ -127,21 +128,19 @@ class ForecastSettings(Struct):
         self._from_to("input_examples_per_s", 0, MAX_FIGURE)
         if self.batch_size and self.per_device:
             raise InvalidInput(
-                "Only one of `batch_size`, for all tasks together, and `per_device` must be given, "
+                "Only one of `batch_size` (of all tasks together) and `per_device` can be given, "
                 f"got batch_size={self.batch_size} and per_device={self.per_device}",
                 field="per_device",
             )
         if self.backup_workers and (self.strategy != "ps" or not self.sync):
             raise InvalidInput(
-                '`backup_workers` must be 0 unless strategy="ps" and sync=True, because nothing waits for late '
-                f"gradients otherwise, got {self.backup_workers} with strategy={self.strategy!r} and sync={self.sync}",
+                '`backup_workers` must be 0 unless strategy="ps" and sync=True, '
+                f"got {self.backup_workers} with strategy={self.strategy!r} and sync={self.sync}",
                 field="backup_workers",
             )
         link = self.link
         if link is not None and not (1e-9 < link.bytes_per_s < MAX_FIGURE and link.latency_s < MAX_FIGURE):
-            raise InvalidInput(
-                f"`link` must have bytes_per_s and latency_s that a network can have, got {link!r}", field="link"
-            )
+            raise InvalidInput(f"`link` must have a realistic bytes_per_s and latency_s, got {link!r}", field="link")
 
     def _one_of(self, field: str, values: tuple[str, ...]) -> None:
         value = getattr(self, field)
@@ -177,7 +176,7 @@ class StepParts(PeerStruct):
     exposed_s: float = 0.0
     """Communication during which nothing is computed."""
     update_s: float = 0.0
-    """The optimizer."""
+    """The optimizer's update of the variables."""
     idle_s: float = 0.0
     """Waiting for other tasks: the slowest task of a step, other stages of a pipeline, or a busy parameter server."""
 
@@ -192,7 +191,7 @@ class ForecastPoint(PeerStruct):
     machines: int = 1
     """The number of machines of the computing tasks."""
     batch_size: int = 0
-    """The number of examples in a step of all tasks; in asynchronous training, in one step of each task."""
+    """The number of examples per step over all tasks; in asynchronous training, per step of each task."""
     step_seconds: float = 0.0
     parts: StepParts = msgspec.field(default_factory=StepParts)
     examples_per_second: float = 0.0

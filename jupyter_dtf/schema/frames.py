@@ -18,7 +18,7 @@ ATTEMPT = 3
 """The body is a ``WORD``: the number of the attempt in which the task continues. Later frames belong to that
 attempt."""
 ABLE = 4
-"""The body is a ``WORD``: whether the task can continue in the next attempt of its run, 1 or 0."""
+"""The body is a ``WORD``: 1 if the task can continue in the next attempt of its run, otherwise 0."""
 WORD = struct.Struct("<I")
 BEAT_S = 0.5
 """The time between two heartbeats, in seconds."""

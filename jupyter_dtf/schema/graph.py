@@ -16,7 +16,7 @@ def containers_of(layer: str) -> Iterator[str]:
 
 
 class Layer(Struct):
-    """One layer that performs computations itself. A layer that is called several times is one node."""
+    """One layer that computes, rather than a container of layers. A layer that is called several times is one node."""
 
     id: str
     """The path of the layer in the model, such as ``encoder/dense_1``: its containers and its name."""
@@ -48,7 +48,7 @@ class Edge(Struct):
 
 
 class Input(Struct):
-    """An input of the model. It is not a layer and is not placed, but sent to the devices of the layers that use it."""
+    """An input of the model. It is not placed like a layer, but sent to the devices of the layers that use it."""
 
     name: str
     """The key or name of the input's data, or else its position in the argument of ``call``."""
@@ -61,10 +61,11 @@ class Input(Struct):
 
 
 class Refusal(Struct):
-    """A reason why ``dtf.Pipeline`` would not train the model as it was compiled at the time of its description."""
+    """A reason why ``dtf.Pipeline`` cannot train the model as it was compiled when it was described."""
 
     field: str
-    """The field of a design that is the cause, such as ``run.replicas``, or ``model`` if this applies to any design."""
+    """The field of a design that is the cause, such as ``run.replicas``, or ``model`` if the reason applies to every
+    design."""
     message: str
 
 

@@ -1,4 +1,4 @@
-"""Hosts with their devices, and the tasks placed on them: the part of a cluster design that is drawn."""
+"""Hosts with their devices, and the tasks placed on them: the part of a cluster design that the designer draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TaskPlace(Struct):
     index: int
     host: str
     device: str = "CPU"
-    """``CPU``, or a GPU such as ``GPU:1``, the host's second one."""
+    """``CPU``, or a GPU of the host, such as ``GPU:1`` for the second one."""
     memory_bytes: int = 0
     """The largest amount of device memory that the task may allocate, in bytes; 0: no limit."""
 
@@ -111,7 +111,9 @@ def _wrong_device(place: TaskPlace, host: HostDesign, where: str) -> Iterator[In
         return
     if gpu is not None and gpu >= len(host.gpus):
         there = f"GPU:0 to GPU:{len(host.gpus) - 1}" if host.gpus else "no GPU"
-        yield InvalidInput(f"The host {host.name} has {there}, got {place.device}", field=f"{where}.device")
+        yield InvalidInput(
+            f"The host {host.name} has {there}, but the task is placed on {place.device}", field=f"{where}.device"
+        )
         return
     memory = host.memory_bytes if gpu is None else host.gpus[gpu]
     if place.memory_bytes < 0:

@@ -25,7 +25,7 @@ MOST_TOLD = 1_000_000
 
 
 class TaskSpec(PeerStruct):
-    """The complete specification of one task of a run. Nothing else is needed after the fork."""
+    """The complete specification of one task of a run. The forked process of the task needs no other information."""
 
     run_id: str
     cluster: str
@@ -146,7 +146,7 @@ class Quiet(PeerStruct):
     """The ``task_id``."""
     seconds: float
     steps: int = 0
-    """The number of steps completed before that."""
+    """The number of steps that the task completed before it became inactive."""
     longest_s: float = 0.0
     """The longest time between two steps."""
     waits: bool = False
@@ -170,8 +170,8 @@ class ProfileOrder(PeerStruct):
     """The number of the profile in the run, counted from 1."""
     steps: int
     first: int = 0
-    """The first step, which no task has reached yet. If it is 0 or has already passed, each task begins as soon as it
-    can."""
+    """The first step to trace, which no task has reached yet. If it is 0 or a task has already passed it, that task
+    begins as soon as it can."""
 
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
@@ -219,7 +219,8 @@ def read_outcome(task_dir: Path) -> Outcome | None:
 
     Raises OSError or msgspec.MsgspecError if the outcome is invalid.
 
-    The program can write to the directory as well. Anything except a regular file is rejected, because it might block.
+    The task's program can also write to the directory. Anything except a regular file is rejected, because opening or
+    reading it might block.
     """
     try:
         fd = os.open(task_dir / _OUTCOME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -25,7 +25,7 @@ class GpuInfo(PeerStruct):
 
 
 class HostInfo(PeerStruct):
-    """A host, on which tasks run: one Dask worker."""
+    """A host: one Dask worker and the tasks that run on it."""
 
     name: str
     address: str
@@ -57,7 +57,7 @@ class ComingHost(PeerStruct):
     step: str
     """The current step, such as ``connecting`` or ``starting Python``; ``waiting`` until the next attempt."""
     problem: str = ""
-    """Why the host could not be used, from its last output. It is retried unless ``step`` is ``ended``."""
+    """Why the host could not be used, from its last output. The host is retried unless ``step`` is ``ended``."""
 
 
 class MachineSeries(PeerStruct):
@@ -70,7 +70,8 @@ class MachineSeries(PeerStruct):
     line: str = ""
     """The name of the series' line in the plot."""
     unit: str = ""
-    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction``, ``seconds``, or the text after the number."""
+    """``cores``, ``bytes``, ``bytes_per_second``, ``fraction``, ``seconds``, or any other text to show after the
+    number."""
     time: list[float] = []
     """Seconds since the epoch, by the host's clock."""
     value: list[float] = []

@@ -1,4 +1,4 @@
-"""Limits and listings of the media that tasks report besides numbers: histograms, pictures, strings and tables."""
+"""Limits and listings of the media that tasks report: histograms, pictures, strings and tables."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ MOST_ROWS, MOST_COLUMNS = 1000, 100
 MOST_TABLE_BYTES = 256 << 10
 """The largest number of bytes of a table's cells."""
 MOST_NAMES = 200
-"""The largest number of names of a task, over all kinds. A changing number belongs in the step, not in the name."""
+"""The largest number of names under which a task can report media. Numbers that change belong in the step, not in the
+name."""
 ALL_HISTOGRAMS, ALL_PICTURES = 1000, 100
-"""The number of histograms, and of items of other kinds, up to which every item is sent. Of as many following items,
-every second one is sent, then every fourth, and so on.
+"""The number of histograms, or of items of any other kind, that are all sent. Of as many further items, every second
+one is sent; of as many after those, every fourth; and so on.
 """
 ALL_BYTES = 4 << 20
 """The same limit in bytes. Whichever limit is reached first applies, so large items are thinned out sooner."""
 
 
 class MediaSeries(PeerStruct):
-    """The histograms, pictures, strings or tables that a task has reported under one name, as far as they were kept."""
+    """The histograms, pictures, strings or tables that a task reported under one name and that were kept."""
 
     kind: str  # histogram, image, text, table
     name: str

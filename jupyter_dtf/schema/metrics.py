@@ -1,4 +1,4 @@
-"""The meaning of the names of metrics, for reporting and showing them. Pure functions."""
+"""The meaning of metric names, for reporting and displaying metrics. Pure functions."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STEP_PARTS = {
 """Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
 which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
 other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
-waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted, and count as
-computing.
+time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted,
+and count as computing.
 """
 
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
@@ -195,7 +195,7 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """Return ``loss`` for ``epoch_loss``, because both have the same problems. ``val_loss`` is a different metric."""
+    """Return ``loss`` for ``epoch_loss``, because a problem affects both. ``val_loss`` is a different metric."""
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 

@@ -27,7 +27,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Packed:
-    """A program that is not unpickled yet: its pickle, and its arrays, which are sent as raw buffers."""
+    """A pickled program: the pickle, and the arrays, which are sent as raw buffers."""
 
     body: bytes
     buffers: Sequence[pickle.PickleBuffer]
@@ -41,5 +41,5 @@ class Packed:
         return cls(cloudpickle.dumps(program, protocol=5, buffer_callback=buffers.append), buffers)
 
     def open(self) -> Any:
-        """Unpickle the program. Its modules must be importable by then."""
+        """Unpickle the program. Its modules must be importable."""
         return pickle.loads(self.body, buffers=self.buffers)

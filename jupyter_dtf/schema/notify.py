@@ -24,16 +24,16 @@ class Alarm(PeerStruct):
     """A notification about a run."""
 
     about: str
-    """``nan``, ``no improvement``, ``idle``, ``memory`` or ``end``."""
+    """The condition: ``nan``, ``no improvement``, ``idle``, ``memory`` or ``end``."""
     title: str
     text: str = ""
     task: str = ""
     time: float = 0.0
-    """When the condition was detected, in seconds since the epoch."""
+    """The time at which the condition was detected, in seconds since the epoch."""
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What to notify the user about: in the run's cell, in JupyterLab, and through ``call`` or ``command``.
+    """The conditions to notify the user about, in the run's cell, in JupyterLab, and by ``call`` or ``command``.
 
     None and False turn a condition off.
 
@@ -46,9 +46,9 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             TensorFlow allocates all at once.
         end: Notify when the run has ended, successfully or not.
         call: A function that is called with each ``Alarm`` (``about``, ``title``, ``text``, ``task``, ``time``), in a
-            thread of the process that started the run, as long as that process is running.
-        command: A command, as a list of words or a command line, that is likewise run for each alarm, without a shell
-            and with the title as its last argument.
+            thread of the process that started the run, while that process is running.
+        command: A command, as a list of words or a command line, that is run for each alarm in the same way, without a
+            shell and with the title as its last argument.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -78,7 +78,7 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise _refusal("metric", "the name of a metric", self.metric)
         if self.metric and epochs is None:
             raise InvalidInput(
-                f"`metric` must be used with no_improvement, which is not set, got {self.metric!r:.100}",
+                f"`metric` requires no_improvement, which is not set, got {self.metric!r:.100}",
                 field="notify.metric",
             )
         if self.idle_s is not None and not (_is_number(self.idle_s) and 1 <= self.idle_s < math.inf):

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 APART = 2
 """The number of turns between consecutive microbatches."""
 AHEAD = 2
-"""The number of turns between consecutive levels. With 1, the fewest microbatches are in flight that keep all stages
-busy if nothing is late; 2 allows time for transfers."""
+"""The number of turns between consecutive levels. 1 is the smallest number that keeps all stages busy if nothing is
+late; 2 allows time for transfers, with more microbatches in flight."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of a pipeline with levels 0 to ``forward_levels`` forward, and 0 to ``backward_levels`` backward."""
+    """The turns of a pipeline. ``forward_levels`` and ``backward_levels`` are the highest levels of the two passes."""
 
     forward_levels: int
     backward_levels: int
@@ -33,7 +33,7 @@ class Turns:
         return APART * microbatch + AHEAD * level
 
     def inputs(self, microbatch: int, level: int) -> int:
-        """Return the turn of the derivatives for which another stage waits. ``level`` is that of the backward pass."""
+        """Return the turn of the derivatives for which another stage waits. ``level`` is its backward level."""
         return APART * microbatch + AHEAD * (self.forward_levels + level) + 1
 
     def weights(self, microbatch: int, level: int) -> int:
@@ -41,5 +41,5 @@ class Turns:
         return self.inputs(microbatch, level) + APART * (self.backward_levels - level)
 
     def held(self, forward_level: int, backward_level: int) -> int:
-        """Return the number of microbatches whose activations a stage holds, if a batch has that many."""
+        """Return the number of microbatches whose activations a stage holds, for a batch with at least that many."""
         return (self.weights(0, backward_level) - self.forward(0, forward_level)) // APART + 1

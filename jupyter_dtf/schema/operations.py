@@ -11,7 +11,8 @@ from typing import Any
 
 PREFIX = "dtf_"
 LEAVE = "dtf_leave"
-"""Removes all operations, handlers and plugins of a cluster from an external scheduler, and finally itself."""
+"""The operation that removes a cluster's handlers, plugins and operations from an external scheduler, and finally
+itself."""
 
 
 def scoped(name: str, scope: str) -> str:
@@ -20,7 +21,7 @@ def scoped(name: str, scope: str) -> str:
 
 
 class ScopedRpc:
-    """A ``distributed.rpc`` that calls our operations by their scoped names, and Dask's by their own."""
+    """A ``distributed.rpc`` that calls our operations by their scoped names, and Dask's by their usual names."""
 
     def __init__(self, rpc: Any, scope: str) -> None:
         self._rpc = rpc

@@ -14,7 +14,7 @@ class Source(PeerStruct):
 
 
 class Origin(PeerStruct):
-    """The provenance of a run. It is small, because lists of runs contain it; code is in an event instead."""
+    """The provenance of a run. Lists of runs contain it, so it must be small; code is in an event instead."""
 
     model: str = ""
     """The model's name; empty for a program without a known model."""

@@ -22,7 +22,7 @@ _SMALL = 1 << 16
 
 
 class Packed:
-    """A payload that is not laid out yet. Its arrays still belong to their owner and must not be changed."""
+    """A payload that is not laid out yet. It refers to the caller's arrays, which must not be changed."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]

@@ -36,7 +36,7 @@ class Placement(Struct):
     """The layers whose device the user chose. Automatic placement does not move them."""
 
     def devices_of(self, layer: str) -> list[str]:
-        """Return the device of a layer, or those of its parts; empty if neither it nor a container of it is placed."""
+        """Return the device of a layer, or the devices of its parts; empty if it is not placed, even by a container."""
         name = self.placed_as(layer)
         return self.splits[name] if name in self.splits else [self.devices[name]] if name else []
 
@@ -213,7 +213,7 @@ def _prediction_text(what: Prediction) -> str:
     less = [load for load in what.devices if load.filled_bytes > load.memory_bytes]
     more = [
         f"{load.device} needs {bytes_(load.memory_bytes)}, and would need {bytes_(load.filled_bytes)} if all "
-        "microbatches went forward before one went back"
+        "forward passes ran before the first backward pass"
         for load in less
     ]
     unused = [f"{load.device} has no layer: {load.unused}" for load in what.devices if load.unused]

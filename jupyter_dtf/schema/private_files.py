@@ -1,6 +1,6 @@
 """Creates files and directories that only their owner can access, regardless of the umask.
 
-All our processes use these functions. They also read files that other users may have created: only regular files are
+All our processes use these functions. Files are also read that other users may have created; only regular files are
 opened, because a pipe would block.
 """
 
@@ -38,7 +38,7 @@ def make_dir(path: Path) -> Path:
 
 
 def own_dir(path: Path) -> Path:
-    """Create a directory like ``make_dir`` where other users may have created it, as in ``/tmp``.
+    """Create a directory, like ``make_dir``, at a path that other users may have created first, such as in ``/tmp``.
 
     Other users' access to an existing directory is removed. Raises Unavailable if it belongs to another user.
     """

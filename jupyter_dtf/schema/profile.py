@@ -14,7 +14,7 @@ class TaskProfile(Struct):
     layer_seconds: dict[str, list[float]] = {}
     """For each layer, the seconds of its forward pass and backward pass for a microbatch, and of its update."""
     step_s: float = 0.0
-    """The time of a step in addition to its layers, in seconds."""
+    """The time that a step takes in addition to its layers, in seconds."""
     transfers: list[list[float]] = []
     """(bytes, seconds) of sending data from one task to another and using it there; measured by the first task only."""
     all_tasks_s: float = 0.0

@@ -21,7 +21,7 @@ from .._version import __version__
 from .base import PeerStruct
 
 PROTOCOL = 1
-"""The newest protocol that this version supports. 0 is the protocol from before protocols had numbers."""
+"""The newest protocol that this version supports. 0 stands for versions that predate protocol numbers."""
 OLDEST = 1
 """The oldest protocol that this version supports."""
 
@@ -53,7 +53,7 @@ def ours() -> Speech:
 
 
 def theirs(raw: Any) -> Speech:
-    """Decode the protocols that a peer states. A peer that states none is from before protocols had numbers."""
+    """Decode the protocols that a peer states. A peer that states none predates protocol numbers."""
     try:
         return msgspec.convert(raw, Speech)
     except msgspec.ValidationError:
@@ -61,7 +61,7 @@ def theirs(raw: Any) -> Speech:
 
 
 def cluster_refusal(name: str, speech: Speech) -> str:
-    """Return a sentence on why this version cannot communicate with a cluster, and what to do; empty if it can."""
+    """Return why this version cannot communicate with a cluster, and what to do, as a sentence; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""
@@ -80,7 +80,7 @@ def cluster_refusal(name: str, speech: Speech) -> str:
 
 
 def host_refusal(name: str, speech: Speech) -> str:
-    """Return a sentence on why a cluster cannot use a host, and what to do; empty if it can."""
+    """Return why a cluster cannot use a host, and what to do, as a sentence; empty if it can."""
     mine = ours()
     if mine.understands(speech):
         return ""

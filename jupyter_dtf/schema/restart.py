@@ -15,12 +15,12 @@ MIN_STALLED_AFTER_S = 1.0
 
 
 class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a run does when one of its tasks dies or freezes for a reason other than an error in its program.
+    """The reaction of a run to a task that dies or freezes for a reason other than an error in the run's program.
 
     Attributes:
         max_restarts: The number of times that lost tasks are restarted (or all tasks, if the others cannot continue
             without them), on the hosts that are available at that time. 0: the run ends when a task is lost.
-        stalled_after: Seconds without a step, output or CPU use after which a task that has completed steps before
+        stalled_after: Seconds without a step, output or CPU use after which a task that has completed at least one step
             counts as frozen. None: 600. A task that was stopped (SIGSTOP) is detected within 5 seconds in any case.
         min_workers: Only for training. If the hosts have no capacity to restart lost workers, training continues
             without them if at least this many workers remain, and includes them again when there is capacity. A
@@ -47,7 +47,7 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         least = self.min_workers
         if least is not None and (isinstance(least, bool) or not isinstance(least, int) or least < 1):
             raise InvalidInput(
-                f"`min_workers` must be an integer >= 1, or None (wait for room), got {least!r:.100}",
+                f"`min_workers` must be an integer >= 1, or None (wait for capacity), got {least!r:.100}",
                 field="restart.min_workers",
             )
         if seconds is None:

@@ -1,7 +1,7 @@
 """The directory of the results of ended runs, and the lock with which a controller keeps it from being removed.
 
-The directory is within the cluster's directory on the machine, which the warm process removes when all hosts on the
-machine are gone. The controller may outlive the hosts, and holds a lock on the directory of results.
+It is a subdirectory of the cluster's directory on the machine, which the warm process removes when all hosts on the
+machine are gone. A controller that outlives the hosts keeps the results by holding a lock on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RESULTS = "results"
 
 
 def hold(results: Path) -> int:
-    """Lock the directory of results for this process. Returns a descriptor to close at the end. Raises OSError."""
+    """Lock the directory of results for this process. Closing the returned descriptor unlocks it. Raises OSError."""
     descriptor = os.open(results, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with contextlib.suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -25,7 +25,7 @@ def hold(results: Path) -> int:
 
 
 def remove_but_held(directory: Path) -> None:
-    """Remove a cluster's directory, except its results and its own lock while a live process holds the results."""
+    """Remove a cluster's directory, but keep its results and its lock file while a live process holds the results."""
     if not _is_held(directory / RESULTS):
         shutil.rmtree(directory, ignore_errors=True)
         return

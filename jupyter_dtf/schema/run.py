@@ -30,9 +30,9 @@ class RunState(str, enum.Enum):
     PENDING = "pending"  # accepted; waiting for hosts
     LAUNCHING = "launching"  # ports reserved, tasks being forked
     RUNNING = "running"  # every task has started
-    RESTARTING = "restarting"  # tasks were lost; the run is being restarted from where it was
+    RESTARTING = "restarting"  # tasks were lost and are being restarted
     PAUSING = "pausing"  # a pause was requested; tasks are writing a checkpoint and ending
-    PAUSED = "paused"  # has no tasks until it is continued
+    PAUSED = "paused"  # has no tasks until the user continues it
     STOPPING = "stopping"  # a stop was requested; tasks are ending
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -80,7 +80,7 @@ class TaskState(str, enum.Enum):
     SERVING = "serving"  # the program waits in server.join() until the other tasks have ended
     FINISHED = "finished"  # the program has ended; its server continues for tasks that have not
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # an exception, a nonzero exit status, or a signal from elsewhere
+    FAILED = "failed"  # an exception, a nonzero exit status, or a signal from outside the run
     STOPPED = "stopped"  # ended because the run was stopped or another task failed
     LOST = "lost"  # the cluster was lost while the task was running
 
@@ -101,7 +101,7 @@ _TASK_STEPS = frozenset(TaskState) - {TaskState.PENDING}
 """The states that may follow any non-final state, because the reports of a task and those of its host arrive on
 different paths."""
 _BEGINS = frozenset({TaskState.PENDING, TaskState.STARTING, TaskState.RUNNING, TaskState.FAILED})
-"""The states in which a new attempt may first be seen. The state is failed if the attempt could not be started."""
+"""The possible first states of a new attempt. An attempt that could not be started begins as failed."""
 
 
 class TaskInfo(PeerStruct):
@@ -191,7 +191,7 @@ def cluster_id(token: str) -> str:
 
 
 class RunInfo(RunDescriptor):
-    """The summary of a run: its descriptor with its events before ``next_seq`` applied, without output and points.
+    """The summary of a run: its descriptor and the effect of its events before ``next_seq``, without output and points.
 
     Only ``backend/records/apply_event.py`` and ``run_record.py`` create summaries. Copies that are stored or sent are
     caches: of two summaries, the one with the higher ``next_seq`` is more recent.
@@ -255,7 +255,7 @@ def read_run(raw: Any) -> RunInfo:
     """Decode the summary of a run from a peer or from the store. Raises InvalidInput.
 
     A state that this version does not know is read as running, or as stopped if the run has ended; the message names
-    it.
+    the unknown state.
     """
     if isinstance(raw, dict):
         raw = _known_state(raw, RunState, raw.get("ended") is not None)

@@ -25,12 +25,12 @@ class RunMarks(PeerStruct):
     archived: bool = False
     """Whether lists omit the run unless archived runs are requested."""
     deleted: float | None = None
-    """When the run was deleted, in seconds since the epoch. A deleted run is in no list, but can be restored for a
-    while."""
+    """When the run was deleted, in seconds since the epoch. A deleted run is not listed, but can be restored for a
+    limited time."""
 
 
 class RunPatch(Struct):
-    """A change to the marks of a run. Null does not change a field; an empty ``name`` restores the original name."""
+    """A change to the marks of a run. Null leaves a field unchanged; an empty ``name`` restores the original name."""
 
     name: str | None = None
     tags: list[str] | None = None

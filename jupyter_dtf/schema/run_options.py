@@ -44,7 +44,8 @@ class RunOptions(Struct):
     """The time, in seconds, that the program may take to end on its own after a stop request."""
     environment: dict[str, str] = {}
     trace_steps: list[int] = []
-    """``[first, last]``, counted from 1: the steps in which to record what runs where. Empty: none."""
+    """``[first, last]``, counted from 1: the steps in which to record the device and time of each operation. Empty:
+    none."""
     restart: Restart | None = None
     """What to do when a task dies or freezes. None: the default for the kind of run (``RunRequest.restarts``)."""
     notify: Notify | None = None
@@ -54,8 +55,7 @@ class RunOptions(Struct):
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RunOptions:
-        """Collect the options among a function's arguments (its ``locals()``). Missing options and None mean the
-        default.
+        """Collect the options among a function's arguments (its ``locals()``). None means the default.
 
         Raises InvalidInput.
         """
@@ -93,7 +93,7 @@ class RunOptions(Struct):
         threads, grace_s = self.threads_per_task, self.stop_grace_s
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 0:
             raise InvalidInput(
-                f"`threads_per_task` must be an integer >= 0 (0: divide), got {threads!r:.100}",
+                f"`threads_per_task` must be an integer >= 0 (0: equal shares), got {threads!r:.100}",
                 field="threads_per_task",
             )
         self._check_gpus()
@@ -106,7 +106,7 @@ class RunOptions(Struct):
         count, memory = self.gpus_per_task, self.gpu_memory
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
             raise InvalidInput(
-                f"`gpus_per_task` must be an integer >= 0, or None (divide), got {count!r}",
+                f"`gpus_per_task` must be an integer >= 0, or None (equal shares), got {count!r}",
                 field="gpus_per_task",
             )
         if memory is None:

@@ -1,4 +1,4 @@
-"""Dashboards of plots of several runs: the content of ``.dtfplots`` files, which the browser reads and writes."""
+"""Dashboards that plot several runs: the content of ``.dtfplots`` files, which the browser reads and writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUFFIX = ".dtfplots"
 
 
 class DashboardRun(Struct):
-    """A run, by its id. ``name`` is its name when the file was written, because it may no longer be in the store."""
+    """A run, identified by its id. ``name`` is kept in case the run is no longer in the store."""
 
     id: str
     name: str = ""
@@ -27,7 +27,7 @@ class DashboardPlot(Struct):
 
 
 class RunsDashboard(Struct):
-    """A dashboard of chosen plots in which runs are overlaid."""
+    """A dashboard of chosen plots, each of which shows all chosen runs."""
 
     version: int = VERSION
     title: str = ""

@@ -45,7 +45,8 @@ class PlanRequest(Struct):
     design: Design
     target: ScaleTarget
     settings: list[ForecastSettings] = []
-    """Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings."""
+    """The strategies to consider. Empty: all-reduce, synchronous parameter servers, and pipelines, with default
+    settings."""
 
     def __post_init__(self) -> None:
         if len(self.settings) > 16:
@@ -67,7 +68,7 @@ class PlanOption(PeerStruct):
 
 
 class ScalePlan(PeerStruct):
-    """The plan with the fewest machines that reach a target, and those with other strategies for comparison."""
+    """The plan with the fewest machines that reach a target, and plans with other strategies for comparison."""
 
     target: ScaleTarget
     reached: bool

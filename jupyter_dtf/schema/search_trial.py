@@ -41,7 +41,7 @@ class TrialInfo(PeerStruct):
     asked_more: int = 0
     """The number of trials beyond ``most`` that were requested while this trial was running."""
     asked_stop: bool = False
-    """Whether the end of the search was requested while this trial was running."""
+    """Whether a stop of the search was requested while this trial was running."""
 
 
 class SearchRequest(Struct):

@@ -1,4 +1,4 @@
-"""Formats numbers, sizes in bytes and durations, as in the panel (``src/model/format.ts``). Pure functions.
+"""Formats numbers, sizes in bytes and durations in the same way as the panel (``src/model/format.ts``). Pure functions.
 
 Both are tested with the same values, in ``tests/readings.json``. Python and JavaScript round halves differently, and
 switch to exponential notation at different sizes; this module follows JavaScript.
@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds_(value: float) -> str:
-    """Format seconds with three significant digits: ``1.3 s``, ``4.42 ms``, ``12 µs``; as a ``duration`` from 120 s."""
+    """Format seconds with three significant digits: ``1.3 s``, ``4.42 ms``, ``12 µs``; like ``duration`` from 120 s."""
     size = abs(value)
     if not math.isfinite(value) or size >= 120:
         return duration(value)

@@ -12,7 +12,7 @@ from .run import RunInfo
 
 
 class Subscribe(Struct, tag_field="type", tag="subscribe"):
-    """Send a run's events after the sequence number ``after`` (-1: all), and its series for ``width`` pixels.
+    """Requests a run's events after the sequence number ``after`` (-1: all), and its series for ``width`` pixels.
 
     ``metrics`` are the metrics whose series to send; null: all.
     """
@@ -25,7 +25,7 @@ class Subscribe(Struct, tag_field="type", tag="subscribe"):
 
 
 class Show(Struct, tag_field="type", tag="show"):
-    """Send only the series of these metrics of a subscribed run from now on, each continued where it stopped."""
+    """Restricts a subscribed run's series to these metrics from now on. Each series continues where it stopped."""
 
     run: str
     metrics: list[str]
@@ -79,7 +79,7 @@ class EventsMessage(PeerStruct, tag_field="type", tag="events"):
 
 
 class SeriesFrame(PeerStruct):
-    """One decimated line of one plot. Keep the first ``start`` points received so far, then append these.
+    """One decimated line of one plot. It is appended to the first ``start`` points received before.
 
     null stands for a non-finite value, which is a gap.
     """
@@ -92,8 +92,9 @@ class SeriesFrame(PeerStruct):
     x: list[float | None]
     y: list[float | None]
     replaced: str = ""
-    """The task, if the points of a later attempt replaced these points; empty if these points led to the model.
-    ``task`` then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this draw a separate line.
+    """The task, if the points of a later attempt replaced these points; empty if these points belong to the training
+    that led to the model. ``task`` then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this
+    draw a separate line.
     """
 
 

@@ -144,7 +144,7 @@ class ParameterServer(_Strategy, frozen=True):
 
 
 class InGraph(_Strategy, frozen=True):
-    """In-graph replication: one client with a replica of the model on each device. The replicas share each batch.
+    """In-graph replication: one client runs a replica of the model on each device. The replicas divide each batch.
 
     The client applies the mean of the replicas' gradients.
 

@@ -1,4 +1,4 @@
-"""Jobs that run in a subprocess: the argument is on standard input, the result or the error on standard output.
+"""Jobs that run in a subprocess, with the argument on standard input and the result or error on standard output.
 
 ``backend.machine.subprocess_runner`` is the other side. A job is a module with an entry point in ``GROUP``; its name
 and its request are defined here for both sides.
@@ -52,7 +52,7 @@ def answer(work: Callable[[bytes], Any]) -> int:
     """Write the result of ``work(standard input)`` to standard output. Returns the exit status.
 
     This is the main function of a job's process. Anything that the work prints goes to standard error. The process ends
-    with its parent.
+    when its parent ends.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -73,6 +73,6 @@ def _done(work: Callable[[bytes], Any], argument: bytes) -> Any:
     try:
         return work(argument)
     except MemoryError:
-        raise InvalidInput("The work must fit into memory, got work that needs more memory than is available") from None
+        raise InvalidInput("This needs more memory than is available") from None
     except RecursionError:
-        raise InvalidInput("The input must not be nested so deeply") from None
+        raise InvalidInput("The input is nested too deeply") from None

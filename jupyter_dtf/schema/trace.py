@@ -57,7 +57,7 @@ class TraceData(PeerStruct):
     warnings: list[str] = []
     """A sentence for each operation that was replaced, or did not run on the device on which the program placed it."""
     left_out: int = 0
-    """The number of operations that are omitted, which are the shortest ones."""
+    """The number of omitted operations, which are the shortest ones."""
     profile: int = 0
     """The number of the profile in the run, counted from 1; 0: the steps of ``trace_steps``."""
 

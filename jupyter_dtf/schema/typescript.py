@@ -333,7 +333,7 @@ def _type(hint: Any) -> str:
 
 
 def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """Yield (field, the string that follows it in the source) for the struct and its bases."""
+    """Yield ``(field, docstring)`` for the documented fields of the struct and its bases."""
     for kind in struct.__mro__:
         if not kind.__module__.startswith("jupyter_dtf."):
             continue
@@ -343,7 +343,7 @@ def _field_docs(struct: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
 
 
 def _docs(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield (name, the string that follows it) for each assignment."""
+    """Yield ``(name, docstring)`` for each assignment that is followed by a docstring."""
     for one, after in itertools.pairwise(body):
         targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):

@@ -1,4 +1,4 @@
 """Short-lived subprocesses of the Jupyter server, with requests that ``schema.subprocess_job`` defines.
 
-Each is a module with an entry point by which the server finds it.
+Each is a module that the server finds by its entry point.
 """

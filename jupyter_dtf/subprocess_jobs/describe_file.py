@@ -33,7 +33,7 @@ T = TypeVar("T")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 MAX_LOADED_BYTES = 4 << 30
-"""The size, in bytes, of the largest model that can be measured. The model must fit into this process once."""
+"""The size, in bytes, of the largest model that can be measured. This process must be able to hold one copy."""
 
 
 def describe_file(path: Path) -> LayerGraph:

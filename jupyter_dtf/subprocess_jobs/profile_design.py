@@ -1,4 +1,4 @@
-"""A subprocess that measures a model from a file on the tasks of a cluster. Its run ends with the subprocess."""
+"""A subprocess that measures a model from a file on the tasks of a cluster. The run ends when the subprocess ends."""
 
 from __future__ import annotations
 

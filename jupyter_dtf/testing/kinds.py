@@ -51,7 +51,7 @@ class KindContract:
     workers: int | None = None
     """The number of hosts of the started cluster, if the kind does not determine it (``is_guest``)."""
     patience_s: float = 300.0
-    """The most seconds without any change of a cluster while the tests wait for its hosts."""
+    """The longest time, in seconds, that the tests wait for hosts while the cluster does not change."""
 
     @pytest.fixture
     def made(self) -> Kind:

@@ -144,7 +144,7 @@ export class RestApi {
     return this._request('POST', ['runs', id, 'continue'], {});
   }
 
-  /** Trace the next steps of a running run on all of its tasks. */
+  /** Trace the next steps of an active run on all of its tasks. */
   profileRun(id: string, request: RunProfileRequest): Promise<void> {
     return this._request('POST', ['runs', id, 'profile'], request);
   }
@@ -158,7 +158,7 @@ export class RestApi {
     return this._request('DELETE', ['runs', id]);
   }
 
-  /** The lines of some metrics between two values of x, at the resolution that `width` calls for. */
+  /** The lines of some metrics between two values of x, decimated for a plot of this `width` in pixels. */
   seriesPart(
     id: string,
     part: { metrics: string[]; start: number; end: number; width: number; x: string }
@@ -202,7 +202,7 @@ export class RestApi {
     return this._request('GET', ['runs', id, 'image'], undefined, undefined, query);
   }
 
-  /** What ran where during a run's traced steps. Rejects with status 404 if no steps were traced. */
+  /** The operations and transfers in a run's traced steps. Rejects with status 404 if no steps were traced. */
   trace(id: string): Promise<TraceData> {
     return this._request('GET', ['runs', id, 'trace']);
   }
@@ -232,7 +232,7 @@ export class RestApi {
     return this._url(['runs', id, 'chrome-trace.json']);
   }
 
-  /** What a design with this text would create, and the problems in the design or its text. */
+  /** The cluster that a design with this text would create, and the problems in the design or its text. */
   checkDesign(text: string): Promise<DesignReport> {
     return this._request('POST', ['designs', 'check'], text);
   }
@@ -274,7 +274,7 @@ export class RestApi {
 
   /**
    * How a run's program would perform with other numbers of tasks, based on its own steps. Rejects with status 409 if
-   * it has too few.
+   * the run has completed too few steps.
    */
   forecastRun(id: string, settings: ForecastSettings, signal?: AbortSignal): Promise<Forecast> {
     return this._request('POST', ['runs', id, 'forecast'], settings, signal);

@@ -10,9 +10,9 @@ import type { ClientMessage, HelloMessage, ServerMessage } from './schema';
 /** State of the socket. `waiting`: closed, with a reconnection scheduled. */
 export type SocketState = 'idle' | 'connecting' | 'open' | 'waiting' | 'closed';
 
-/** Which of a run's events and series are requested. */
+/** The events and series of a run that are requested. */
 export interface Subscription {
-  /** Events from this sequence number on. */
+  /** The sequence number of the first requested event. */
   next: number;
   /** Points per series are decimated to about this many pixels. */
   width: number;

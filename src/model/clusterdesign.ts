@@ -1,6 +1,6 @@
 /**
- * The cluster half of a design: hosts with devices, and tasks placed on them. Pure; the functions that change anything
- * take a draft.
+ * The cluster half of a design: hosts with devices, and tasks placed on them. Pure; functions that change a design take
+ * a draft of it.
  */
 
 import {
@@ -25,7 +25,7 @@ export interface DesignTask {
   job: string;
   index: number;
   place: TaskPlace | undefined;
-  /** Whether it is placed on a device of the drawing. */
+  /** Whether the task is placed on a device of the drawing. */
   isDrawn: boolean;
 }
 
@@ -128,7 +128,7 @@ export function setCount(draft: ClusterDesign, job: string, count: number): void
   draft.tasks = draft.tasks.filter(place => place.job !== job || place.index < count);
 }
 
-/** Add one of the usual jobs that is still missing, with one task; returns its name. */
+/** Add one of the usual jobs that the cluster does not have yet, with one task; returns its name. */
 export function addJob(draft: ClusterDesign): string {
   let job = USUAL_JOBS.find(name => !Object.hasOwn(draft.jobs, name));
   for (let number = 0; job === undefined; number++) {
@@ -165,7 +165,7 @@ export function removeHost(draft: ClusterDesign, name: string): void {
 }
 
 /**
- * Change a host. Its tasks follow a new name; tasks on GPUs that were removed will be placed wherever there is room.
+ * Change a host. Its tasks follow a new name; tasks on removed GPUs will be placed on any host with enough capacity.
  */
 export function changeHost(draft: ClusterDesign, name: string, change: Partial<HostDesign>): void {
   const host = draft.hosts.find(other => other.name === name);
@@ -226,7 +226,7 @@ export function designFrom(request: ClusterRequest): Design {
   return design;
 }
 
-/** A running cluster as a design: its hosts, and its tasks in their current places. */
+/** A running cluster as a design, with its hosts and with its tasks on their current devices. */
 export function designOf(cluster: ClusterInfo, request: ClusterRequest | undefined): Design {
   const named = (host: string) => cluster.hosts.find(({ name }) => name === host)?.drawn || host;
   return designFrom({

@@ -5,7 +5,7 @@ import { type DesignTask, devicesOfHost } from './clusterdesign';
 
 /** Consecutive identical hosts; any other host is a group of its own. */
 export interface HostGroup {
-  /** The name of its first host, which identifies the group. */
+  /** The name of the group's first host, which identifies the group. */
   key: string;
   hosts: readonly HostDesign[];
 }

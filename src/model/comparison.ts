@@ -4,11 +4,11 @@ import type { Design, LayerPlace, RunInfo } from '../api/schema';
 import { placesOf } from './layerplacement';
 import { baseName } from './runnames';
 
-/** A layer of a run: its planned place, its actual place, and its place in the drawing. */
+/** A layer of a run: its planned devices, its actual devices, and its devices in the drawing. */
 export interface ComparedLayer extends LayerPlace {
   /** Null if the layer is not in the drawing. */
   drawn: readonly string[] | null;
-  /** Whether it ran elsewhere than planned. */
+  /** Whether the layer ran on other devices than planned. */
   elsewhere: boolean;
   /** Whether the run's plan for it differs from the drawing. */
   otherwise: boolean;
@@ -18,9 +18,9 @@ export interface Comparison {
   layers: readonly ComparedLayer[];
   elsewhere: number;
   otherwise: number;
-  /** How many of the run's layers are in the drawing. */
+  /** The number of the run's layers that are in the drawing. */
   common: number;
-  /** How many layers the drawing has. */
+  /** The number of layers in the drawing. */
   drawn: number;
   /** Whether the run's layers are exactly those of the drawing. */
   sameModel: boolean;
@@ -44,7 +44,7 @@ export function compare(ran: readonly LayerPlace[], design: Design): Comparison 
   };
 }
 
-/** A layer without a planned place runs where its input is, which does not count as elsewhere. */
+/** A layer without a planned device runs on the device of its input; this does not count as a difference. */
 function ranElsewhere({ planned, actual }: LayerPlace): boolean {
   return planned.length > 0 && (planned.length !== actual.length || planned.some(device => !actual.includes(device)));
 }
@@ -64,7 +64,10 @@ export interface ComparableRuns {
   others: readonly RunInfo[];
 }
 
-/** Only runs that completed a step: the placement of others is unknown. `cluster`: the name of the design's cluster. */
+/**
+ * Only runs that have completed a step, because the placement of other runs is unknown. `cluster`: the name of the
+ * design's cluster.
+ */
 export function comparableRuns(runs: readonly RunInfo[], design: Design, cluster: string): ComparableRuns {
   const trained = runs.filter(
     run => run.strategy === 'pipeline' && (run.progress.done > 0 || run.state === 'succeeded')

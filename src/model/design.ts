@@ -46,7 +46,7 @@ export class DesignModel implements IDisposable {
     return this._error;
   }
 
-  /** Emitted when the design, the error, or what can be undone has changed. */
+  /** Emitted when the design, the error, or the steps that can be undone have changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -60,7 +60,7 @@ export class DesignModel implements IDisposable {
     return this._reportChanged;
   }
 
-  /** Why the server could not be reached, as a message. */
+  /** A message that explains why the server could not be reached. */
   get checkFailure(): string {
     return this._checkFailure;
   }

@@ -11,7 +11,7 @@ export interface Said {
   isError: boolean;
 }
 
-/** Problems grouped by what they concern. */
+/** Problems grouped by the item that they concern. */
 export interface SortedProblems {
   tasks: ReadonlyMap<string, Said>;
   jobs: ReadonlyMap<string, Said>;
@@ -34,7 +34,7 @@ export function memoryOfTasks(report: DesignReport | null): Map<string, number> 
   return found;
 }
 
-/** What the field of a problem refers to: a task or job by name, or a host. */
+/** The item to which the field of a problem refers: a task or job by name, or a host. */
 export function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDesign>): Selection {
   const [, list, number] = /^cluster\.(tasks|hosts)\[(\d+)\]/.exec(problem.field) ?? [];
   const place = list === 'tasks' ? cluster.tasks[Number(number)] : undefined;
@@ -49,7 +49,7 @@ export function selectionOf(problem: DesignProblem, cluster: Readonly<ClusterDes
   return job === undefined ? null : { kind: 'job', name: job };
 }
 
-/** Group problems by what they concern; the problems of each item are joined into one text. */
+/** Group problems by the item that they concern; the problems of each item are joined into one text. */
 export function sortProblems(problems: readonly DesignProblem[], cluster: Readonly<ClusterDesign>): SortedProblems {
   const maps = { task: new Map<string, Said>(), job: new Map<string, Said>(), host: new Map<string, Said>() };
   const whole: DesignProblem[] = [];

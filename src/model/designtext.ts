@@ -156,8 +156,9 @@ const design = struct<Design>(
 );
 
 /**
- * Parse a design, with defaults for whatever the text leaves out. `before`: a design that was read or written earlier;
- * if the text has the same graph, the graph object is reused. Throws DesignError, or OlderDesign for an older version.
+ * Parse a design, with defaults for everything that the text omits. `before`: a design that was read or written
+ * earlier; if the text has the same graph, the graph object is reused. Throws DesignError, or OlderDesign for an older
+ * version.
  */
 export function readDesign(source: string, before?: Readonly<Design>): Design {
   return (before?.model && readAround(source, before.model.graph)) ?? readAll(source);
@@ -172,7 +173,7 @@ function readAll(source: string): Design {
   }
   const version = versionOf(plain);
   if (version > VERSION) {
-    const message = `This design is of version ${version}, which a newer jupyter_dtf has written. This one reads up to ${VERSION}`;
+    const message = `This design has version ${version}, which was written by a newer version of jupyter_dtf. This one reads up to ${VERSION}`;
     throw new DesignError(message, ...placeOf(source, offsetOf(source, ['version'])));
   }
   if (version < VERSION) {

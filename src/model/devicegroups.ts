@@ -16,9 +16,9 @@ export interface DeviceRange {
   layers: number;
   /** Predicted bytes per device; null without a prediction. */
   memory: Spread | null;
-  /** How full their memory is on average, 0 to 1; null if unknown. */
+  /** The used fraction of their memory, 0 to 1, averaged over the devices; null if unknown. */
   fraction: number | null;
-  /** How many of its devices have a problem. */
+  /** The number of its devices that have a problem. */
   problems: number;
 }
 
@@ -104,8 +104,8 @@ export interface BusyRow {
 }
 
 /**
- * When the devices of a step are busy, in at most `shape.rows` rows. `devices` are sorted; `end` is the step's end, in
- * seconds.
+ * The times at which the devices are busy during a step, in at most `shape.rows` rows. `devices` are sorted; `end` is
+ * the step's end, in seconds.
  */
 export function busyRows(
   slots: readonly Slot[],

@@ -12,7 +12,7 @@ export class DiskWatch implements IDisposable {
     _context.saveState.connect(this._onSave, this);
   }
 
-  /** Whether the file on disk differs from what was last read or written. */
+  /** Whether the file on disk differs from the version that was last read or written. */
   get hasChanged(): boolean {
     return this._hasChanged;
   }

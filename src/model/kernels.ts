@@ -26,7 +26,7 @@ export class KernelModels {
 
   private readonly _chosen = new Set<string>();
 
-  /** The variables of all kernels that reply in time, which busy kernels do not. */
+  /** The variables of all kernels that reply in time. Busy kernels do not reply. */
   async variables(signal: AbortSignal): Promise<KernelVariable[]> {
     await this._sessions.refreshRunning();
     const found = await Promise.all(

@@ -9,7 +9,7 @@ import { repeatsOf } from './repeatedsequences';
  */
 export type NodeKind = 'layer' | 'block' | 'repeat' | 'part' | 'section';
 
-/** Whatever is drawn as one node when folded. */
+/** Anything that is drawn as one node when folded. */
 export interface TreeNode {
   readonly id: string;
   readonly kind: NodeKind;
@@ -196,8 +196,8 @@ function sum(values: readonly number[]): number {
 }
 
 /**
- * Everything that can be unfolded, from the outside in, until `most` nodes would be exceeded; `complete` if that is
- * everything.
+ * The open nodes after unfolding as many as possible, from the outside in, so that at most `most` nodes are drawn.
+ * `complete`: whether everything is unfolded.
  */
 export function openAll(tree: LayerTree, most: number): { open: Set<string>; complete: boolean } {
   const open = new Set<string>();

@@ -31,8 +31,8 @@ export function deviceName(device: string): string {
 }
 
 /**
- * The devices that a layer is on: none, one, or several if it is split. A design written by hand may place a whole
- * container; the innermost placement applies.
+ * The devices on which a layer is placed: none, one, or several if it is split. A design written by hand may place a
+ * whole container; the innermost placement applies.
  */
 export function placesOf(placement: Placement, layer: string): readonly string[] {
   for (let path = layer; path !== ''; path = path.slice(0, Math.max(0, path.lastIndexOf('/')))) {

@@ -25,7 +25,7 @@ export interface MachineFigure {
 export const POLL_MS = 4000;
 // Lines with more points are fetched again: for anything older than an hour, the server keeps one mean per minute.
 const MOST_POINTS = 4000;
-// How long machines are still shown after the end of the run, s.
+// The time for which machines are shown after the end of the run, s.
 const AFTER_END_S = 10;
 // Hosts may report up to this much later, s.
 const LATE_S = 30;

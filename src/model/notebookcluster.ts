@@ -25,7 +25,7 @@ export class NotebookCluster implements IDisposable {
     _model.metadataChanged.connect(this._onMetadata, this);
     // A new kernel, or one that was restarted from this notebook. A request made while the signal is emitted is the
     // first in the connection's queue: it is sent as soon as the kernel replies, before any cell, since nobody can run
-    // cells before the signal. So the variable is set for the first cell, however soon it runs.
+    // cells before the signal. So the variable is set before the first cell runs.
     _session.kernelChanged.connect(this._tell, this);
     // A kernel that died and was restarted by the server, or that was restarted from elsewhere, reconnects.
     _session.connectionStatusChanged.connect(this._onConnection, this);

@@ -16,7 +16,7 @@ export class NotebookClusters {
     return this._changed;
   }
 
-  /** The cluster of the current notebook, or the last one that was; null if none is open. */
+  /** The cluster of the current notebook, or of the one that was current last; null if no notebook is open. */
   get current(): NotebookCluster | null {
     const panel = this._tracker.currentWidget;
     return panel ? this.of(panel) : null;

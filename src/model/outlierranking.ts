@@ -12,7 +12,7 @@ import { exitText } from './runstate';
 export interface RankedTask {
   task: TaskInfo;
   values: ReadonlyMap<string, number>;
-  /** Why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
+  /** The reason why it needs attention: it failed, the others wait for it, or it is an outlier in some metric. */
   remark: 'failed' | 'slow' | 'far' | null;
 }
 
@@ -20,7 +20,7 @@ export interface TaskRanking {
   rows: RankedTask[];
   /** By metric. */
   spreads: ReadonlyMap<string, Spread>;
-  /** How many tasks are in each state. */
+  /** The number of tasks in each state. */
   states: ReadonlyMap<TaskInfo['state'], number>;
 }
 

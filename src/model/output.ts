@@ -18,9 +18,9 @@ export interface OutputLine {
   missing?: number;
 }
 
-/** How many lines of a run a viewer keeps; the run's files have them all. */
+/** The maximum number of lines of a run that a viewer keeps; the run's files contain all of them. */
 export const MAX_LINES = 20_000;
-/** How many characters of a run's output a viewer keeps. */
+/** The maximum number of characters of a run's output that a viewer keeps. */
 export const MAX_CHARACTERS = 4_000_000;
 /** Longer lines are truncated. */
 export const MAX_LINE = 10_000;
@@ -29,9 +29,7 @@ export const MAX_LINE = 10_000;
 // eslint-disable-next-line no-control-regex
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
-/**
- * What a terminal would show for a line: carriage returns go back to its beginning, backspaces delete one character.
- */
+/** A line as a terminal would show it: carriage returns go back to its beginning, backspaces delete one character. */
 export function terminalText(raw: string): string {
   let text = raw.replace(ESCAPES, '');
   if (text.includes('\r')) {
@@ -96,7 +94,7 @@ class LineWriter {
     }
   }
 
-  /** Append a line that says how many lines are missing. */
+  /** Append a line that states the number of missing lines. */
   writeGap(lines: OutputLine[], event: Logged, missing: number): void {
     const { task, stream, time, first } = event;
     lines.push({ number: this._next++, task, stream, index: first - missing, time, text: '', missing });
@@ -132,7 +130,7 @@ export class OutputStore {
     return this._lines;
   }
 
-  /** How many lines are missing: the oldest ones, and those that arrived too fast to be read. */
+  /** The number of missing lines: the oldest ones, and those that arrived too fast to be read. */
   get dropped(): number {
     return this._dropped;
   }

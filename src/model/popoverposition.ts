@@ -10,8 +10,8 @@ const GAP = 12;
 const EDGE = 8;
 
 /**
- * The position of a popover of a given size next to its anchor: to the right if there is room, otherwise to the left,
- * otherwise below; always inside the window as far as it fits.
+ * The position of a popover of a given size next to its anchor: to the right if there is enough space, otherwise to the
+ * left, otherwise below. It is inside the window as far as it fits.
  */
 export function popoverPosition(
   anchor: Box,

@@ -78,7 +78,9 @@ export class RunModel {
     return this._submittedChanged;
   }
 
-  /** What the run was submitted with; null if this was not stored, undefined until the run is first viewed. */
+  /**
+   * The code and design that were submitted with the run; null if not stored, undefined until the run is first viewed.
+   */
   get submitted(): Submitted | null | undefined {
     return this._submitted;
   }
@@ -169,7 +171,7 @@ export class RunModel {
     return this._series.tips(metrics);
   }
 
-  /** Declare that `viewer` shows exactly these metrics; the server sends what any viewer shows. */
+  /** Declare that `viewer` shows exactly these metrics; the server sends the metrics that any viewer shows. */
   want(viewer: object, metrics: readonly string[]): void {
     const before = this._wanted();
     if (metrics.length > 0) {
@@ -188,7 +190,7 @@ export class RunModel {
     return this._info.started ?? this._info.created;
   }
 
-  /** Failures and restarts of tasks, tasks that hold up the others, and where metrics became non-finite. */
+  /** Failures and restarts of tasks, tasks that delay the others, and points at which metrics became non-finite. */
   get marks(): readonly Mark[] {
     return this._marks.marks;
   }

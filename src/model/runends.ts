@@ -30,8 +30,8 @@ export class EndWatch {
 }
 
 /**
- * Whether to notify the user of a run's end: only if it ran long and nobody stopped it. The end of a run with an alarm
- * of its own (`notify=`) is announced by that alarm, and the ends of a search's trials are shown in its view.
+ * Whether to notify the user of a run's end: only if it ran long and was not stopped by a user. The end of a run with
+ * an alarm of its own (`notify=`) is announced by that alarm, and the ends of a search's trials are shown in its view.
  */
 export function isToldOfEnd(run: RunInfo, preferences: Pick<PreferenceValues, 'tellOfEnds' | 'longRun'>): boolean {
   const { tellOfEnds, longRun } = preferences;

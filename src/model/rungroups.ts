@@ -81,7 +81,10 @@ function inGroup(run: RunInfo, group: string): GroupedRun {
   return made;
 }
 
-/** 1 if more of a metric is better, -1 if less is, 0 if its name does not say; same rules as `schema/metrics.py`. */
+/**
+ * 1 if larger values of a metric are better, -1 if smaller ones are, 0 if its name indicates neither; the rules are
+ * those of `schema/metrics.py`.
+ */
 export function direction(metric: string): number {
   if (SPEED_METRICS.includes(metric)) {
     return 0;

@@ -1,4 +1,4 @@
-/** Finds what distinguishes the runs of the same model or program. Pure. */
+/** Finds the differences between runs of the same model or program. Pure. */
 
 import type { RunInfo } from '../api/schema';
 import { formatJobs } from './format';
@@ -14,7 +14,7 @@ const LONGEST = 20;
 
 /**
  * How each run differs from the others of the same model or program: `batch_size 128`, or its jobs if those differ. A
- * run that is the only one of its name, or does not differ, is described by its jobs.
+ * run that is the only one with its name, or does not differ from the others, is described by its jobs.
  */
 export function differences(runs: readonly RunInfo[]): Map<string, string[]> {
   const groups = new Map<string, RunInfo[]>();

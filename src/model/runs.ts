@@ -79,7 +79,7 @@ export class RunsModel {
     return this._api.continueRun(id);
   }
 
-  /** Trace the next steps of a running run. */
+  /** Trace the next steps of an active run. */
   profile(id: string, steps: number): Promise<void> {
     return this._api.profileRun(id, { steps });
   }
@@ -112,7 +112,7 @@ export class RunsModel {
     return this._api.output(id, page);
   }
 
-  /** What ran where in the run's traced steps; null if no steps were traced. */
+  /** The operations and transfers in the run's traced steps; null if no steps were traced. */
   async trace(id: string): Promise<TraceData | null> {
     try {
       return await this._api.trace(id);

@@ -53,7 +53,7 @@ export function emptyDashboard(): RunsDashboard {
   return structuredClone<RunsDashboard>(DEFAULTS.RunsDashboard);
 }
 
-/** Parse a dashboard, with defaults for whatever the text leaves out; duplicate runs and plots are removed. */
+/** Parse a dashboard, with defaults for everything that the text omits; duplicate runs and plots are removed. */
 export function readDashboard(source: string): RunsDashboard {
   if (source.trim() === '') {
     return emptyDashboard(); // a document that is being loaded, or a file created by "New File"
@@ -70,7 +70,7 @@ export function readDashboard(source: string): RunsDashboard {
   }
   const { version } = plain as Record<string, unknown>;
   if (Number.isInteger(version) && version !== VERSION) {
-    const message = `This dashboard is of version ${version as number}. This jupyter_dtf reads ${VERSION}`;
+    const message = `This dashboard has version ${version as number}. This version of jupyter_dtf reads ${VERSION}`;
     throw new DashboardError(message, ...placeOf(source, offsetOf(source, ['version'])));
   }
   try {

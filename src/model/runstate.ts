@@ -90,7 +90,7 @@ export function objectiveText(run: RunInfo): [string, string] | null {
   return [metricTitle(name), Number.isNaN(value) ? wrong : formatValue(value, unitOf(name))];
 }
 
-/** Warnings about non-finite metrics and about tasks that hold up the others, one sentence each. */
+/** Warnings about non-finite metrics and about tasks that delay the others, one sentence each. */
 export function warningsOf(run: RunInfo): string[] {
   return [...Object.values(run.not_finite), ...Object.values(run.slow)];
 }

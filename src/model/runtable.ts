@@ -6,7 +6,7 @@ import { secondsTaken } from './runstate';
 export type Cell = string | number | boolean;
 export type Row = ReadonlyMap<string, Cell>;
 
-/** Prefixes of column names. A prefix may be omitted if the first column that matches is the one meant. */
+/** Prefixes of column names. If a prefix is omitted, the first column that matches is used. */
 const GROUPS = ['', 'parameters.', 'last.', 'best.', 'versions.'] as const;
 const SEARCHED = ['id', 'name', 'tags', 'note', 'model', 'cluster', 'state'] as const;
 const TERM = /^\s*([\w.:/ -]*?[\w.:/-])\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*$/s;
@@ -103,7 +103,7 @@ export function columnCalled(name: string, columns: ReadonlySet<string>): string
   return GROUPS.map(group => group + name).find(column => columns.has(column));
 }
 
-/** The query is invalid; the message says why. */
+/** The query is invalid; the message explains why. */
 export class FilterError extends Error {}
 
 /**

@@ -16,7 +16,7 @@ export interface Trial {
   values: readonly (number | null)[];
   /** The value of the first objective; for trials without objectives, the metric that represents the run. */
   value: number | null;
-  /** Where it runs: one entry for each task, `0` or `0 · GPU 1`. */
+  /** The places where it runs: one entry for each task, `0` or `0 · GPU 1`. */
   places: readonly string[];
   /** Why it failed; empty otherwise. */
   error: string;
@@ -176,7 +176,7 @@ export function countsOf(trials: readonly Trial[]): Map<TrialState, number> {
   return counts;
 }
 
-/** What a table is sorted by: a parameter, an objective by index, or a column of its own. */
+/** The column by which a table is sorted: a parameter, an objective by index, or another property of trials. */
 export type Column =
   | { of: 'number' | 'state' | 'duration' | 'places' }
   | { of: 'parameter'; name: string }
@@ -271,7 +271,7 @@ export interface PlaceRow {
   busy: number;
 }
 
-/** What ran where and when, up to `now`. */
+/** The trials that ran at each place, as bars over time up to `now`. */
 export function timelineOf(trials: readonly Trial[], now: number): { rows: PlaceRow[]; start: number; end: number } {
   const bars = new Map<string, Bar[]>();
   const ends = new Map<string, number[]>(); // end of the last bar in each lane; the bars of a lane do not overlap

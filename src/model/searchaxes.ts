@@ -176,7 +176,7 @@ export function bestTenth(search: Search): Brush | null {
   return { low, high };
 }
 
-/** How strongly a parameter is associated with the objective, by ranks. */
+/** The strength of the association of a parameter with the objective, based on ranks. */
 export interface Association {
   name: string;
   /** 0 to 1. */

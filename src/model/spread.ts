@@ -17,7 +17,7 @@ export interface Spread {
   outliers: Member[];
 }
 
-/** From this number on, a table or a row of bars is summarized. */
+/** A table or a row of bars with at least this many members is summarized. */
 export const MANY = 24;
 // Modified z-score (Iglewicz and Hoaglin, 1993); their threshold of 3.5 would flag a few out of a thousand by chance
 // alone.

@@ -37,7 +37,7 @@ export class StepClock {
       return;
     }
     if (last >= 0 && step < this._steps[last]!) {
-      // Tasks were restarted and repeat steps: until then the step stays at the last one rather than being interpolated
+      // Tasks were restarted and repeat steps: up to this time the step stays constant, instead of being interpolated
       // backwards.
       this._times.push(time);
       this._steps.push(this._steps[last]!);

@@ -15,7 +15,7 @@ export interface TaskStep {
   parts: Partial<Record<StepPart, number>>;
   /** Seconds in total. */
   seconds: number;
-  /** Whether its own part takes so much longer than that of the others that they wait for it. */
+  /** Whether its own part takes so much longer than the parts of the others that they wait for it. */
   slow: boolean;
 }
 

@@ -20,7 +20,7 @@ export interface WholeLines {
   lines(metric: string): Line[];
 }
 
-// While the user drags, the limits change in every frame.
+// Delay before a request: while the user drags, the limits change in every frame.
 const SETTLED_MS = 150;
 // Interval at which a part that still receives points is fetched again.
 const AGAIN_MS = 1000;

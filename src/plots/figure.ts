@@ -28,7 +28,7 @@ export interface LineStyle {
 /** A mark on a plot. */
 export interface PlacedMark {
   x: number | null;
-  /** What happened, as text. */
+  /** A text that describes the mark. */
   label: string;
   colour: string;
 }
@@ -139,7 +139,7 @@ export class MetricFigure {
     this._host = host;
   }
 
-  /** Put it into the page. Its data should already be set: otherwise, the plot is drawn twice. */
+  /** Insert the figure into the page. Its data should already be set; otherwise, the plot is drawn twice. */
   async show(): Promise<void> {
     this._document.add_root(this._figure);
     this._shown = this._bokeh.embed
@@ -148,7 +148,7 @@ export class MetricFigure {
     await this._shown;
   }
 
-  /** Release everything that Bokeh holds for it. */
+  /** Release everything that Bokeh holds for the figure. */
   dispose(): void {
     const { documents } = this._bokeh;
     // A view that is still being built would otherwise be kept for ever.
@@ -207,7 +207,7 @@ export class MetricFigure {
     return [...new Set([...this._drawn.values()].map(({ line }) => line.task))];
   }
 
-  /** Set the tasks that the others wait for in every step, with how long they wait. */
+  /** Set the tasks for which the others wait in every step, each with a sentence about it. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     this._legend.setSlow(slow);
   }

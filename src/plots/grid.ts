@@ -36,7 +36,7 @@ export interface GridOptions {
   rate: number;
 }
 
-/** What a plot grid needs. */
+/** The parts with which a plot grid is created. */
 export interface GridParts {
   host: HTMLElement;
   source: PlotSource;

@@ -19,9 +19,9 @@ export interface PlotWords extends ToolWords {
   /** The text for the number of plots under a heading. */
   count: (plots: number) => string;
   rest: string;
-  /** The label of a task that the others wait for. */
+  /** The label of a task for which the others wait. */
   slow: string;
-  /** What a click on the name of a line does. */
+  /** The description of what a click on the name of a line does. */
   hide: string;
 }
 
@@ -53,7 +53,7 @@ export class Legend {
     return value;
   }
 
-  /** The name of a line's phase; empty if it goes without saying. */
+  /** The name of a line's phase; empty for training, the default. */
   phaseName(line: PlotLine): string {
     return line.phase === 'training' ? '' : this._words.phases[line.phase];
   }
@@ -78,7 +78,7 @@ export class Legend {
     }
   }
 
-  /** Mark the tasks that the others wait for, with a sentence for each. */
+  /** Mark the tasks for which the others wait, each with a sentence about it. */
   setSlow(slow: Readonly<Record<string, string>>): void {
     for (const [task, entry] of this._entries) {
       const words = slow[task];

@@ -9,7 +9,7 @@ import type { Line, ReplacedLine } from '../model/series';
  */
 export type TaskMode = 'auto' | 'each' | 'mean' | 'split';
 
-// From this number on, the lines of single tasks become unreadable.
+// With at least this many lines, those of single tasks become unreadable.
 const MANY_TASKS = 4;
 
 /** The contents of one plot: a metric in training and in validation. */
@@ -31,8 +31,8 @@ export interface Plot {
 }
 
 /**
- * What a line's values refer to: batches, if epochs are reported separately, whole epochs, the epoch so far, or the
- * validation data; otherwise training in general.
+ * The data to which a line's values refer: single batches, if epochs are reported separately; whole epochs; the epoch
+ * so far; the validation data; otherwise training in general.
  */
 export type Phase = 'training' | 'batch' | 'running' | 'epoch' | 'validation';
 
@@ -73,7 +73,7 @@ export function familyOf(metric: string, names: ReadonlySet<string>): string {
   return metric;
 }
 
-/** What the values of a plot's metric refer to. */
+/** The data to which the values of a plot's metric refer. */
 export function phaseOf(name: string, { metric, names }: Pick<Plot, 'metric' | 'names'>): Phase {
   const form = FORMS.find(([, prefix]) => name === prefix + metric)?.[0];
   return form ?? (names.includes(`epoch_${metric}`) ? 'batch' : 'training');

@@ -2,8 +2,8 @@
  * One colour per task, the same wherever the task is shown, and in every theme.
  *
  * Based on the palette of Okabe and Ito, "Color Universal Design" (2008), whose colours can be told apart with every
- * common kind of colour blindness. Theirs are made for paper: here, each has a contrast of at least 3:1 both on white
- * and on the background of the dark theme.
+ * common kind of colour blindness. Their colours are made for paper; these have a contrast of at least 3:1 both on
+ * white and on the background of the dark theme.
  */
 export const PALETTE = [
   '#0072b2',

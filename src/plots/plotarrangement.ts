@@ -20,9 +20,9 @@ export interface Arrangement {
   families: Family[];
 }
 
-/** Up to this number, plots need no headings, and families are open. */
+/** The maximum number of plots that need no headings and whose families are open. */
 export const FEW_PLOTS = 24;
-// From this number on, names that differ only in their numbers form a family.
+// At least this many names that differ only in their numbers form a family.
 const ALIKE = 8;
 const REST = '\u0000rest';
 

@@ -29,7 +29,7 @@ const VALUE = ['aria-valuemin', 'aria-valuemax', 'aria-valuenow', 'aria-valuetex
 
 /**
  * The place of one plot in the page: its heading, its legend and, while it is near the viewport, its Bokeh figure. It
- * has the same size with and without a figure, so that nothing moves when figures come and go.
+ * has the same size with and without a figure, so that the page does not move when figures are created or disposed of.
  */
 export class PlotCard {
   readonly node = element('section', 'jp-dtf-plot');

@@ -4,7 +4,7 @@ import type { Arrangement, Family } from './plotarrangement';
 import type { Plot } from './metricplots';
 import type { PlotWords } from './legend';
 
-/** What showing a heading with its plots requires. */
+/** The callbacks that showing a heading with its plots requires. */
 export interface SectionActions {
   isOpen(key: string): boolean;
   setOpen(key: string, open: boolean): void;

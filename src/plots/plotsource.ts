@@ -54,7 +54,7 @@ export interface PlotSource {
   needWidth(pixels: number): void;
   /** The colours of a plot's lines, by task. */
   colours(plot: Plot): ReadonlyMap<string, string>;
-  /** Tasks that the others wait for in every step, with a sentence on each. */
+  /** Tasks for which the others wait in every step, each with a sentence about it. */
   readonly slow?: Readonly<Record<string, string>>;
   marks(plot: Plot): SourceMark[];
   /** Ticks at the axis of each plot, sorted by x. */

@@ -63,7 +63,7 @@ export class PlotTools {
       }
     };
     this._pin.classList.add('jp-mod-pin');
-    this._ofFigure = [this._reset, this._move, save]; // buttons that come and go are first, so others do not move
+    this._ofFigure = [this._reset, this._move, save]; // buttons that are not always shown are first, so others do not move
     this.setFigure(false);
     this.setZoomed(false);
     this.node.append(this._reset, this._move, menu.node, this._pin);

@@ -7,7 +7,7 @@ const LINES_MS = 10_000;
 // The newest values, as text, are up to date within this time.
 const VALUES_MS = 1000;
 
-/** What must be updated: the lines and everything else, the newest values only, or nothing yet. */
+/** The parts of a plot to update: the lines and everything else, the newest values only, or nothing yet. */
 export type Redraw = 'lines' | 'values' | 'nothing';
 
 /**
@@ -28,8 +28,8 @@ export class RedrawPace implements IDisposable {
   }
 
   /**
-   * Return what to update, which is then considered up to date. `tips`: the newest x of each line. The third argument
-   * is the number of pixels per unit of x, on an axis with these limits.
+   * Return the parts to update, which are then considered up to date. `tips`: the newest x of each line. The third
+   * argument is the number of pixels per unit of x, on an axis with these limits.
    */
   next(tips: readonly number[], limits: readonly [number, number], pixels: number): Redraw {
     const now = performance.now();

@@ -26,7 +26,7 @@ export class ScaleChart {
     private readonly _names: { x: string; y: string }
   ) {}
 
-  /** Draw these in place of the previous ones. */
+  /** Draw these forecasts and measurements in place of the previous ones. */
   async draw(forecasts: readonly Forecast[], measured: readonly Measured[], theme: PlotTheme): Promise<void> {
     this.dispose();
     const { Document, Plotting, Range1d } = this._bokeh;

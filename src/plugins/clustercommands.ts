@@ -74,7 +74,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       isEnabled,
       execute: async args => {
         const items = dtf.clusters.idleTemplates.map(({ name }) => ({ value: name, label: name }));
-        const name = await choose(args['name'], items, trans.__('Start which template?'), trans.__('No template.'));
+        const name = await choose(args['name'], items, trans.__('Start which template?'), trans.__('No templates.'));
         const template = dtf.clusters.templates.find(other => other.name === name);
         if (template) {
           await attempt(trans, () => dtf.clusters.startTemplate(template));
@@ -87,7 +87,7 @@ export const clusters: JupyterFrontEndPlugin<void> = {
       isEnabled,
       execute: async args => {
         const items = dtf.clusters.templates.map(({ name }) => ({ value: name, label: name }));
-        const name = await choose(args['name'], items, trans.__('Forget which template?'), trans.__('No template.'));
+        const name = await choose(args['name'], items, trans.__('Forget which template?'), trans.__('No templates.'));
         if (name !== null) {
           await attempt(trans, () => dtf.clusters.forgetTemplate(name));
         }

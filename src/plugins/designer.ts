@@ -112,7 +112,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
         if (names.includes(PathExt.basename(target))) {
           const { button } = await showDialog({
             title: trans.__('Replace %1?', PathExt.basename(target)),
-            body: trans.__('There is a file of that name beside the design.'),
+            body: trans.__('A file with that name already exists next to the design.'),
             buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: trans.__('Replace') })]
           });
           if (!button.accept) {

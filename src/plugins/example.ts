@@ -63,7 +63,7 @@ export const example: JupyterFrontEndPlugin<void> = {
       execute: args =>
         attempt(trans, async () => {
           const items = (await dtf.api.examples()).map(value => ({ value, label: value }));
-          const none = trans.__('There is no example.');
+          const none = trans.__('There are no examples.');
           const name = await choose(args['name'], items, trans.__('Open an example'), none);
           return name === null ? null : open(name, args['cwd']);
         })

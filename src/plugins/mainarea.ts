@@ -3,9 +3,9 @@ import { type DockLayout, TabPanel, type Widget } from '@lumino/widgets';
 
 /**
  * Show a widget in the main area. In Notebook 7 that area holds a single document and silently rejects others: there,
- * the widget goes below it.
+ * the widget is placed below it.
  *
- * `mode`: where it goes if it is not open yet. `activate`: `false` leaves the current widget in front.
+ * `mode`: its position if it is not open yet. `activate`: `false` leaves the current widget in front.
  */
 export function showInMain(
   shell: JupyterFrontEnd['shell'],

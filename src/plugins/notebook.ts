@@ -54,7 +54,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
         const cluster = dtf.clusters.get((args['name'] as string | undefined) ?? '');
         return cluster ? trans.__('%1 (%2)', cluster.name, formatJobs(cluster.jobs)) : trans.__('Connect to Cluster…');
       },
-      caption: trans.__("Make a cluster the notebook's, for its code and its magics"),
+      caption: trans.__("Use a cluster for the notebook's code and magics"),
       describedBy: describe({ name: trans.__('The name of the cluster') }),
       isToggleable: true,
       isToggled: args => args['name'] !== undefined && args['name'] === current(),
@@ -79,7 +79,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     });
     commands.addCommand(CommandIDs.startForNotebook, {
       label: args => (args['command'] === CommandIDs.newCluster ? trans.__('New Cluster…') : start(args['template'])),
-      caption: trans.__("Start a cluster and make it the notebook's"),
+      caption: trans.__("Start a cluster and connect the notebook to it"),
       describedBy: describe({
         command: trans.__('The command that starts it; two local workers if omitted'),
         template: trans.__('The name of the template to start')
@@ -102,7 +102,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     };
     commands.addCommand(CommandIDs.openNotebookRun, {
       label: trans.__("Open Dashboard of the Notebook's Run"),
-      caption: trans.__("The run that is under way on the notebook's cluster, or was the last to end there"),
+      caption: trans.__("The current run on the notebook's cluster, or the last one that ended there"),
       describedBy: describe({}),
       isEnabled: () => currentRun() !== undefined,
       execute: () => {

@@ -11,7 +11,7 @@ import type { PlacementServices } from '../views/designer/placement/placementser
 import type { OpenDesign } from '../widgets/designeroptions';
 import { codeAbove } from './notebook';
 
-/** What the placement half of a document requests from the server, from kernels and from notebooks. */
+/** The services that the placement half of a document uses: requests to the server, to kernels and to notebooks. */
 export function placementServices(
   app: JupyterFrontEnd,
   dtf: IDtf,
@@ -80,7 +80,7 @@ async function save({ context, design }: OpenDesign, trans: TranslationBundle): 
     );
   }
   if (context.model.dirty) {
-    const rule = trans.__('The code trains what is in the file, and this file is not writable: %1', context.path);
+    const rule = trans.__('The code trains the saved design, but its file is not writable: %1', context.path);
     Notification.error(rule);
   }
   return !context.model.dirty;

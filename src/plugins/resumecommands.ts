@@ -103,7 +103,7 @@ export function openResumeMenu(commands: CommandRegistry, dtf: IDtf, run: string
   menu.open(left, bottom);
 }
 
-/** The clusters on which a run can be resumed, including starting ones, which are waited for. */
+/** The clusters on which a run can be resumed. On a cluster that is starting, the run resumes once it has started. */
 function places(dtf: IDtf): string[] {
   const there = dtf.clusters.clusters.filter(({ state }) => state === 'running' || state === 'starting');
   return [...there.map(({ name }) => name), NEW_CLUSTER];

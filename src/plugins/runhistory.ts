@@ -61,7 +61,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     const remove = async (all: readonly string[]) => {
       const ids = all.filter(id => isFinal(dtf.runs.get(id)?.state ?? 'running'));
       if (ids.length < all.length) {
-        Notification.warning(trans.__('A run is deleted after it has ended; stop it first.'), { autoClose: 5000 });
+        Notification.warning(trans.__('A run must have ended to be deleted. Stop it first.'), { autoClose: 5000 });
       }
       await edits.remove(ids);
     };

@@ -65,7 +65,7 @@ export const searches: JupyterFrontEndPlugin<void> = {
               label: `${name} (${cluster}, ${formatClock(newest)}, ${id})`
             })),
           trans.__('Open which search?'),
-          trans.__('There is no search.')
+          trans.__('There are no searches.')
         );
         if (search === null) {
           return;

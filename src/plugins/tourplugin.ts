@@ -78,7 +78,7 @@ export function tourSteps(trans: TranslationBundle): TourStep[] {
     {
       title: trans.__('Stop'),
       text: trans.__(
-        'Stop ends a run, or a cluster with all of its runs. What was measured and saved stays. The Help menu has this tour again, and an example.'
+        'Stop ends a run, or a cluster with all of its runs. Measurements and saved files are kept. This tour and an example are in the Help menu.'
       ),
       anchors: [card, section(1), panel]
     }

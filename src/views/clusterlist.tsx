@@ -46,7 +46,7 @@ function useDrag(begin: (at: { clientX: number; clientY: number }) => void): (ev
   };
 }
 
-/** What the user should know about a cluster: that it does not respond, problems that can be fixed, other notes. */
+/** Remarks about a cluster for the user: that it does not respond, problems that can be fixed, other notes. */
 export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement {
   const { cluster, trans } = props;
   const { name, state, silent_s: silent } = cluster;
@@ -199,7 +199,7 @@ export function ClusterRow(props: {
         ) : cluster.incompatible ? null : (
           <SmallButton
             label={trans.__('Connect the notebook to %1', name)}
-            hint={trans.__("Make it the notebook's cluster; if no notebook is open, a new one is created")}
+            hint={trans.__("Use this cluster for the notebook; if no notebook is open, a new one is created")}
             disabled={!usable}
             onClick={() => actions.connect(name)}
           >
@@ -299,7 +299,7 @@ export function Clusters(props: {
         </>
       }
     >
-      {!props.ready && <p className="jp-dtf-faint">{trans.__('Asking the server…')}</p>}
+      {!props.ready && <p className="jp-dtf-faint">{trans.__('Waiting for the server…')}</p>}
       {empty && (
         <div className="jp-dtf-empty">
           <p>{trans.__('A cluster is a set of TensorFlow processes that train one model together.')}</p>

@@ -9,7 +9,7 @@ const SAYS_MS = 1500;
 
 /** Copies a string and confirms that it was copied. */
 export function CopyButton(props: {
-  /** What it copies, for screen readers. */
+  /** A description of the copied text, for screen readers. */
   label: string;
   text: string;
   trans: TranslationBundle;

@@ -27,7 +27,7 @@ export function Header(props: {
   onStop: () => void;
   onPause: () => void;
   onContinue: () => void;
-  /** Ask where to resume the run. */
+  /** Ask the user on which cluster to resume the run. */
   onResume: (at: HTMLElement) => void;
   /** The run that this one was resumed from, if known: its name, and an action that opens it. */
   source?: { name: string; open: () => void };

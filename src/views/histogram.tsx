@@ -44,7 +44,7 @@ export function HistogramPlot(props: {
             className="jp-dtf-heat-area"
             role="slider"
             tabIndex={0}
-            aria-label={trans.__('Histograms of %1: the arrow keys go along the steps', name)}
+            aria-label={trans.__('Histograms of %1: move along the steps with the arrow keys', name)}
             aria-valuemin={0}
             aria-valuemax={histograms.length - 1}
             aria-valuenow={at}

@@ -24,7 +24,7 @@ export function Links(props: {
   }
   return (
     <table className="jp-dtf-table">
-      <caption>{trans.__('Between machines, in a step')}</caption>
+      <caption>{trans.__('Traffic between machines per step')}</caption>
       <thead>
         <tr>
           <th scope="col">{trans.__('From')}</th>

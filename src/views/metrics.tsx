@@ -117,7 +117,7 @@ export function Metrics(props: {
         />
       </div>
       {all === 0 && <NoMetrics model={model} trans={trans} />}
-      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metric matches.')}</p>}
+      {all > 0 && found === 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No metrics match.')}</p>}
       <Plots source={source} choices={choices} options={options} themeChanged={props.themeChanged} trans={trans} />
       {all > 0 && <Marks model={model} trans={trans} />}
     </div>
@@ -133,7 +133,7 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
         ? trans.__('It reported no metric before it ended.')
         : isFinal(state)
           ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
-          : trans.__('No metric yet. A program reports with ctx.report(step=…, loss=…); fit does so automatically.')}
+          : trans.__('No metrics yet. A program reports with ctx.report(step=…, loss=…); fit does so automatically.')}
     </p>
   );
 }

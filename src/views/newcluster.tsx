@@ -284,7 +284,7 @@ function WhatItMakes(props: { preview: Preview | null; trans: TranslationBundle 
       </pre>
       {preview?.script ? (
         <>
-          <h3 id={`${id}-script`}>{trans.__('What is sent')}</h3>
+          <h3 id={`${id}-script`}>{trans.__('Submitted script')}</h3>
           <pre tabIndex={0} aria-labelledby={`${id}-script`}>
             {preview.script}
           </pre>

@@ -203,7 +203,7 @@ export function Output(props: {
         {shown.length === 0 && (
           <p className="jp-dtf-faint jp-dtf-none">
             {lines.length > 0
-              ? trans.__('No line matches.')
+              ? trans.__('No lines match.')
               : props.ended
                 ? trans.__('No output.')
                 : trans.__('No output yet.')}

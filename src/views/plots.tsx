@@ -58,7 +58,7 @@ export function Plots(props: {
       hide: trans.__('Hide or show in all plots; with Shift, this one alone'),
       pin: (metric: string) => trans.__('Keep %1 on top', metric),
       unpin: (metric: string) => trans.__('Do not keep %1 on top (Alt and the arrow keys move it)', metric),
-      values: (metric: string) => trans.__('Values of %1: the arrow keys go along the lines', metric),
+      values: (metric: string) => trans.__('Values of %1: move along the lines with the arrow keys', metric),
       count: (plots: number) => trans._n('%1 plot', '%1 plots', plots),
       rest: trans.__('Other metrics')
     };

@@ -23,7 +23,7 @@ export function madeOfText(origin: Origin): string {
     .join('');
 }
 
-/** What a run was submitted with: its code, its design, versions and commit. */
+/** The origin of a run: its code, its design, versions and commit. */
 export function RunCode(props: {
   origin: Origin;
   /** Null: not kept; undefined: not received yet. */

@@ -33,7 +33,7 @@ export interface RunActions {
 
 export function RunRow(props: {
   run: RunInfo;
-  /** How it differs from the other runs. */
+  /** The differences between this run and the others. */
   facts: readonly string[];
   now: number;
   trans: TranslationBundle;
@@ -137,7 +137,7 @@ function Progress(props: { run: RunInfo; facts: readonly string[]; trans: Transl
   return <>{parts.filter(part => part !== '').join(' · ')}</>;
 }
 
-/** What distinguishes runs; the same object until its contents change, since rows are re-rendered with it. */
+/** The differences between runs; the same object until its contents change, since rows are re-rendered with it. */
 function useDifferences(runs: readonly RunInfo[]): ReadonlyMap<string, readonly string[]> {
   const found = React.useMemo(() => differences(runs), [runs]);
   const [kept, setKept] = React.useState(found);
@@ -206,10 +206,10 @@ export function Runs(
       )}
       {props.ready && runs.length === 0 && (
         <p className="jp-dtf-faint">
-          {trans.__('No run yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
+          {trans.__('No runs yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
         </p>
       )}
-      {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No run matches.')}</p>}
+      {runs.length > 0 && shown.length === 0 && <p className="jp-dtf-faint">{trans.__('No runs match.')}</p>}
       <LongList
         className="jp-dtf-list"
         items={items}

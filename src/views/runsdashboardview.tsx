@@ -18,7 +18,7 @@ import { Plots } from './plots';
 /** Maximum number of runs listed for adding, the newest first. */
 const MOST_LISTED = 200;
 
-/** What the view needs to know about the existing runs. */
+/** Information about the existing runs that the view needs. */
 export interface DashboardRuns {
   readonly changed: ISignal<unknown, unknown>;
   /** Whether the list of runs has been received. */
@@ -131,7 +131,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
       </div>
       <Runs {...props} compared={compared} />
       {dashboard.plots.length === 0 && (
-        <p className="jp-dtf-faint jp-dtf-none">{trans.__('No plot yet: add one by the name of its metric.')}</p>
+        <p className="jp-dtf-faint jp-dtf-none">{trans.__('No plots yet: add one by the name of its metric.')}</p>
       )}
       <div className="jp-dtf-runs-dashboard-plots">
         {dashboard.plots.map((plot, index) => (
@@ -190,7 +190,7 @@ function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.React
           </li>
         );
       })}
-      {model.dashboard.runs.length === 0 && <li className="jp-dtf-faint">{trans.__('No run yet')}</li>}
+      {model.dashboard.runs.length === 0 && <li className="jp-dtf-faint">{trans.__('No runs yet')}</li>}
     </ul>
   );
 }

@@ -39,7 +39,7 @@ export function Scale(props: {
       />
       <Problems problems={problems} field="" id="jp-dtf-scale-problems" />
       {cluster.active_runs > 0 && (
-        <p className="jp-dtf-faint">{trans.__('Runs that are under way keep the tasks they have.')}</p>
+        <p className="jp-dtf-faint">{trans.__('Runs that have already started keep their tasks.')}</p>
       )}
       <div className="jp-dtf-form-buttons">
         <button type="button" className="jp-mod-styled jp-mod-reject" onClick={props.onCancel}>

@@ -13,7 +13,7 @@ function numbers(oldest: number, newest: number): string {
   return oldest === newest ? `${newest}` : `${oldest}–${newest}`;
 }
 
-/** What is wrong with the server extension, and what to do about it. Renders nothing if all is well. */
+/** Explains a problem with the server extension and its solution. Renders nothing if there is no problem. */
 export function Advice(props: {
   health: ServerHealth;
   serverVersion: string;
@@ -64,7 +64,7 @@ export function Advice(props: {
       {health === 'foreign' && (
         <p>
           {trans.__(
-            'The server (jupyter_dtf %1) speaks protocol %2, this page (jupyter_dtf %3) %4: they are incompatible.',
+            'The server (jupyter_dtf %1) speaks protocol %2, but this page (jupyter_dtf %3) speaks %4: they are incompatible.',
             props.serverVersion,
             numbers(props.serverOldest, props.serverProtocol),
             props.pageVersion,

@@ -16,7 +16,8 @@ export function needsHelp(health: ServerHealth): boolean {
 }
 
 /**
- * A notebook's cluster and its run in one line, each of which can be opened; or a message that help is needed.
+ * A notebook's cluster and its run in one line, each of which can be opened; or a message that the extension does not
+ * work.
  */
 export function StatusLine(props: {
   health: ServerHealth;

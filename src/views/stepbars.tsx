@@ -7,7 +7,7 @@ import { ownOf, STEP_PART_NAMES, type StepPart, type TaskStep } from '../model/s
 
 /**
  * The parts of each task's training steps, one bar for each task. If there are many tasks, only those whose own work
- * takes longest are shown. `slow` says why the others wait for a task. Renders nothing if no task has reported.
+ * takes longest are shown. `slow` explains why the others wait for a task. Renders nothing if no task has reported.
  */
 export function StepParts(props: {
   steps: readonly TaskStep[];

@@ -107,7 +107,9 @@ export function TimelineChart(props: {
         <SmallButton label={trans.__('Show all of it')} onClick={() => setSpan(whole)}>
           {trans.__('All')}
         </SmallButton>
-        <span className="jp-dtf-faint">{trans.__('Ctrl and wheel zoom, dragging moves; so do + − ← → Home')}</span>
+        <span className="jp-dtf-faint">
+          {trans.__('Zoom: Ctrl and wheel, + or −. Move: drag, ← or →. Everything: Home')}
+        </span>
       </div>
       <div
         ref={host}

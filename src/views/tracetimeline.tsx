@@ -23,7 +23,7 @@ export interface Profiling {
   refused: string;
 }
 
-/** What ran where in the traced steps of a run: a chart, and the same data as tables. */
+/** The operations in the traced steps of a run: a chart, and the same data as tables. */
 export function Timeline(props: {
   trace: KnownTrace;
   problem: string;
@@ -110,7 +110,7 @@ function ProfileButton(props: Profiling & { trans: TranslationBundle }): React.R
       <SmallButton
         onClick={onProfile}
         busy={isUnderWay(props)}
-        hint={trans.__('Record what runs where in the next %1 steps, on all tasks', PROFILE_STEPS)}
+        hint={trans.__('Trace the next %1 steps on all tasks', PROFILE_STEPS)}
       >
         {trans.__('Profile')}
       </SmallButton>
@@ -143,17 +143,19 @@ function NoTrace(props: {
   const { onReload, profiling, trans } = props;
   return (
     <div className="jp-dtf-empty">
-      <p>{trans.__('A timeline shows which operation ran on which device, and what travelled between tasks.')}</p>
+      <p>
+        {trans.__('A timeline shows which operation ran on which device, and which tensors were sent between tasks.')}
+      </p>
       {profiling.onProfile && (
         <>
-          <p>{trans.__('This run has none so far. Profile records its next steps, on all tasks.')}</p>
+          <p>{trans.__('This run has no timeline yet. Profile records the next steps on all tasks.')}</p>
           <p>
             <ProfileButton {...profiling} trans={trans} />
           </p>
         </>
       )}
       <ProfileWord {...profiling} trans={trans} />
-      <p>{trans.__('It can also be requested when a run is started, for some of its steps:')}</p>
+      <p>{trans.__('The steps to trace can also be chosen when a run is started:')}</p>
       <pre tabIndex={0}>
         cluster.fit(model, x, y, trace_steps=(10, 12)){'\n'}
         cluster.run(program, args, trace_steps=(10, 12))

@@ -8,7 +8,7 @@ import type { DesignModel } from '../model/design';
 import type { IDtf } from '../tokens';
 import type { PlacementServices } from '../views/designer/placement/placementservices';
 
-/** An open design, as its views and its toolbar need it. */
+/** An open design, with the objects that its views and its toolbar use. */
 export interface OpenDesign {
   readonly context: DocumentRegistry.IContext<DocumentRegistry.ICodeModel>;
   readonly design: DesignModel;
@@ -16,7 +16,7 @@ export interface OpenDesign {
   readonly clusterName: string;
 }
 
-/** What a designer needs from the application; provided by the plugin. */
+/** The parts of the application that a designer uses; provided by the plugin. */
 export interface DesignerOptions {
   dtf: IDtf;
   contents: Contents.IManager;

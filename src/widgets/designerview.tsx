@@ -25,7 +25,7 @@ interface Parts {
   options: DesignerOptions;
 }
 
-/** Both halves of a design, or why its text cannot be drawn. */
+/** Both halves of a design, or an explanation why its text cannot be drawn. */
 export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElement {
   const { document, options, watch } = props;
   const { trans } = options;
@@ -52,9 +52,9 @@ export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElemen
     <>
       {watch.hasChanged && (
         <div className="jp-dtf-changed" role="alert">
-          <span>{trans.__('The file has changed on disk, and so has what is shown here.')}</span>
+          <span>{trans.__('The file has changed on disk, and there are unsaved changes here.')}</span>
           <SmallButton onClick={() => void context.revert().then(() => watch.look())}>
-            {trans.__('Show what is on disk')}
+            {trans.__('Load the version on disk')}
           </SmallButton>
         </div>
       )}

@@ -16,7 +16,7 @@ export const RUN_CARD_MIME = 'application/vnd.jupyter-dtf.run-card+json';
 export const SEARCH_MIME = 'application/vnd.jupyter-dtf.search+json';
 export const CLUSTER_MIME = 'application/vnd.jupyter-dtf.cluster+json';
 
-/** What outputs need: everything that a dashboard needs, and the actions of their buttons. */
+/** The options of outputs: those of a dashboard, and the actions of the outputs' buttons. */
 export interface OutputOptions extends Omit<DashboardOptions, 'run'> {
   searches: SearchActions;
   openRun(run: string): void;

@@ -7,7 +7,7 @@ import type { IDtf } from '../tokens';
 import { useSignals } from '../views/hooks';
 import { SearchActions, SearchView } from '../views/search/searchview';
 
-/** What the view of a search needs from the application. */
+/** The parts of the application that the view of a search uses. */
 export interface SearchOptions extends SearchActions {
   search: string;
   dtf: IDtf;

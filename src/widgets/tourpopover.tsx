@@ -5,7 +5,7 @@ import React from 'react';
 
 import { Tour, TourStep } from '../views/tour';
 
-/** The tour on top of the page. When it ends, the focus returns to where it was. */
+/** The tour, shown on top of the page. When it ends, the focus returns to its previous element. */
 export class TourPopover extends ReactWidget {
   constructor(
     private readonly _steps: readonly TourStep[],

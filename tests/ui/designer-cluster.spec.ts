@@ -80,7 +80,7 @@ test('a new design is made from the panel and drawn with the mouse', async () =>
   await chip('worker:1').dragTo(slot('node-b', 'GPU:0'));
   await chip('worker:1').click();
   await fill('Memory cap', '8');
-  await designer().getByRole('button', { name: 'Lay out ps over the devices' }).click();
+  await designer().getByRole('button', { name: 'Distribute ps over the devices' }).click();
   await expect(slot('node-a', 'CPU').locator('[data-what="ps:0"]')).toBeVisible();
   await chip('worker:0').click();
   await expect(designer().getByText('/job:worker/task:0/device:GPU:0').first()).toBeVisible();
@@ -132,7 +132,7 @@ test('a design is drawn with the keyboard alone', async () => {
   await count.focus();
   await page.keyboard.press('ArrowUp');
   await expect(chip('worker:2')).toBeVisible();
-  await designer().getByRole('button', { name: 'Lay out worker over the devices' }).focus();
+  await designer().getByRole('button', { name: 'Distribute worker over the devices' }).focus();
   await page.keyboard.press('Enter');
   await expect(slot('b', 'GPU:0').locator('.jp-dtf-chip-task')).toHaveCount(2);
   await chip('worker:1').focus();
@@ -186,7 +186,7 @@ test('a change of the file on disk is shown, unless something would be lost', as
   const notice = designer().getByText('The file has changed on disk');
   await expect(notice).toBeVisible();
   await expect(chip('worker:2')).toBeVisible();
-  await designer().getByRole('button', { name: 'Show what is on disk' }).click();
+  await designer().getByRole('button', { name: 'Load the version on disk' }).click();
   await expect(chip('worker:6')).toBeVisible();
   await expect(notice).toBeHidden();
 });

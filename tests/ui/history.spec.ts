@@ -123,7 +123,7 @@ test('those that are ticked lie upon each other, with what differs', async () =>
   const piece = compared.getByRole('region', { name: 'cell', exact: true });
   await expect(piece).toContainText('1 line differs');
   await expect(piece.locator('tr[data-differs]')).toContainText('model.compile("SGD")13+model.compile("Adam")');
-  await expect(piece.getByRole('button', { name: '9 lines that are the same' })).toBeVisible();
+  await expect(piece.getByRole('button', { name: '9 unchanged lines' })).toBeVisible();
   await expect(compared.getByRole('row', { name: /TensorFlow/ })).toContainText('2.20.02.21.0');
   await picture(page, 'history-code-light');
   await compared.getByRole('tab', { name: 'Designs' }).click();

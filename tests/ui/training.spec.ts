@@ -118,7 +118,7 @@ test('its next steps are traced when somebody asks for it', async () => {
   const dashboard = page.locator('.jp-dtf-dashboard:visible');
   await dashboard.getByRole('tab', { name: 'Timeline' }).click();
   const tab = dashboard.getByRole('tabpanel', { name: 'Timeline' });
-  await expect(tab.getByText('This run has none so far. Profile records its next steps')).toBeVisible();
+  await expect(tab.getByText('This run has no timeline yet. Profile records the next steps')).toBeVisible();
   for (const dark of [true, false]) {
     await setTheme(page, dark);
     await picture(page, `timeline-none-${dark ? 'dark' : 'light'}`);

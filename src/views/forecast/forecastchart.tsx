@@ -93,7 +93,7 @@ export function ForecastChart(props: {
         className="jp-dtf-forecast-area"
         role="slider"
         tabIndex={0}
-        aria-label={trans.__('Examples per second over numbers of tasks: the arrow keys go along them')}
+        aria-label={trans.__('Examples per second by number of tasks: move with the arrow keys')}
         aria-valuemin={0}
         aria-valuemax={Math.max(0, counts.length - 1)}
         aria-valuenow={Math.max(0, place)}

@@ -11,7 +11,7 @@ export function ForecastControls(props: {
   choices: ForecastChoices;
   ways: readonly Way[];
   hardware: Hardware | null;
-  /** Whether it is the forecast of a run: its device and batch are the default then. */
+  /** Whether the forecast is that of a run, whose device and batch are then the default. */
   ofRun: boolean;
   onChoose: (change: Partial<ForecastChoices>) => void;
   trans: TranslationBundle;
@@ -28,7 +28,7 @@ export function ForecastControls(props: {
     return Number.isInteger(value) && value >= least && value <= most ? { value } : { problem: rule };
   };
   return (
-    <div className="jp-dtf-forecast-controls" role="group" aria-label={trans.__('What is forecast')}>
+    <div className="jp-dtf-forecast-controls" role="group" aria-label={trans.__('Forecast settings')}>
       <fieldset>
         <legend>{trans.__('Strategies')}</legend>
         {ways.map(({ id }) => (
@@ -131,7 +131,7 @@ export function ForecastControls(props: {
           placeholder={ofRun ? trans.__('as in the run') : trans.__('as in the design')}
           disabled={false}
           read={typed =>
-            readWhole(typed, 0, 1e9, trans.__('The examples in a batch must be a whole number from 1, got %1', typed))
+            readWhole(typed, 0, 1e9, trans.__('Examples per batch must be a whole number of at least 1, got %1', typed))
           }
           onCommit={batch => onChoose({ batch })}
         />
@@ -145,7 +145,7 @@ export function ForecastControls(props: {
               typed,
               2,
               MOST_TASKS,
-              trans.__('The tasks of a forecast must be a whole number from 2 to %1, got %2', MOST_TASKS, typed)
+              trans.__('The number of tasks must be a whole number from 2 to %1, got %2', MOST_TASKS, typed)
             )
           }
           onCommit={upTo => onChoose({ upTo })}

@@ -60,7 +60,7 @@ export function CodeDiff(props: {
                   <tr key={index}>
                     <td colSpan={6} className="jp-dtf-diff-same">
                       <button type="button" className="jp-dtf-link" onClick={() => setOpen(new Set([...open, index]))}>
-                        {trans.__('%1 lines that are the same', part.same.length)}
+                        {trans.__('%1 unchanged lines', part.same.length)}
                       </button>
                     </td>
                   </tr>

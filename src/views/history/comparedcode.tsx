@@ -89,7 +89,7 @@ function Pieces(props: {
 }): React.ReactElement {
   const { left, right, titles, trans } = props;
   if (left.length === 0 && right.length === 0) {
-    return <p className="jp-dtf-faint">{trans.__('Neither run has its code in its record.')}</p>;
+    return <p className="jp-dtf-faint">{trans.__('The code of neither run was recorded.')}</p>;
   }
   return (
     <>

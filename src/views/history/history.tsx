@@ -134,7 +134,7 @@ export function History(
           onKeyDown={event => event.key === 'Escape' && setQuery('')}
         />
         <span role="status" className="jp-dtf-number jp-dtf-faint">
-          {problem !== '' ? trans.__('Not understood: %1', problem) : trans.__('%1 of %2', found.length, there.length)}
+          {problem !== '' ? trans.__('Invalid query: %1', problem) : trans.__('%1 of %2', found.length, there.length)}
         </span>
         <GroupBy
           all={all}
@@ -172,7 +172,7 @@ export function History(
       </div>
       {props.ready && runs.length === 0 && (
         <p className="jp-dtf-faint jp-dtf-none">
-          {trans.__('No run yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
+          {trans.__('No runs yet. In a notebook that is connected to a cluster: cluster.fit(model, x, y)')}
         </p>
       )}
       <RunsTable

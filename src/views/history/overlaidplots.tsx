@@ -86,7 +86,7 @@ export function Overlay(props: {
           onKeyDown={event => event.key === 'Escape' && setFilter('')}
         />
         <SmallButton
-          hint={trans.__('These runs and plots, those kept on top first, in a .dtfplots file')}
+          hint={trans.__('Save these runs and plots in a .dtfplots file, plots kept on top first')}
           onClick={() =>
             onSave({
               ...emptyDashboard(),

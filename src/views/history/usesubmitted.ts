@@ -4,7 +4,7 @@ import type { Submitted } from '../../api/schema';
 import type { RunModel } from '../../model/run';
 import { useSignals } from '../hooks';
 
-/** What each of these runs was submitted with; undefined for those whose submission has not been received. */
+/** The code and design submitted with each of these runs; undefined for runs for which they have not been received. */
 export function useSubmitted(models: readonly RunModel[]): (Submitted | null | undefined)[] {
   useSignals(...models.map(model => model.submittedChanged));
   React.useEffect(() => {

@@ -4,7 +4,7 @@ import { formatNumber } from '../../model/format';
 import { parameterText, Search, Trial, TrialState } from '../../model/search';
 import type { MarkKind } from '../stateicons';
 
-/** What the parts of a search's view share. */
+/** The properties that the parts of a search's view share. */
 export interface SearchViewProps {
   search: Search;
   trans: TranslationBundle;

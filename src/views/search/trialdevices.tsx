@@ -13,7 +13,7 @@ const GAP_PX = 12;
 const AXIS_PX = 22;
 const CHARACTER_PX = 7;
 
-/** What ran where and when: one row for each host or GPU. */
+/** The trials over time, with one row for each host or GPU. */
 export function Devices(props: SearchViewProps): React.ReactElement {
   const { search, chosen, looked, trans, onLook } = props;
   const host = React.useRef<HTMLDivElement>(null);

@@ -146,7 +146,7 @@ function Course(
   );
 }
 
-/** The value of each complete trial by number, and the best up to then. */
+/** The value of each complete trial, in order of their numbers, and the best value up to each trial. */
 function BestSoFar(props: SearchViewProps & { width: number }): React.ReactElement {
   const { search, chosen, looked, trans, onLook, width } = props;
   const [objective] = search.objectives;

@@ -107,7 +107,7 @@ export function TrialTable(
               aria-sort={by.key === head.key ? (by.descending ? 'descending' : 'ascending') : undefined}
             >
               {head.column === null ? (
-                head.title || <span className="jp-dtf-unseen">{trans.__('what to do')}</span>
+                head.title || <span className="jp-dtf-unseen">{trans.__('actions')}</span>
               ) : (
                 <button
                   type="button"

@@ -5,7 +5,7 @@ import type React from 'react';
 import type { RunModel } from '../../model/run';
 import type { IDtf } from '../../tokens';
 
-/** What a dashboard needs from the application. */
+/** The parts of the application that a dashboard uses. */
 export interface DashboardOptions {
   run: string;
   dtf: IDtf;
@@ -15,7 +15,7 @@ export interface DashboardOptions {
   pause(run: string): void;
   continue(run: string): void;
   open(run: string): void;
-  /** Ask where to resume a run. */
+  /** Ask the user on which cluster to resume a run. */
   resume(run: string, at: HTMLElement): void;
   menu(run: string, at: HTMLElement): void;
 }

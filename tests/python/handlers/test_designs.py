@@ -47,7 +47,7 @@ async def test_a_sound_design(fleet: MemoryFleet, api: Api) -> None:
     [
         ("{\n", (2, 1), "A design must be JSON"),
         ('{"run":\n {"epochs": "1"}}', (2, 13), "Expected `int`, got `str`"),
-        ('{"version": 7}', (1, 13), "which a newer jupyter_dtf has written"),
+        ('{"version": 7}', (1, 13), "which was written by a newer version of jupyter_dtf"),
         ('{"drawing": {"a": 1,\n "a": 2}}', (2, 7), "Keys must be unique"),
     ],
 )

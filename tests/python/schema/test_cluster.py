@@ -87,7 +87,7 @@ def test_tensorflow_reads_it_and_is_read() -> None:
     [
         ("", "The flag string must be", ""),
         ("worker", "The flag string must be", ""),
-        ("worker|", "A job must have at least one task, got 'worker' with none", "worker"),
+        ("worker|", "A job must have at least one task, but 'worker' has none", "worker"),
         ("worker|h:1,worker|h:2", "A job must appear only once, got 'worker' twice", "worker"),
         ("worker|h:1;h:1", "got 'h:1' for worker:0 and worker:1", "worker.1"),
         ("worker|h:1,ps|h:1", "got 'h:1' for worker:0 and ps:0", "ps.0"),

@@ -88,7 +88,7 @@ def test_any_change_of_a_text_is_read_or_refused_with_its_place(
             "Expected `str`, got `int`",
         ),
         ('"microbatches": 8', '"microbatches": 8.5', "run.microbatches", "Expected `int`, got `float`"),
-        ('"version": 1', '"version": 2', "version", "at most 1 here, got 2, which a newer jupyter_dtf has written"),
+        ('"version": 1', '"version": 2', "version", "at most 1, got 2, which was written by a newer version"),
         ('"version": 1', '"version": "1"', "version", "`version` must be an integer >= 0, got '1'"),
         ('"version": 1', '"version": true', "version", "`version` must be an integer >= 0, got True"),
         ('"model": "digits"', '"model": "digits" "', "", "A design must be JSON: Expecting ',' delimiter"),

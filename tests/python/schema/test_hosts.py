@@ -39,8 +39,8 @@ def test_nothing_is_wrong() -> None:
         (put(host="c"), "host", "The host of worker:0 must be one of the design's hosts (a, b), got 'c'"),
         (put(device="TPU"), "device", "A device must be CPU, GPU:0, GPU:1 and so on, got 'TPU'"),
         (put(device="GPU:0\n"), "device", "A device must be CPU, GPU:0, GPU:1 and so on, got 'GPU:0\\n'"),
-        (put(device="GPU:2"), "device", "The host a has GPU:0 to GPU:1, got GPU:2"),
-        (put(host="b", device="GPU:0"), "device", "The host b has no GPU, got GPU:0"),
+        (put(device="GPU:2"), "device", "The host a has GPU:0 to GPU:1, but the task is placed on GPU:2"),
+        (put(host="b", device="GPU:0"), "device", "The host b has no GPU, but the task is placed on GPU:0"),
         (put(memory_bytes=-1), "memory_bytes", "A memory cap must be >= 0 (0: no cap), got -1"),
         (
             put(device="GPU:0", memory_bytes=17 * GIB),

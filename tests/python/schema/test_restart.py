@@ -27,8 +27,8 @@ from jupyter_dtf.schema.run_options import RunOptions
         ({"stalled_after": float("nan")}, "or None (600), got nan", "restart.stalled_after"),
         ({"stalled_after": float("inf")}, "or None (600), got inf", "restart.stalled_after"),
         ({"stalled_after": "long"}, "or None (600), got 'long'", "restart.stalled_after"),
-        ({"min_workers": 0}, ">= 1, or None (wait for room), got 0", "restart.min_workers"),
-        ({"min_workers": True}, ">= 1, or None (wait for room), got True", "restart.min_workers"),
+        ({"min_workers": 0}, ">= 1, or None (wait for capacity), got 0", "restart.min_workers"),
+        ({"min_workers": True}, ">= 1, or None (wait for capacity), got True", "restart.min_workers"),
     ],
 )
 def test_a_wrong_value_states_the_rule_and_what_was_received(fields: dict[str, Any], message: str, field: str) -> None:

@@ -79,10 +79,10 @@ def test_descriptions_share_nothing() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"threads_per_task": -1}, "`threads_per_task` must be an integer >= 0 (0: divide), got -1"),
+        ({"threads_per_task": -1}, "`threads_per_task` must be an integer >= 0 (0: equal shares), got -1"),
         ({"stop_grace_s": -0.5}, "`stop_grace_s` must be a number of seconds >= 0, got -0.5"),
-        ({"gpus_per_task": -1}, "`gpus_per_task` must be an integer >= 0, or None (divide), got -1"),
-        ({"gpus_per_task": 0.5}, "`gpus_per_task` must be an integer >= 0, or None (divide), got 0.5"),
+        ({"gpus_per_task": -1}, "`gpus_per_task` must be an integer >= 0, or None (equal shares), got -1"),
+        ({"gpus_per_task": 0.5}, "`gpus_per_task` must be an integer >= 0, or None (equal shares), got 0.5"),
         ({"gpu_memory": 1000}, "`gpu_memory` must be an integer number of bytes >= 1048576, or a fraction"),
         ({"gpu_memory": 1.5}, "1.0 of a GPU, got 1.5"),
         ({"gpu_memory": "8GB"}, "got '8GB'"),

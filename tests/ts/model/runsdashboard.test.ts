@@ -66,7 +66,7 @@ describe('the text of a dashboard', () => {
   it.each([
     ['{"runs": [', 'This is not JSON', 1, 11],
     ['[]', 'A dashboard must be a JSON object', 1, 1],
-    ['{"version": 2}', 'This dashboard is of version 2. This jupyter_dtf reads 1', 1, 13],
+    ['{"version": 2}', 'This dashboard has version 2. This version of jupyter_dtf reads 1', 1, 13],
     ['{"version": "1"}', '`version` must be a whole number, got "1"', 1, 13],
     ['{\n "x": "epoch"}', 'x must be "step" or "time", got "epoch"', 2, 7],
     ['{"plots": [{"metric": "loss", "smoothing": 1}]}', 'plots.0.smoothing must be from 0 to 0.98, got 1', 1, 44],

@@ -41,7 +41,7 @@ describe('insertCode', () => {
     const said = vi.spyOn(Notification, 'error').mockReturnValue('');
     const refused = await insert({ readOnly: true });
     expect([refused.where, refused.saves, refused.code]).toEqual([null, 0, null]);
-    expect(said).toHaveBeenCalledWith('The code trains what is in the file, and this file is not writable: digits.dtf');
+    expect(said).toHaveBeenCalledWith('The code trains the saved design, but its file is not writable: digits.dtf');
     expect((await insert({ readOnly: true, dirty: false })).where).toBe('clipboard');
   });
 });

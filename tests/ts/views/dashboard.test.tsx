@@ -145,7 +145,7 @@ describe('MachineHistory', () => {
 
   it('is a sentence and nothing else where the cluster is gone', () => {
     shown(null);
-    expect(screen.getByText('The cluster digits is gone, and so are the data on its machines.')).toBeTruthy();
+    expect(screen.getByText('The cluster digits is gone, and so are the data about its machines.')).toBeTruthy();
     expect(screen.queryByText('plots')).toBeNull();
   });
 
@@ -159,7 +159,7 @@ describe('MachineHistory', () => {
     machines.rest();
     answer = () => Promise.resolve([]);
     machines.follow();
-    expect(await screen.findByText('There are no data on the machines from the time of this run.')).toBeTruthy();
+    expect(await screen.findByText('There are no data about the machines during this run.')).toBeTruthy();
     machines.rest();
     expect(screen.getByText('plots')).toBeTruthy();
   });

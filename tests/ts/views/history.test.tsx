@@ -71,7 +71,7 @@ it('finds, sorts, and shows what is archived when it is asked for', () => {
   expect(names()).toEqual(['a']);
   expect(screen.getByText('1 of 3')).toBeTruthy();
   fireEvent.change(find, { target: { value: 'no_such = 1' } });
-  expect(screen.getByText('Not understood: no_such')).toBeTruthy();
+  expect(screen.getByText('Invalid query: no_such')).toBeTruthy();
 });
 
 it('has columns of choice', () => {

@@ -43,7 +43,7 @@ describe('NewCluster', () => {
   it('shows the job script before it is sent, where there is one', async () => {
     show(() => ({ ...preview(), script: '#SBATCH -p gpu' }));
     await settle();
-    expect(screen.getByLabelText('What is sent').textContent).toContain('#SBATCH -p gpu');
+    expect(screen.getByLabelText('Submitted script').textContent).toContain('#SBATCH -p gpu');
   });
 
   it('shows what a kind offers once it knows more, and asks again with what is chosen of that', async () => {

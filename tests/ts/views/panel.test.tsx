@@ -275,7 +275,7 @@ describe('Advice', () => {
   it.each([
     ['missing', 'jupyter server extension enable jupyter_dtf'],
     ['stale', /0\.2\.0.*0\.1\.0/],
-    ['foreign', /0\.2\.0\) speaks protocol 2–3, this page .*0\.1\.0\) 1: .*\. Reload the page/],
+    ['foreign', /0\.2\.0\) speaks protocol 2–3, but this page .*0\.1\.0\) speaks 1: .*\. Reload the page/],
     ['offline', /does not answer/],
     ['blocked', 'ws://host/base/jupyter-dtf/api/events']
   ] as const)('%s', (health, text) => {

@@ -15,11 +15,11 @@ export function SaidBeside(props: { said: Said | undefined }): React.ReactElemen
   return said ? <p className={said.isError ? 'jp-dtf-problem' : 'jp-dtf-note'}>{said.message}</p> : null;
 }
 
-/** How chips are picked up and dropped; the same for tasks and whole jobs. */
+/** The callbacks with which chips are picked up and dropped; the same for tasks and whole jobs. */
 export interface ChipHandlers {
   /** Whether nothing can be moved. */
   readonly disabled: boolean;
-  /** What has been picked up with the keyboard, if anything. */
+  /** The task or job that has been picked up with the keyboard; null if none. */
   readonly carried: string | null;
   onSelect(what: string): void;
   /** Handles a key on a chip; true if it was used. */
@@ -82,7 +82,7 @@ export function TaskChip(props: {
   handlers: ChipHandlers;
   colour: string;
   selected: boolean;
-  /** The memory that it needs, as a fraction of its available memory; null if unknown. */
+  /** The memory that the task needs, as a fraction of its available memory; null if unknown. */
   memory: number | null;
   state: TaskState | null;
   /** For an unplaced task of a running cluster, the device it was given; otherwise empty. */
@@ -93,7 +93,7 @@ export function TaskChip(props: {
   const { task, memory, state, went, problem, trans } = props;
   const words = [
     memory === null ? '' : trans.__('needs %1 of its memory', formatPercent(memory)),
-    went === '' ? '' : trans.__('went to %1', went)
+    went === '' ? '' : trans.__('assigned to %1', went)
   ]
     .filter(part => part !== '')
     .join(', ');

@@ -133,7 +133,7 @@ function Option(props: {
   );
 }
 
-/** One task: its device, its memory, and the TF_CONFIG that it will be given. */
+/** One task: its device, its memory, and the TF_CONFIG that it will receive. */
 export function TaskDetails(props: DetailsProps & { task: DesignTask; colour: string }): React.ReactElement {
   const { cluster, task, report, readOnly, edits, trans } = props;
   const id = React.useId();
@@ -173,7 +173,7 @@ export function TaskDetails(props: DetailsProps & { task: DesignTask; colour: st
           }}
         >
           <option value={-1}>
-            {place && at < 0 ? `${place.host} ${place.device}` : trans.__('where there is room')}
+            {place && at < 0 ? `${place.host} ${place.device}` : trans.__('assigned automatically')}
           </option>
           {devices.map((other, index) => (
             <option key={`${other.host}/${other.device}`} value={index}>
@@ -250,7 +250,7 @@ export function HostDetails(props: DetailsProps & { host: HostDesign }): React.R
           const cpus = Number(typed);
           return typed.trim() !== '' && Number.isInteger(cpus) && cpus >= 1
             ? { value: cpus }
-            : { problem: trans.__('The cores of a host must be a whole number from 1, got %1', typed) };
+            : { problem: trans.__('The number of cores must be a whole number of at least 1, got %1', typed) };
         }}
         onCommit={cpus => change({ cpus })}
       />
@@ -343,7 +343,7 @@ function readGib(typed: string, trans: TranslationBundle): { value: number } | {
   const gib = Number(typed);
   return Number.isFinite(gib) && gib >= 0
     ? { value: Math.round(gib * GIB) }
-    : { problem: trans.__('Memory must be a number of GiB from 0, got %1', typed) };
+    : { problem: trans.__('Memory must be a number of GiB of at least 0, got %1', typed) };
 }
 
 function pretty(json: string): string {

@@ -97,7 +97,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
       {none && (
         <p className="jp-dtf-none jp-dtf-faint">
           {trans.__(
-            'No hosts are drawn: tasks go where there is room, on the hosts that the cluster has. Draw hosts to say which task runs on which device.'
+            'No hosts are drawn: tasks are assigned automatically to the hosts of the cluster. Draw hosts to choose which task runs on which device.'
           )}
         </p>
       )}

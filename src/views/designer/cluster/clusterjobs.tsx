@@ -71,7 +71,7 @@ export function Jobs(props: JobsProps): React.ReactElement {
       {!props.readOnly && (
         <p className="jp-dtf-faint jp-dtf-hint">
           {trans.__(
-            'Drag tasks onto devices, or pick one up with Enter, choose a device with the arrows, put it down with Enter.'
+            'Drag tasks onto devices; or pick one up with Enter, choose a device with the arrow keys, and put it down with Enter.'
           )}
         </p>
       )}
@@ -128,7 +128,7 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
           read={typed => {
             const value = readCount(typed);
             return value === null
-              ? { problem: trans.__('The tasks of a job must be a whole number from 1 to 10000, got %1', typed) }
+              ? { problem: trans.__('The number of tasks must be a whole number from 1 to 10000, got %1', typed) }
               : { value };
           }}
           onCommit={value => all.onCount(job, value)}
@@ -137,7 +137,7 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
           <>
             <IconButton
               icon={tableRowsIcon}
-              label={trans.__('Lay out %1 over the devices', job)}
+              label={trans.__('Distribute %1 over the devices', job)}
               disabled={cluster.hosts.length === 0}
               onClick={() => all.onLayOut(job)}
             />

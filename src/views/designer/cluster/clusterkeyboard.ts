@@ -55,7 +55,7 @@ export function useKeyboardPlacement(options: {
     }
     setCarried({ what, at: to });
     const device = devices[to];
-    onSay(device ? `${device.host} ${device.device}` : trans.__('no device: where there is room'));
+    onSay(device ? `${device.host} ${device.device}` : trans.__('no device: assigned automatically'));
     return true;
   };
 

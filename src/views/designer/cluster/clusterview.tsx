@@ -79,7 +79,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     } else {
       const freed = isTask ? [what] : tasks.filter(({ job }) => job === what).map(({ task }) => task);
       edit(trans.__('Unassign %1', what), draft => freed.forEach(task => freeTask(draft, task)));
-      setSaid(trans.__('%1 goes where there is room', what));
+      setSaid(trans.__('%1 is assigned automatically', what));
     }
   };
 
@@ -174,8 +174,8 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
           onAdd={() => edit(trans.__('Add a job'), draft => void addJob(draft))}
           onRemove={job => edit(trans.__('Remove the job %1', job), draft => removeJob(draft, job))}
           onLayOut={job => {
-            edit(trans.__('Lay out %1', job), draft => layOut(draft, job));
-            setSaid(trans.__('%1 is laid out over the devices', job));
+            edit(trans.__('Distribute %1', job), draft => layOut(draft, job));
+            setSaid(trans.__('%1 is distributed over the devices', job));
           }}
           onFree={what => put(what, undefined)}
           trans={trans}

@@ -17,7 +17,7 @@ const MOST_INPUT_WIDTH = 240;
 const LETTER = 5.8;
 const AROUND_TEXT = 28;
 
-/** What the nodes' colours encode. */
+/** The quantity that the nodes' colours encode. */
 export type ColourBy = 'device' | 'memory' | 'time';
 
 /** An edge between two visible nodes; it represents all edges of the graph between their contents. */

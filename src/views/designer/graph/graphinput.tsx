@@ -9,7 +9,7 @@ export type InputNodeData = {
   node: InputNode;
   current: boolean;
   base: string;
-  /** Must be the same function for as long as the graph is shown. */
+  /** Must be the same function while the graph is shown. */
   onPick: (node: string) => void;
   trans: TranslationBundle;
 };

@@ -3,7 +3,7 @@ import type React from 'react';
 import { inputNodes } from '../../../model/graphinputs';
 import { LayerTree, shownNodes } from '../../../model/layergraph';
 
-/** What the graph's keyboard commands act on. */
+/** The state that the graph's keyboard commands read, and their callbacks. */
 export interface KeyTarget {
   tree: LayerTree;
   open: ReadonlySet<string>;

@@ -8,7 +8,7 @@ import { deviceName } from '../../../model/layerplacement';
 import { timesOf, TreeNode } from '../../../model/layergraph';
 import type { Look, Share } from './graphappearance';
 
-/** The callbacks of a node; they must be the same functions for as long as the graph is shown. */
+/** The callbacks of a node; they must be the same functions while the graph is shown. */
 export interface NodeActions {
   /** Select a node and its layers, after a click. */
   pick(node: TreeNode, extend: boolean): void;

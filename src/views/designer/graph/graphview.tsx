@@ -165,8 +165,8 @@ function Zoomed({ host }: { host: React.RefObject<HTMLElement> }): null {
 }
 
 /**
- * The callbacks of the nodes: the same objects for as long as the view exists, so that nodes are not re-rendered
- * because of them.
+ * The callbacks of the nodes. They remain the same objects while the view exists, so that they do not cause nodes to be
+ * re-rendered.
  */
 function useActions(props: GraphProps, host: React.RefObject<HTMLElement>): NodeActions {
   const latest = React.useRef(props);

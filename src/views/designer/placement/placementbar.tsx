@@ -15,8 +15,8 @@ import type { PlacementServices } from './placementservices';
 import { readModel, sourceText } from './placementsource';
 
 /**
- * The placement's toolbar: the model, how it is drawn, and the actions that place, profile and run it. Controls that
- * are used most often leave it last.
+ * The placement's toolbar: the model, how it is drawn, and the actions that place, profile and run it. If space is
+ * short, the most used controls are moved out of it last.
  */
 export function PlacementBar(props: {
   source: ModelSource;

@@ -72,7 +72,7 @@ export function Compare(props: {
   );
 }
 
-/** A summary of the comparison. That everything ran as planned means nothing if the drawing is of another model. */
+/** A summary of the comparison. If the drawing is of another model, a run that went as planned does not confirm it. */
 function verdicts(compared: Comparison, trans: TranslationBundle): string[] {
   const { layers, elsewhere, otherwise, common, drawn, sameModel } = compared;
   const ran =

@@ -1,5 +1,4 @@
-/** How far the pointer must move for a press to become a drag from a node to a device of the strip. */
-
+/** The distance that the pointer must move, in pixels, before a press on a node becomes a drag to a device. */
 const BEGIN_PX = 5;
 const TARGET = '[data-device]';
 

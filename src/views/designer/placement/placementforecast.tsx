@@ -25,7 +25,7 @@ export function Forecast(props: {
   ].filter(part => part.slots.length > 0);
   const told = measured && measuredText(measured, batchSize, trans);
   return (
-    <footer className="jp-dtf-forecast" aria-label={trans.__('What a step takes')}>
+    <footer className="jp-dtf-forecast" aria-label={trans.__('Duration of a step')}>
       <p>
         {prediction
           ? words(prediction, trans).join(' · ')
@@ -73,7 +73,7 @@ function measuredText(measured: RunPlacement, batchSize: number, trans: Translat
           ? [trans.__('of %1 examples, where the drawing has %2', steps.batch_size, batchSize)]
           : [])
       ]
-    : [trans.__('The run has too few steps to measure one')];
+    : [trans.__('The run has too few steps for a measurement')];
   return [...said, ...(traced > 0 ? [trans.__('the traced step, drawn below, took %1', seconds(traced))] : [])].join(
     ' · '
   );

@@ -9,9 +9,9 @@ import type { PlacementServices } from './placementservices';
 
 /** Long-running work, one task at a time. */
 export interface Work {
-  /** What is running; empty if nothing is. */
+  /** The title of the running task; empty if none is running. */
   title: string;
-  /** Why the last task failed. */
+  /** The reason why the last task failed. */
   problem: string;
   start: (title: string, work: (signal: AbortSignal) => Promise<void>) => void;
   cancel: () => void;

@@ -23,7 +23,7 @@ export function RunFields(props: {
     ['epochs', trans.__('epochs')]
   ];
   return (
-    <div className="jp-dtf-run-fields" role="group" aria-label={trans.__('How it is trained')}>
+    <div className="jp-dtf-run-fields" role="group" aria-label={trans.__('Training settings')}>
       {fields.map(([name, label]) => (
         <CommitField<number>
           key={name}
@@ -36,7 +36,7 @@ export function RunFields(props: {
             const value = Number(typed);
             return Number.isSafeInteger(value) && value >= 1
               ? { value }
-              : { problem: trans.__('%1 must be a whole number from 1, got %2', label, typed) };
+              : { problem: trans.__('%1 must be a whole number of at least 1, got %2', label, typed) };
           }}
           onCommit={value => onChange(label, { [name]: value })}
         />

@@ -4,8 +4,8 @@ import type { Calibration, Design, LayerGraph, Placement, RunInfo, RunPlacement 
 import type { KernelVariable } from '../../../model/kernels';
 
 /**
- * What the placement view needs from the server, from kernels and from notebooks. Long tasks are cancelled through
- * `signal`.
+ * The services of the server, of kernels and of notebooks that the placement view uses. Long tasks are cancelled
+ * through `signal`.
  */
 export interface PlacementServices {
   /** Place the layers that are not pinned. */

@@ -65,7 +65,7 @@ export function SourcePicker(props: {
       <h3>{trans.__('From a kernel')}</h3>
       {variables === null && (
         <p className="jp-dtf-faint" role="status">
-          {trans.__('Asking the kernels…')}
+          {trans.__('Querying the kernels…')}
         </p>
       )}
       {variables?.length === 0 && (

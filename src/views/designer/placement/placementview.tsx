@@ -43,7 +43,7 @@ export function PlacementView(props: PlacementProps): React.ReactElement {
   if (!design.model) {
     return (
       <div className="jp-dtf-placement jp-mod-empty">
-        <p>{trans.__('A placement says which layer of a model runs on which device. Choose the model first.')}</p>
+        <p>{trans.__('A placement defines which layer of a model runs on which device. Choose the model first.')}</p>
         <WorkStatus work={work} trans={trans} />
         {model.canEdit ? (
           <SourcePicker services={services} source={null} work={work} onModel={onModel} onClose={null} trans={trans} />
@@ -192,7 +192,7 @@ function Placing(
           void services.insertCode().then(where => {
             const said = {
               notebook: trans.__('The design is saved, and the code is in the notebook'),
-              clipboard: trans.__('The design is saved. No notebook is open: the code is copied')
+              clipboard: trans.__('The design is saved. No notebook is open, so the code was copied to the clipboard')
             };
             setSaid(where ? said[where] : trans.__('The design is not saved, and no code was inserted'));
           })

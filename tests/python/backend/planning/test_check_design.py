@@ -108,7 +108,7 @@ def test_any_design_is_reported(design: Design) -> None:
             "node-c",
             "The host of worker:1 must be one of the design's hosts (node-a, node-b), got",
         ),
-        ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, got GPU:1"),
+        ("cluster.tasks[1].device", "GPU:1", "The host node-b has GPU:0 to GPU:0, but the task is placed on GPU:1"),
         (
             "cluster.tasks[0].memory_bytes",
             25 * GIB,

@@ -138,7 +138,7 @@ describe('ClusterView', () => {
       ['ArrowDown', 'a GPU:0'],
       ['ArrowRight', 'b CPU'],
       ['ArrowLeft', 'a CPU'],
-      ['ArrowUp', 'no device: where there is room'],
+      ['ArrowUp', 'no device: assigned automatically'],
       ['End', 'b CPU']
     ] as const) {
       fireEvent.keyDown(task('worker:0'), { key });
@@ -204,7 +204,7 @@ describe('ClusterView', () => {
     fireEvent.change(name, { target: { value: 'store' } });
     fireEvent.blur(name);
     expect(cluster().jobs).toEqual({ worker: 2, store: 1 });
-    fireEvent.click(screen.getByRole('button', { name: 'Lay out worker over the devices' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Distribute worker over the devices' }));
     expect(cluster().tasks.map(({ host, device }) => `${host} ${device}`)).toEqual(['a GPU:0', 'a GPU:0']);
     fireEvent.click(screen.getByRole('button', { name: 'Remove the job store' }));
     expect(cluster().jobs).toEqual({ worker: 2 });
@@ -343,7 +343,7 @@ describe('ClusterView', () => {
     expect(card.getByText('50 % CPU')).toBeTruthy();
     expect(card.getByRole('progressbar', { name: 'Memory in use: 1.2 / 4.0 GiB' })).toBeTruthy();
     expect(within(task('worker:0')).getByRole('img', { name: 'failed' })).toBeTruthy();
-    expect(screen.getByRole('button', { name: 'Task worker:1, went to a CPU' })).toBeTruthy();
+    expect(screen.getByRole('button', { name: 'Task worker:1, assigned to a CPU' })).toBeTruthy();
   });
 
   it('takes no changes when it may not', () => {

@@ -339,7 +339,7 @@ describe('Forecast', () => {
     ]);
     rerender(forecast({ ...traced, steps: null }));
     expect(
-      screen.getByText('The run has too few steps to measure one · the traced step, drawn below, took 250 ms')
+      screen.getByText('The run has too few steps for a measurement · the traced step, drawn below, took 250 ms')
     ).toBeTruthy();
   });
 
@@ -399,7 +399,7 @@ describe('RunFields', () => {
     for (const wrong of ['0', '1.5', '', 'two']) {
       fireEvent.change(replicas, { target: { value: wrong } });
       fireEvent.keyDown(replicas, { key: 'Enter' });
-      expect(screen.getByText(`replicas must be a whole number from 1, got ${wrong}`.trim())).toBeTruthy();
+      expect(screen.getByText(`replicas must be a whole number of at least 1, got ${wrong}`.trim())).toBeTruthy();
     }
     expect(onChange).not.toHaveBeenCalled();
   });
