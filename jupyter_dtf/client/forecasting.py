@@ -150,7 +150,7 @@ def _machines(machines: Any, calibration: Calibration | None) -> forecast.Machin
 
 def _of_devices(devices: Sequence[Device]) -> forecast.Machines:
     if not devices or not all(isinstance(device, Device) for device in devices):
-        raise InvalidInput(f"`devices` must be one or more Device structs, got {devices!r:.100}", field="devices")
+        raise InvalidInput(f"`machines` must be one or more Device structs, got {devices!r:.100}", field="machines")
     limits = [device.memory_bytes for device in devices if device.memory_bytes]
     return forecast.Machines(
         tasks=len(devices),

@@ -31,7 +31,7 @@ def read(path: str | Path, arguments: Sequence[str] = ()) -> Script:
     except OSError as error:
         raise NotFound(f"The script {str(path)!r} cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        raise InvalidInput(f"The script must be Python, got {str(path)!r}: {error}", field="script") from None
+        raise InvalidInput(f"The script must be Python, got {str(path)!r}: {error}", field="path") from None
     given = {_plain(argument) for argument in arguments if argument.startswith("-")}
     asked = [flag for flag in flags_defined(tree) if is_place_flag(flag) and _plain(flag) not in given]
     return Script(path=str(path), source=source, arguments=arguments, place_flags=asked)

@@ -68,7 +68,8 @@ def cluster(
             raise InvalidInput(
                 f"`name` chooses an existing cluster and must be given alone, got {name!r:.100} and "
                 f"{', '.join(each for each, is_given in given.items() if is_given)}. `dtf.Cluster(name=...)` starts "
-                "one with a name"
+                "one with a name",
+                field="name",
             )
         return use(_connect(name))
     if (found := current()) is not None:

@@ -14,13 +14,13 @@ from typing import Any
 from ..errors import InvalidInput
 from .arguments import make_plain
 from .base import PeerStruct, Struct
+from .metrics import direction
 from .printable import check_word
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 """The version of the format of the manifest and the data. Checkpoints in a newer format are rejected."""
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://.", re.ASCII)
-_LARGER_IS_BETTER = ("acc", "auc", "f1", "fbeta", "precision", "recall", "iou")
 
 
 class Checkpoint(Struct):
@@ -45,7 +45,9 @@ class Checkpoint(Struct):
     keep: int = 3
     """The number of newest checkpoints to keep."""
     best: str | None = None
-    """A metric at the end of an epoch, such as ``val_loss``: the checkpoint with its best value is kept as well."""
+    """A metric at the end of an epoch, such as ``val_loss``: the checkpoint with its best value is kept as well. The
+    largest value is the best for metrics named like scores (accuracy, AUC, reward), the smallest for all others.
+    """
     directory: str | None = None
     """An absolute path, or a URL that fsspec or ``tf.io.gfile`` supports (``s3://bucket/name``), below which a
     directory for the run is created. None: the run's own directory.
@@ -94,11 +96,10 @@ class Checkpoint(Struct):
     def is_better(self, value: float, than: float) -> bool:
         """Return whether a value of the metric ``best`` is better than another one.
 
-        Larger values are better if the metric's name indicates a score, such as accuracy; otherwise, smaller values are
-        better.
+        Larger values are better if the metric's name indicates so (``metrics.direction``), as ``val_accuracy`` does;
+        otherwise, smaller values are better.
         """
-        larger = any(part in (self.best or "").lower() for part in _LARGER_IS_BETTER)
-        return value > than if larger else value < than
+        return value > than if direction(self.best or "") > 0 else value < than
 
 
 class CheckpointInfo(PeerStruct):

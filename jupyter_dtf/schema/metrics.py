@@ -166,9 +166,15 @@ def headline(
     return {name: latest[metric] for name, metric in headline_of(latest.keys(), has_ended, objectives).items()}
 
 
-LESS = r"loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)"
+LESS = (
+    r"loss|error|entropy|divergence|perplexity|hinge"
+    r"|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer|logcosh|poisson)(?:_|$)"
+)
 """A regular expression for the names of metrics whose smaller values are better. Takes precedence over ``MORE``."""
-MORE = r"accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
+MORE = (
+    r"accuracy|precision|recall|score|similarity|correlation|sensitivity|specificity|reward"
+    r"|(?:^|_)(?:acc|auc|f1|fbeta|iou|io_u|dice|bleu|r2|map|psnr|ssim)(?:_|$)"
+)
 """A regular expression for the names of metrics whose larger values are better."""
 _LESS, _MORE = re.compile(LESS), re.compile(MORE)
 

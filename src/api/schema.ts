@@ -69,7 +69,7 @@ export interface Source {
   text: string;
 }
 
-/** The provenance of a run. It is small, because lists of runs contain it; code is in an event instead. */
+/** The provenance of a run. Lists of runs contain it, so it must be small; code is in an event instead. */
 export interface Origin {
   /** The model's name; empty for a program without a known model. */
   model: string;
@@ -99,13 +99,13 @@ export interface RunMarks {
   /** Whether lists omit the run unless archived runs are requested. */
   archived: boolean;
   /**
-   * When the run was deleted, in seconds since the epoch. A deleted run is in no list, but can be restored for a
-   * while.
+   * When the run was deleted, in seconds since the epoch. A deleted run is not listed, but can be restored for a
+   * limited time.
    */
   deleted: number | null;
 }
 
-/** A change to the marks of a run. Null does not change a field; an empty `name` restores the original name. */
+/** A change to the marks of a run. Null leaves a field unchanged; an empty `name` restores the original name. */
 export interface RunPatch {
   name?: string | null;
   tags?: string[] | null;
@@ -116,12 +116,12 @@ export interface RunPatch {
 
 /** A notification about a run. */
 export interface Alarm {
-  /** `nan`, `no improvement`, `idle`, `memory` or `end`. */
+  /** The condition: `nan`, `no improvement`, `idle`, `memory` or `end`. */
   about: string;
   title: string;
   text: string;
   task: string;
-  /** When the condition was detected, in seconds since the epoch. */
+  /** The time at which the condition was detected, in seconds since the epoch. */
   time: number;
 }
 
@@ -151,7 +151,7 @@ export interface TrialInfo {
   may_grow: boolean;
   /** The number of trials beyond `most` that were requested while this trial was running. */
   asked_more: number;
-  /** Whether the end of the search was requested while this trial was running. */
+  /** Whether a stop of the search was requested while this trial was running. */
   asked_stop: boolean;
 }
 
@@ -162,7 +162,7 @@ export interface SearchRequest {
 }
 
 /**
- * The summary of a run: its descriptor with its events before `next_seq` applied, without output and points.
+ * The summary of a run: its descriptor and the effect of its events before `next_seq`, without output and points.
  *
  * Only `backend/records/apply_event.py` and `run_record.py` create summaries. Copies that are stored or sent are
  * caches: of two summaries, the one with the higher `next_seq` is more recent.
@@ -258,7 +258,7 @@ export interface TaskPlace {
   job: string;
   index: number;
   host: string;
-  /** `CPU`, or a GPU such as `GPU:1`, the host's second one. */
+  /** `CPU`, or a GPU of the host, such as `GPU:1` for the second one. */
   device: string;
   /** The largest amount of device memory that the task may allocate, in bytes; 0: no limit. */
   memory_bytes: number;
@@ -288,7 +288,7 @@ export interface ClusterPatch {
 
 /** The cluster on which to resume a run, and the checkpoint from which to resume it. */
 export interface ResumeRequest {
-  /** The name of the cluster; empty: the one on which the run was executed. */
+  /** The name of the cluster; empty: the cluster of the original run. */
   cluster?: string;
   /** The step of the checkpoint. None: the newest checkpoint. */
   step?: number | null;
@@ -304,7 +304,7 @@ export interface ExampleRequest {
   folder: string;
 }
 
-/** The path of the copy of an example, under an unused name. */
+/** The path of a copied example, with a file name that was not in use. */
 export interface ExampleCopy {
   path: string;
 }
@@ -328,7 +328,7 @@ export interface GpuInfo {
   nvlink_sent_bytes_per_second: number | null;
 }
 
-/** A host, on which tasks run: one Dask worker. */
+/** A host: one Dask worker and the tasks that run on it. */
 export interface HostInfo {
   name: string;
   address: string;
@@ -358,7 +358,7 @@ export interface ComingHost {
   name: string;
   /** The current step, such as `connecting` or `starting Python`; `waiting` until the next attempt. */
   step: string;
-  /** Why the host could not be used, from its last output. It is retried unless `step` is `ended`. */
+  /** Why the host could not be used, from its last output. The host is retried unless `step` is `ended`. */
   problem: string;
 }
 
@@ -370,7 +370,10 @@ export interface MachineSeries {
   plot: string;
   /** The name of the series' line in the plot. */
   line: string;
-  /** `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or the text after the number. */
+  /**
+   * `cores`, `bytes`, `bytes_per_second`, `fraction`, `seconds`, or any other text to show after the
+   * number.
+   */
   unit: string;
   /** Seconds since the epoch, by the host's clock. */
   time: number[];
@@ -397,19 +400,19 @@ export interface ClusterInfo {
   hosts: HostInfo[];
   /** Hosts that are starting, if the kind reports them. */
   coming: ComingHost[];
-  /** The tasks in order of rank; empty until the hosts have joined. */
+  /** The tasks in rank order; empty until the hosts have joined. */
   tasks: TaskLocation[];
   created: number;
   active_runs: number;
   /** Notes for the user, for example that there are more tasks than cores. */
   notes: string[];
-  /** Problems that need action, for example that runs cannot be saved. Each states what to do. */
+  /** Problems that require action, for example that runs cannot be saved. Each message states what to do. */
   warnings: string[];
   /** Seconds since the cluster last responded, if that is longer than usual; 0 while it responds. */
   silent_s: number;
   /**
-   * Why this version of jupyter_dtf cannot communicate with the cluster: the protocols of both, and what to do. Empty
-   * if it can.
+   * The reason why this version of jupyter_dtf cannot communicate with the cluster, with the protocols of both and
+   * advice; empty if it can.
    */
   incompatible: string;
 }
@@ -425,7 +428,7 @@ export interface FieldInfo {
   minimum: number | null;
   maximum: number | null;
   choices: string[];
-  /** Whether this option is the number of the cluster's hosts, which a design with hosts determines. */
+  /** Whether this option is the number of hosts, which is determined by the design if the design lists hosts. */
   counts_hosts: boolean;
 }
 
@@ -451,7 +454,7 @@ export interface Preview {
   /** TF_CONFIG as a JSON string for each of the first hundred tasks, `worker:0` first. */
   tf_config: Record<string, string>;
   problems: Problem[];
-  /** The hosts that the cluster would have, as far as they are known beforehand. */
+  /** The hosts that the cluster would have, as far as they are known in advance. */
   hosts: HostDesign[];
   /** The script that would be submitted to the batch system for each host; empty if the kind uses none. */
   script: string;
@@ -481,7 +484,7 @@ export interface StatusInfo {
   notes: string[];
 }
 
-/** The path of Dask's own dashboard of a cluster on the Jupyter server; only that server can reach the dashboard. */
+/** The path of a cluster's Dask dashboard on the Jupyter server, through which browsers reach the dashboard. */
 export interface DashboardInfo {
   url: string;
 }
@@ -497,7 +500,7 @@ export interface OutputPage {
   events: Record<string, unknown>[];
   /** Whether there is output before this page. */
   earlier: boolean;
-  /** Whether there is now output after this page. */
+  /** Whether there was output after this page when the page was read. */
   later: boolean;
   /** The number of lines of the stream so far, if the page was requested by line numbers. */
   total: number;
@@ -515,11 +518,11 @@ export interface ErrorInfo {
 export interface CheckpointInfo {
   /** The number of completed steps, over all epochs. */
   step: number;
-  /** The epoch to continue with, counted from 0. */
+  /** The epoch in which training continues, counted from 0. */
   epoch: number;
   /** The number of completed steps of that epoch. */
   step_in_epoch: number;
-  /** When its values were captured, in seconds since 1970. */
+  /** The time at which the values were captured, in seconds since 1970. */
   time: number;
   bytes: number;
   /** The value of the metric `best` at the end of the checkpoint's epoch; None if there is none. */
@@ -596,7 +599,7 @@ export interface CheckpointSaved {
  *
  * A later attempt continues the numbering of the previous one. The stream of events carries no more output than a user
  * can read, and retains only the most recent part: if `first` skips lines, these are only in the run's files. An
- * event without lines is one whose lines are no longer retained.
+ * event without lines stands for lines that are no longer retained.
  */
 export interface Logged {
   type: 'log';
@@ -605,7 +608,7 @@ export interface Logged {
   stream: string;
   first: number;
   lines: string[];
-  /** Whether the host writes the output to the run's files, which it can only do if it has access to them. */
+  /** Whether the host writes the output to the run's files. A host without access to these files cannot write them. */
   kept: boolean;
   /** The number of earlier starts of the task: 0 at first, 1 after a restart. */
   attempt: number;
@@ -673,7 +676,7 @@ export interface TracedSteps {
   profile: number;
   /** `waits` (for a step), `begun` (with the step), `left` (the trace has been written) or `failed`. */
   stage: string;
-  /** Whether the task has reported the beginning of a step before. */
+  /** Whether the task has already reported the beginning of a step. */
   has_steps: boolean;
   first: number;
   /** The first and the last step of the trace, once it has been written. */
@@ -720,8 +723,8 @@ export interface Histogram {
 /**
  * A picture reported at a step, as a PNG of at most `media.MOST_PICTURE_BYTES`.
  *
- * `width` and `height` are in pixels.
- * A picture with an empty `png` replaces an event that was dropped, and is ignored.
+ * `width` and `height` are in pixels. A picture with an empty `png` takes the place of a dropped event and is
+ * ignored.
  */
 export interface Picture {
   type: 'image';
@@ -762,7 +765,7 @@ export interface ReportedTable {
   attempt: number;
 }
 
-/** The histograms, pictures, strings or tables that a task has reported under one name, as far as they were kept. */
+/** The histograms, pictures, strings or tables that a task reported under one name and that were kept. */
 export interface MediaSeries {
   kind: string;
   name: string;
@@ -772,7 +775,7 @@ export interface MediaSeries {
 }
 
 /**
- * Send a run's events after the sequence number `after` (-1: all), and its series for `width` pixels.
+ * Requests a run's events after the sequence number `after` (-1: all), and its series for `width` pixels.
  *
  * `metrics` are the metrics whose series to send; null: all.
  */
@@ -785,7 +788,7 @@ export interface Subscribe {
   metrics?: string[] | null;
 }
 
-/** Send only the series of these metrics of a subscribed run from now on, each continued where it stopped. */
+/** Restricts a subscribed run's series to these metrics from now on. Each series continues where it stopped. */
 export interface Show {
   type: 'show';
   run: string;
@@ -837,7 +840,7 @@ export interface EventsMessage {
 }
 
 /**
- * One decimated line of one plot. Keep the first `start` points received so far, then append these.
+ * One decimated line of one plot. It is appended to the first `start` points received before.
  *
  * null stands for a non-finite value, which is a gap.
  */
@@ -852,8 +855,9 @@ export interface SeriesFrame {
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, if the points of a later attempt replaced these points; empty if these points led to the model.
-   * `task` then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this draw a separate line.
+   * The task, if the points of a later attempt replaced these points; empty if these points belong to the training
+   * that led to the model. `task` then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this
+   * draw a separate line.
    */
   replaced: string;
 }
@@ -908,13 +912,13 @@ export interface TraceData {
   transfers: Transfer[];
   /** A sentence for each operation that was replaced, or did not run on the device on which the program placed it. */
   warnings: string[];
-  /** The number of operations that are omitted, which are the shortest ones. */
+  /** The number of omitted operations, which are the shortest ones. */
   left_out: number;
   /** The number of the profile in the run, counted from 1; 0: the steps of `trace_steps`. */
   profile: number;
 }
 
-/** One layer that performs computations itself. A layer that is called several times is one node. */
+/** One layer that computes, rather than a container of layers. A layer that is called several times is one node. */
 export interface Layer {
   /** The path of the layer in the model, such as `encoder/dense_1`: its containers and its name. */
   id: string;
@@ -944,7 +948,7 @@ export interface Edge {
   bytes: number;
 }
 
-/** An input of the model. It is not a layer and is not placed, but sent to the devices of the layers that use it. */
+/** An input of the model. It is not placed like a layer, but sent to the devices of the layers that use it. */
 export interface Input {
   /** The key or name of the input's data, or else its position in the argument of `call`. */
   name: string;
@@ -956,9 +960,12 @@ export interface Input {
   targets: string[];
 }
 
-/** A reason why `dtf.Pipeline` would not train the model as it was compiled at the time of its description. */
+/** A reason why `dtf.Pipeline` cannot train the model as it was compiled when it was described. */
 export interface Refusal {
-  /** The field of a design that is the cause, such as `run.replicas`, or `model` if this applies to any design. */
+  /**
+   * The field of a design that is the cause, such as `run.replicas`, or `model` if the reason applies to every
+   * design.
+   */
   field: string;
   message: string;
 }
@@ -1082,7 +1089,7 @@ export interface ClusterDesign {
   name: string;
   kind: string;
   jobs: Record<string, number>;
-  /** The options of its kind. */
+  /** The options of the kind of cluster. */
   options: Record<string, unknown>;
   /** The hosts in the design; empty: the hosts that the kind provides. */
   hosts: HostDesign[];
@@ -1092,7 +1099,7 @@ export interface ClusterDesign {
 /** The origin of the model, from which it can be read again. */
 export interface ModelSource {
   kind: string;
-  /** The path, relative to the server's folder, of the file, or of the notebook whose kernel has the variable. */
+  /** The path of the file, or of the notebook whose kernel has the variable, relative to the server's folder. */
   path: string;
   variable: string;
 }
@@ -1121,8 +1128,8 @@ export interface Design {
   run: RunSettings;
   calibration: Calibration | null;
   /**
-   * The state of the designer's view only: the ids of the model's blocks that are `folded` or `unfolded` contrary
-   * to the default. Other keys are kept unchanged.
+   * The state of the designer's view, without effect on the cluster or training: the ids of the model's blocks that
+   * are `folded` or `unfolded` contrary to the default. Other keys are kept unchanged.
    */
   drawing: Record<string, unknown>;
 }
@@ -1171,7 +1178,7 @@ export interface LayerPlace {
 /** The durations of a run's untraced steps, in seconds. */
 export interface StepTimes {
   count: number;
-  /** The number of initial steps that are left out, because the model is built, traced and checked in them. */
+  /** The number of initial steps that are excluded, because the model is built, traced and checked in them. */
   left_out: number;
   median_s: number;
   /** The first quartile: a quarter of the steps took less. */
@@ -1229,20 +1236,20 @@ export interface Hardware {
   networks: NetworkFigures[];
 }
 
-/** What to forecast. Empty strings and 0: take the value from the design, its calibration, or the defaults. */
+/** The settings of a forecast. Empty strings and 0: use the design, its calibration, or the default. */
 export interface ForecastSettings {
   /** `allreduce`, `ps`, `mirrored` (in-graph) or `pipeline`. */
   strategy: string;
   /**
-   * The numbers of computing tasks, to which `ps` tasks are additional; empty: 1, 2, 4, ..., 512. For a pipeline,
-   * each number includes all stages and replicas.
+   * The numbers of tasks to forecast, not counting `ps` tasks; empty: 1, 2, 4, ..., 512. For a pipeline, each
+   * number includes all stages and replicas.
    */
   tasks: number[];
-  /** The number of examples in a step of all tasks, the same for every number of tasks (strong scaling). */
+  /** The number of examples per step over all tasks, regardless of the number of tasks (strong scaling). */
   batch_size: number;
   /**
-   * The number of examples in a step of each task (weak scaling). If both are 0: the number of examples per task in
-   * the design.
+   * The number of examples per step of each task (weak scaling). If this and `batch_size` are 0: the number per
+   * task in the design.
    */
   per_device: number;
   /**
@@ -1287,9 +1294,12 @@ export interface ForecastSettings {
    * for CPUs.
    */
   local: string;
-  /** A link measured between machines, as by `jupyter dtf doctor --network`. Takes precedence over `network`. */
+  /**
+   * The measured link between machines, such as from `jupyter dtf doctor --network`. Takes precedence over
+   * `network`.
+   */
   link: Link | null;
-  /** The number of devices of each machine. 0: the largest number that a host of the design has, or 1. */
+  /** The number of devices of each machine. 0: the number of devices of the design's largest host, or 1. */
   devices_per_machine: number;
   /** The throughput of each task's input pipeline, in examples per second; 0: it never delays a step. */
   input_examples_per_s: number;
@@ -1298,7 +1308,7 @@ export interface ForecastSettings {
    * typical value.
    */
   straggling: number;
-  /** Additional tasks are worthwhile as long as they add at least this fraction of perfect scaling. */
+  /** The smallest fraction of perfect scaling that additional tasks must add to be worthwhile. */
   threshold: number;
 }
 
@@ -1318,7 +1328,7 @@ export interface StepParts {
   hidden_s: number;
   /** Communication during which nothing is computed. */
   exposed_s: number;
-  /** The optimizer. */
+  /** The optimizer's update of the variables. */
   update_s: number;
   /** Waiting for other tasks: the slowest task of a step, other stages of a pipeline, or a busy parameter server. */
   idle_s: number;
@@ -1332,7 +1342,7 @@ export interface ForecastPoint {
   servers: number;
   /** The number of machines of the computing tasks. */
   machines: number;
-  /** The number of examples in a step of all tasks; in asynchronous training, in one step of each task. */
+  /** The number of examples per step over all tasks; in asynchronous training, per step of each task. */
   batch_size: number;
   step_seconds: number;
   parts: StepParts;
@@ -1410,7 +1420,10 @@ export interface ScaleTarget {
 export interface PlanRequest {
   design: Design;
   target: ScaleTarget;
-  /** Empty: all-reduce, synchronous parameter servers, and pipelines, with default settings. */
+  /**
+   * The strategies to consider. Empty: all-reduce, synchronous parameter servers, and pipelines, with default
+   * settings.
+   */
   settings: ForecastSettings[];
 }
 
@@ -1427,7 +1440,7 @@ export interface PlanOption {
   problem: string;
 }
 
-/** The plan with the fewest machines that reach a target, and those with other strategies for comparison. */
+/** The plan with the fewest machines that reach a target, and plans with other strategies for comparison. */
 export interface ScalePlan {
   target: ScaleTarget;
   reached: boolean;
@@ -1458,11 +1471,14 @@ export interface EfficiencyReport {
   title: string;
   /** The number of tasks that computed. */
   tasks: number;
-  /** The number of steps that were counted; 0: there were too few to be meaningful. */
+  /** The number of steps that were compared; 0: too few for a meaningful comparison. */
   steps: number;
   examples_per_second: number;
   forecast_examples_per_second: number;
-  /** The speed, as a fraction of the speed of as many tasks that never wait for each other; None if unknown. */
+  /**
+   * The measured speed, as a fraction of the speed that the tasks would have if they never waited for each other;
+   * None if unknown.
+   */
   efficiency: number | null;
   gaps: PartGap[];
   /** The task for which the other tasks wait, if it is always the same one. */
@@ -1471,7 +1487,7 @@ export interface EfficiencyReport {
   findings: string[];
 }
 
-/** A run, by its id. `name` is its name when the file was written, because it may no longer be in the store. */
+/** A run, identified by its id. `name` is kept in case the run is no longer in the store. */
 export interface DashboardRun {
   id: string;
   name: string;
@@ -1486,7 +1502,7 @@ export interface DashboardPlot {
   log: boolean;
 }
 
-/** A dashboard of chosen plots in which runs are overlaid. */
+/** A dashboard of chosen plots, each of which shows all chosen runs. */
 export interface RunsDashboard {
   version: number;
   title: string;
@@ -1515,10 +1531,10 @@ export const CPU_JOBS: readonly string[] = ['ps', 'evaluator'];
 
 export const MAX_TASKS_PER_JOB = 10000;
 
-/** A regular expression for the full name of a job: the names that TensorFlow accepts between "/job:" and "/task:". */
+/** A regular expression that matches valid job names, which TensorFlow accepts between "/job:" and "/task:". */
 export const JOB_NAME = /^[a-zA-Z][a-zA-Z0-9_]*$/;
 
-/** A regular expression for the full name of a cluster or a template. */
+/** A regular expression that matches valid names of clusters and templates. */
 export const CLUSTER_NAME = /^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$/;
 
 /** The final states. */
@@ -1562,8 +1578,8 @@ export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "mem
  * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
  * which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
  * other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
- * waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted, and count as
- * computing.
+ * time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted,
+ * and count as computing.
  */
 export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
@@ -1581,10 +1597,10 @@ export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_"
 export const SPEED_METRICS: readonly string[] = ['learning_rate', 'examples_per_second', 'step_seconds'];
 
 /** A regular expression for the names of metrics whose smaller values are better. Takes precedence over `MORE`. */
-export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer)(?:_|$)/;
+export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|hinge|(?:^|_)(?:mse|mae|mape|msle|rmse|nll|wer|cer|logcosh|poisson)(?:_|$)/;
 
 /** A regular expression for the names of metrics whose larger values are better. */
-export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|reward|(?:^|_)(?:acc|auc|f1|iou|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
+export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|correlation|sensitivity|specificity|reward|(?:^|_)(?:acc|auc|f1|fbeta|iou|io_u|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
 
 /** The values of fields that a text omits. Copy them before you change any. */
 export const DEFAULTS = {

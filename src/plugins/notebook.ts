@@ -79,7 +79,7 @@ export const notebook: JupyterFrontEndPlugin<INotebookClusters> = {
     });
     commands.addCommand(CommandIDs.startForNotebook, {
       label: args => (args['command'] === CommandIDs.newCluster ? trans.__('New Cluster…') : start(args['template'])),
-      caption: trans.__("Start a cluster and connect the notebook to it"),
+      caption: trans.__('Start a cluster and connect the notebook to it'),
       describedBy: describe({
         command: trans.__('The command that starts it; two local workers if omitted'),
         template: trans.__('The name of the template to start')

@@ -199,7 +199,7 @@ export function ClusterRow(props: {
         ) : cluster.incompatible ? null : (
           <SmallButton
             label={trans.__('Connect the notebook to %1', name)}
-            hint={trans.__("Use this cluster for the notebook; if no notebook is open, a new one is created")}
+            hint={trans.__('Use this cluster for the notebook; if no notebook is open, a new one is created')}
             disabled={!usable}
             onClick={() => actions.connect(name)}
           >

@@ -120,7 +120,7 @@ def _array(value: Any, floatx: str) -> np.ndarray[Any, Any]:
     else:
         raise TypeError(f"it must be arrays or pandas objects, got {value!r:.100}")
     if not array.ndim:
-        raise ValueError(f"its arrays must have a first dimension, the examples, got {value!r:.100}")
+        raise ValueError(f"its arrays must have a first dimension for the examples, got {value!r:.100}")
     if array.dtype.kind in _OWN_KINDS or array.dtype.name in _OWN_NAMES:
         return np.ascontiguousarray(array.astype(floatx) if array.dtype == np.float64 else array)
     if array.dtype.kind not in "USTO":

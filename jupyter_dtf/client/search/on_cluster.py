@@ -104,12 +104,15 @@ class Searching:
             >>> search.best.params
         """
         if not callable(train_fn):
-            raise InvalidInput(f"`train_fn` must be a function train_fn(params, ctx), got {train_fn!r:.200}")
+            raise InvalidInput(
+                f"`train_fn` must be a function train_fn(params, ctx), got {train_fn!r:.200}", field="train_fn"
+            )
         distributions = as_space(space)
         metrics, directions = as_objectives(objective, direction)
         if both := set(distributions) & {*metrics, *OWN_COLUMNS, *OF_POPULATION}:
             raise InvalidInput(
-                f"The names in `space` must differ from the columns of search.trials, got {', '.join(sorted(both))}"
+                f"The names in `space` must differ from the columns of search.trials, got {', '.join(sorted(both))}",
+                field="space",
             )
         if pruner is not None and len(metrics) > 1:
             raise InvalidInput("`pruner` must be None with several objectives, got a pruner", field="pruner")

@@ -49,7 +49,9 @@ def as_sampler(given: Any, seed: int | None) -> BaseSampler:
     samplers = optuna().samplers
     if isinstance(given, samplers.BaseSampler):
         if isinstance(given, samplers.GridSampler):
-            raise InvalidInput("`sampler` must be 'grid' for a grid search over `space`, got a GridSampler")
+            raise InvalidInput(
+                "`sampler` must be 'grid' for a grid search over `space`, got a GridSampler", field="sampler"
+            )
         return given  # type: ignore[no-any-return]
     if given not in SAMPLERS:
         raise InvalidInput(
@@ -159,7 +161,9 @@ def open_study(
         package.logging.set_verbosity(said)
     has = [direction.name.lower() for direction in study.directions]
     if has != list(directions):
-        raise InvalidInput(f"`direction` must be {has}, as in the study {name!r}, got {list(directions)}")
+        raise InvalidInput(
+            f"`direction` must be {has}, as in the study {name!r}, got {list(directions)}", field="direction"
+        )
     return study
 
 

@@ -131,7 +131,14 @@ export function ForecastControls(props: {
           placeholder={ofRun ? trans.__('as in the run') : trans.__('as in the design')}
           disabled={false}
           read={typed =>
-            readWhole(typed, 0, 1e9, trans.__('Examples per batch must be a whole number of at least 1, got %1', typed))
+            typed.trim() === '' // as in the run or the design
+              ? { value: 0 }
+              : readWhole(
+                  typed,
+                  1,
+                  1e9,
+                  trans.__('Examples per batch must be a whole number of at least 1, got %1', typed)
+                )
           }
           onCommit={batch => onChoose({ batch })}
         />

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 import keras
 import pytest
 
+from jupyter_dtf.schema.metrics import direction
+
 from . import layers, models, table, training
 from .cells import Cell, cells
 from .expected import RULES
@@ -66,6 +68,13 @@ def test_every_part_of_keras_has_a_row() -> None:
     assert not missing("callbacks", "Callback", training.CALLBACKS, training.CALLBACKS_OUTSIDE)
     assert not missing("layers", "Layer", layers.every(), layers.OUTSIDE)
     assert len(models.MODELS) >= 40
+
+
+@pytest.mark.parametrize("name", training.METRICS)
+def test_the_better_direction_of_every_metric_is_keras_s(name: str) -> None:
+    metric = getattr(keras.metrics, name)(**training.METRICS[name][0])
+    # Keras 3.15: what ModelCheckpoint's mode "auto" goes by; nothing public says it.
+    assert direction(metric.name) == {"up": 1, "down": -1}.get(getattr(metric, "_direction", ""), 0)
 
 
 def test_every_rule_speaks_of_a_row() -> None:

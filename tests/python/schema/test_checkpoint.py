@@ -37,6 +37,18 @@ def test_what_is_wrong_is_named_with_its_field(wrong: dict[str, Any]) -> None:
     assert repr(wrong[field]) in str(caught.value)
 
 
+@pytest.mark.parametrize("larger", ["val_accuracy", "auc", "mean_io_u", "reward", "dice", "r2_score", "fbeta_score"])
+def test_the_best_of_a_score_is_the_largest(larger: str) -> None:
+    assert Checkpoint(best=larger).is_better(2.0, 1.0)
+    assert not Checkpoint(best=larger).is_better(1.0, 2.0)
+
+
+@pytest.mark.parametrize("smaller", ["val_loss", "mse", "categorical_hinge", "something"])
+def test_the_best_of_anything_else_is_the_smallest(smaller: str) -> None:
+    assert Checkpoint(best=smaller).is_better(1.0, 2.0)
+    assert not Checkpoint(best=smaller).is_better(2.0, 1.0)
+
+
 def test_one_is_written_after_every_epoch_unless_something_is_said() -> None:
     assert dtf.Checkpoint is Checkpoint
     assert (Checkpoint().after_epochs, Checkpoint().keep) == (1, 3)

@@ -70,6 +70,9 @@ class _Queue:
 
     items: deque[memoryview] = field(default_factory=deque)
     nbytes: int = 0
+    """The total size of the items, including those that are being received."""
+    receiving: int = 0
+    """The number of items that are being received."""
     has_ended: bool = False
     failure: bytes | memoryview | None = None
     is_refused: bool = False
@@ -165,8 +168,8 @@ class Inlet:
         with self._changed:
             found = self._queue(queue)
             found.is_refused = True
+            found.nbytes -= sum(map(len, found.items))
             found.items.clear()
-            found.nbytes = 0
             self._changed.notify_all()
 
     def forget(self, queue: str) -> None:
@@ -264,19 +267,28 @@ class Inlet:
         with self._changed:
             found = self._queue(name)
             self._wait(lambda: not found.takes or self._has_room(found, length))
-        body = _body(connection, length)
-        if _has_gone(connection):  # the sender has given up, assuming that this item was not received
-            raise ConnectionError
-        with self._changed:
-            if is_wanted := found.takes:
-                found.items.append(body)
-                found.nbytes += len(body)
+            found.receiving += 1  # other senders must not use the same capacity
+            found.nbytes += length
+        is_wanted = False
+        try:
+            body = _body(connection, length)
+            if _has_gone(connection):  # the sender has given up, assuming that this item was not received
+                raise ConnectionError
+            is_wanted = True
+        finally:
+            with self._changed:
+                found.receiving -= 1
+                is_wanted = is_wanted and found.takes
+                if is_wanted:
+                    found.items.append(body)
+                else:
+                    found.nbytes -= length
                 self._changed.notify_all()
         connection.sendall(wire.header(wire.TAKEN if is_wanted else wire.UNWANTED, "", 0))
 
     def _has_room(self, found: _Queue, length: int) -> bool:
-        fits = found.nbytes + length <= self._most_bytes and len(found.items) < self._most_items
-        return fits or not found.items
+        waiting = len(found.items) + found.receiving
+        return not waiting or (found.nbytes + length <= self._most_bytes and waiting < self._most_items)
 
     def _end(self, name: str, failure: bytes | memoryview | None) -> None:
         with self._changed:

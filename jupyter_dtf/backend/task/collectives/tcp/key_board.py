@@ -14,7 +14,6 @@ from .wires import Broken, Incoming
 GROUP = "board"
 _HEAD = struct.Struct("<BII")  # whether to write, length of the key, length of the text
 _LENGTH = struct.Struct("<I")
-_MOST_BYTES = 60_000  # of a key and its text together
 _PATIENCE_S = 20.0
 
 
@@ -53,7 +52,7 @@ class KeyBoard(Board):
 
     def _ask(self, writes: int, key: str, text: str) -> str:
         named = key.encode()
-        sent = text.encode()[: _MOST_BYTES - len(named)]
+        sent = text.encode()
         with self._lock:
             if self.lost:
                 return ""
@@ -80,7 +79,9 @@ class KeyBoard(Board):
             while True:
                 writes, length, rest = _HEAD.unpack(incoming.read(_HEAD.size))
                 key = bytes(incoming.read(length)).decode()
-                text = bytes(incoming.read(rest)).decode(errors="replace")
+                body = bytearray(rest)  # longer than the connection's buffer where a task waits in many calls
+                incoming.read_into(memoryview(body))
+                text = body.decode(errors="replace")
                 if writes:
                     self._texts[key] = text
                 else:

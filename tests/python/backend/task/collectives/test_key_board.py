@@ -48,6 +48,18 @@ def test_the_first_task_stays_until_the_others_have_heard_or_have_gone() -> None
     assert order == ["hears", "ends"] * 2
 
 
+def test_what_many_calls_wait_for_arrives_whole() -> None:
+    ends = socket.socketpair()
+    kept, other = (KeyBoard(FakeLinks(rank, end)) for rank, end in enumerate(ends))  # type: ignore[arg-type]
+    waits = "é" * 100_000
+    other.write("waits-1", waits)
+    assert kept.read("waits-1") == waits
+    kept.write("waits-0", waits)
+    assert other.read("waits-0") == waits
+    for end in ends:
+        end.close()
+
+
 def test_nobody_is_waited_for_where_there_is_nobody() -> None:
     kept = KeyBoard(SimpleNamespace(rank=0, serve=lambda group, service: None))  # type: ignore[arg-type]
     kept.linger()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -81,6 +82,19 @@ def test_a_full_queue_keeps_its_pushers_waiting(inlet: Inlet, array: np.ndarray[
         pushed.result()
     with Outlet(inlet.path) as late:
         assert not late.put("input", array)
+
+
+def test_an_item_that_is_still_arriving_counts(inlet: Inlet) -> None:
+    with socket.socket(socket.AF_UNIX) as slow:
+        with feed_wire.address(inlet.path) as address:
+            slow.connect(address)
+        slow.sendall(feed_wire.header(feed_wire.PUT, "input", 3) + b"th")
+        patience.until(lambda: inlet._queue("input").receiving == 1, "an item that arrives")
+        with Outlet(inlet.path) as other:
+            other.put("input", 1)
+            with pytest.raises(TimeoutError, match="'input'"):
+                Outlet(inlet.path, timeout=0.1).put("input", 2)
+            assert inlet.waiting("input") == 1
 
 
 def test_who_gives_up_pushing_is_seen_and_his_item_is_not(inlet: Inlet) -> None:
