@@ -1,6 +1,6 @@
 """Training in jobs of a batch system: python examples/slurm.py --queue gpu --walltime 00:30:00.
 
-Run this on a machine where `sbatch` works. Each job is one host of the cluster, and is canceled when the training is
+Run this on a machine where `sbatch` works. Each job is one host of the cluster, and is cancelled when the training is
 over. docs/jobqueue.md has the details, and shows how to use PBS, Grid Engine, LSF, HTCondor and OAR.
 """
 
