@@ -1,8 +1,10 @@
-"""A training step of one's own in mixed precision: digits that withstand an attack: python examples/adversarial.py.
+"""Adversarial training: a custom training step in mixed precision trains a digit classifier that withstands an attack.
 
-The step changes every picture by a little in the direction that makes the loss grow most (the fast gradient sign
-method), and trains on the result. Layers compute in bfloat16, weights stay float32. `optimizer.apply` is where the
-gradients of the tasks meet; the rest of the step need not know.
+    python examples/adversarial.py
+
+The step changes every picture slightly, in the direction that increases the loss most (the fast gradient sign method),
+and trains on the changed pictures. Layers compute in bfloat16; weights stay in float32. The gradients are averaged over
+the tasks inside `optimizer.apply`, so the rest of the step is the same as for one process.
 """
 
 import jupyter_dtf as dtf
@@ -20,7 +22,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     x, x_test, y, y_test = train_test_split((x / 16).astype("float32"), y, test_size=0.2, random_state=1)
 
     def attacked(model, x, y):
-        """Pictures, each changed by STRENGTH at most so that the model errs more."""
+        """Return the pictures with each pixel changed by STRENGTH so that the loss increases."""
         with tf.GradientTape() as tape:
             tape.watch(x)
             loss = model.compute_loss(y=y, y_pred=model(x))

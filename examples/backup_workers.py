@@ -1,7 +1,7 @@
-"""Backup workers: one of three is slow, and nobody waits for it: python examples/backup_workers.py.
+"""Backup workers: one of three workers is slow, and the others do not wait for it: python examples/backup_workers.py.
 
-A step is made of the first two gradients that come; the third comes too late and is dropped. Without a backup worker
-each step waits for all three.
+Each step uses the first two gradients that arrive; the third arrives too late and is dropped. Without a backup worker,
+each step waits for all three gradients.
 """
 
 import jupyter_dtf as dtf
@@ -19,7 +19,7 @@ with dtf.cluster(jobs=JOBS) as cluster:
     x, x_test, y, y_test = train_test_split((x / 16).astype("float32"), y, test_size=0.2, random_state=1)
 
     class SlowMachine(keras.callbacks.Callback):
-        """Has the last worker take 30 ms more for each step."""
+        """Slows the last worker down by 30 ms per step."""
 
         run_on_all_tasks = True
 

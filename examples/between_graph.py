@@ -1,7 +1,7 @@
 """Between-graph replication as in 2016, on handwritten digits: python examples/between_graph.py.
 
-One function for every task. The variables of a softmax regression live on a parameter server; each of two workers has a
-client and a graph of its own, and updates them at its own pace.
+All tasks run one function. The variables of a softmax regression are on a parameter server. Each of two workers has its
+own client and graph, and updates the variables at its own pace.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ def softmax_regression(args, ctx):
     from sklearn.model_selection import train_test_split
 
     if ctx.job_name == "ps":
-        ctx.server.join()  # returns when the workers are done
+        ctx.server.join()  # returns when the workers have finished
         return None
 
     data, labels = load_digits(return_X_y=True)
@@ -36,7 +36,7 @@ def softmax_regression(args, ctx):
             train = tf.train.GradientDescentOptimizer(args["learning_rate"]).minimize(loss, global_step)
         tf.summary.scalar("loss", loss)
 
-        # The chief initializes the variables, or restores the newest checkpoint; it alone writes there.
+        # The chief initializes the variables or restores the newest checkpoint. Only the chief writes checkpoints.
         session = tf.train.MonitoredTrainingSession(
             master=ctx.server.target,
             is_chief=ctx.is_chief,

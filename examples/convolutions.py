@@ -1,4 +1,4 @@
-"""A convolutional network reads handwritten digits that are shifted at random: python examples/convolutions.py.
+"""A convolutional network recognizes handwritten digits that are shifted at random: python examples/convolutions.py.
 
 Each of two workers computes the gradients of its half of every batch. The model is plain Keras.
 """
@@ -20,7 +20,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     model = keras.Sequential(
         [
             keras.Input((8, 8, 1)),
-            layers.RandomTranslation(0.1, 0.1, fill_mode="constant"),  # in training only
+            layers.RandomTranslation(0.1, 0.1, fill_mode="constant"),  # only during training
             layers.Conv2D(16, 3, padding="same", activation="relu"),
             layers.Conv2D(32, 3, padding="same", activation="relu"),
             layers.MaxPooling2D(),

@@ -1,7 +1,8 @@
-"""An autoencoder learns to take the noise out of photographs: python examples/denoising.py.
+"""An autoencoder learns to remove the noise from photographs: python examples/denoising.py.
 
-It is trained on small patches of one photograph that comes with scikit-learn, and tried on all of the other. While it
-trains, the dashboard shows under Media what it makes of a part of that one. The last picture is in denoised.png.
+It is trained on small patches of one of scikit-learn's photographs, and tested on the whole of another one. During
+training, the dashboard's Media tab shows how well it cleans a part of the second photograph. The final picture is
+written to denoised.png.
 """
 
 import jupyter_dtf as dtf
@@ -21,7 +22,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     patches = extract_patches_2d(flower, (16, 16), max_patches=3000, random_state=1)
     noisy = patches + random.normal(0, NOISE, patches.shape).astype("float32")
 
-    image = keras.Input((None, None, 3))  # of any size: patches in training, whole photographs afterwards
+    image = keras.Input((None, None, 3))  # any size: patches during training, whole photographs afterwards
     hidden = layers.Conv2D(16, 3, strides=2, padding="same", activation="relu")(image)
     hidden = layers.Conv2D(32, 3, padding="same", activation="relu")(hidden)
     hidden = layers.Conv2DTranspose(16, 3, strides=2, padding="same", activation="relu")(hidden)
@@ -32,7 +33,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     part = china[100:228, 200:328] + random.normal(0, NOISE, (128, 128, 3)).astype("float32")
 
     class Show(keras.callbacks.Callback):
-        """Runs on the chief, as callbacks do."""
+        """Reports a picture after each epoch. Like all callbacks, it runs on the chief."""
 
         def on_epoch_end(self, epoch, logs=None):
             cleaned = self.model.predict(part[None], verbose=0)[0]

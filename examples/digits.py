@@ -2,7 +2,7 @@
 
 import jupyter_dtf as dtf
 
-with dtf.Cluster(jobs={"worker": 2}) as cluster:  # returns at once: the workers start while Keras is imported
+with dtf.Cluster(jobs={"worker": 2}) as cluster:  # returns immediately: the workers start while Keras is imported
     import keras
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split

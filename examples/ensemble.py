@@ -1,5 +1,6 @@
-"""An ensemble: every task trains a network on its own, then all are asked together, each where it is:
-python examples/ensemble.py.
+"""An ensemble: every task trains its own network, and then all networks predict together, each on its task's device.
+
+Run it with ``python examples/ensemble.py``.
 """
 
 import jupyter_dtf as dtf
@@ -23,7 +24,7 @@ def make_model():
 
 
 def train_one(epochs, ctx):
-    """Train on examples drawn with replacement, other ones in every task. Returns the weights."""
+    """Train on examples drawn with replacement, different ones in every task, and return the weights."""
     import keras
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Horovod's synthetic benchmark in small: ``jupyter dtf run -n 2 horovod_benchmark.py -- --fp16-allreduce``."""
+"""Horovod's synthetic benchmark, scaled down: ``jupyter dtf run -n 2 horovod_benchmark.py -- --fp16-allreduce``."""
 
 import argparse
 import timeit

@@ -1,6 +1,6 @@
-"""An elastic Horovod program, as it is: ``jupyter dtf run -n 2 horovod_elastic.py``.
+"""An unchanged elastic Horovod program: ``jupyter dtf run -n 2 horovod_elastic.py``.
 
-With ``--fail-at 3`` rank 1 fails in epoch 3, once: all tasks go back to the last commit and train on.
+With ``--fail-at 3``, rank 1 fails once, in epoch 3: all tasks return to the last commit and continue training.
 """
 
 import argparse
@@ -27,7 +27,7 @@ model = tf.keras.Sequential(
 )
 optimizer = hvd.DistributedOptimizer(tf.optimizers.Adam(0.001 * hvd.size()))
 model.compile(loss=tf.losses.SparseCategoricalCrossentropy(), optimizer=optimizer, metrics=["accuracy"])
-model.fit(batches, steps_per_epoch=1, epochs=1, verbose=0)  # the optimizer has its variables now
+model.fit(batches, steps_per_epoch=1, epochs=1, verbose=0)  # creates the optimizer's variables
 
 state = hvd.elastic.KerasState(model, batch=0, epoch=0)
 resets = []
@@ -36,7 +36,7 @@ state.register_reset_callbacks([lambda: resets.append(state.epoch)])
 
 
 class Failing(tf.keras.callbacks.Callback):
-    """Stands for a machine that errs."""
+    """Simulates a failing machine."""
 
     def on_train_batch_end(self, batch, logs=None):
         if state.epoch == args.fail_at and batch == 5 and hvd.rank() == 1 and not resets:

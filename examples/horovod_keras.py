@@ -1,4 +1,4 @@
-"""A Horovod program around ``model.fit``, as it is: ``jupyter dtf run -n 2 horovod_keras.py``."""
+"""An unchanged Horovod program that calls ``model.fit``: ``jupyter dtf run -n 2 horovod_keras.py``."""
 
 import horovod.tensorflow.keras as hvd
 import tensorflow as tf

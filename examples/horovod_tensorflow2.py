@@ -1,4 +1,4 @@
-"""A Horovod program with a training loop of its own, as it is: ``jupyter dtf run -n 2 horovod_tensorflow2.py``."""
+"""An unchanged Horovod program with a custom training loop: ``jupyter dtf run -n 2 horovod_tensorflow2.py``."""
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -38,7 +38,7 @@ def training_step(x, y, first_batch):
     tape = hvd.DistributedGradientTape(tape)
     gradients = tape.gradient(value, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
-    if first_batch:  # when the optimizer has its variables
+    if first_batch:  # the optimizer has created its variables by now
         hvd.broadcast_variables(model.variables, root_rank=0)
         hvd.broadcast_variables(optimizer.variables(), root_rank=0)
     return value

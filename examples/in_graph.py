@@ -1,6 +1,6 @@
 """In-graph replicas, as in TensorFlow's old multi-GPU example: python examples/in_graph.py.
 
-One program computes on many devices: on GPUs where there are any, otherwise on the CPU of each of two tasks.
+One program computes on several devices: on the GPUs if there are any, otherwise on the CPU of each of two tasks.
 """
 
 import jupyter_dtf as dtf

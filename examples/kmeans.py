@@ -1,8 +1,8 @@
-"""Any program, with plots and pictures of its own: k-means over two tasks: python examples/kmeans.py.
+"""A program without Keras, with custom plots and images: k-means on two tasks: python examples/kmeans.py.
 
-Each task holds half of the digits. In each round it assigns them to the nearest of ten centres; the sums travel, and
-all tasks move the centres to the same new places. Nothing of it is Keras. The dashboard plots what `ctx.report` gives
-it, and has the centres and the distances under Media.
+Each task holds half of the digits. In each round, it assigns its digits to the nearest of ten centers. Sums over the
+digits of each center are then added up across the tasks, so all tasks move the centers to the same new positions. The
+dashboard plots the values passed to `ctx.report`, and shows the centers and the distances in its Media tab.
 """
 
 import jupyter_dtf as dtf
@@ -21,7 +21,7 @@ def k_means(args, ctx):
         squares = ((mine[:, None] - centres) ** 2).sum(axis=2)
         nearest = squares.argmin(axis=1)
         chosen = np.eye(10)[nearest]
-        # (10, 66): of each centre the sum of its digits, how many they are, and their squared distances
+        # (10, 66): for each center, the sum of its digits, their number, and the sum of their squared distances
         sums = np.column_stack([chosen.T @ mine, chosen.sum(axis=0), chosen.T @ squares.min(axis=1)])
         sums = dtf.allreduce(sums, op="sum").numpy()
         centres = sums[:, :64] / np.maximum(sums[:, 64:65], 1)
@@ -32,7 +32,7 @@ def k_means(args, ctx):
             rows = centres.reshape(2, 5, 8, 8).transpose(0, 2, 1, 3).reshape(16, 40)
             ctx.report_image("centres", np.kron(rows / 16, np.ones((6, 6))).clip(0, 1), step=round_)
 
-    # How often is a digit the one that most of its neighbours around the same centre are?
+    # The fraction of digits that are of the most frequent class around their center.
     counts = dtf.allreduce(np.eye(10)[nearest].T @ np.eye(10)[labels], op="sum").numpy()
     return float(counts.max(axis=1).sum() / counts.sum())
 

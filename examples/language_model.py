@@ -1,7 +1,7 @@
 """A transformer learns to write, letter by letter: python examples/language_model.py.
 
-Its library is what scikit-learn says about its data sets. It is measured against somebody who knows only how frequent
-each letter is, and writes a line of its own at the end.
+It is trained on scikit-learn's descriptions of its data sets. Its loss is compared with that of a model that only knows
+how frequent each letter is. At the end, it writes a line of its own.
 """
 
 import jupyter_dtf as dtf
@@ -21,13 +21,13 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(library.glob("*.rst")))
     letters, codes = np.unique(list(text), return_inverse=True)
 
-    # Pieces of the text, and what follows each of their letters. The last tenth of the text is held back.
+    # Pieces of the text, each with one more letter, so that every letter has a successor. The last tenth is held out.
     starts = np.arange(0, len(codes) - LENGTH - 1, 24)
     pieces = codes[starts[:, None] + np.arange(LENGTH + 1)]
     pieces, held_back = np.split(pieces, [len(pieces) * 9 // 10])
 
     class Positions(layers.Layer):
-        """Adds to each letter what is learnt of its place."""
+        """Adds a learned vector for each position in the piece."""
 
         def build(self, shape):
             self.table = self.add_weight(shape=shape[1:], initializer="uniform")
@@ -63,5 +63,5 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     random = np.random.default_rng(1)
     for _ in range(80):
         (scores,) = model.predict(np.array([line[-LENGTH:]]), verbose=0)[:, -1]
-        line.append((2 * scores + random.gumbel(size=len(letters))).argmax())  # drawn, the likely ones more often
+        line.append((2 * scores + random.gumbel(size=len(letters))).argmax())  # drawn, likely letters more often
     print("It writes:", repr("".join(letters[line[LENGTH:]])))

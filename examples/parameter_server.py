@@ -1,7 +1,7 @@
-"""Asynchronous parameter servers on handwritten digits: one, two and three workers, as many epochs for each of them.
+"""Asynchronous parameter servers on handwritten digits, with one, two and three workers and the same number of epochs.
 
-Every worker goes through all digits, and every gradient is applied as it comes: more workers, more updates in the same
-epochs. With a small learning rate that shows in the accuracy on digits that none of them has seen.
+Every worker processes all digits, and every gradient is applied when it arrives, so more workers make more updates in
+the same number of epochs. With a small learning rate, this shows in the accuracy on digits that the model has not seen.
 
     python examples/parameter_server.py
 
@@ -18,7 +18,7 @@ import jupyter_dtf as dtf
 
 EPOCHS, BATCH = 3, 32
 
-with dtf.Cluster(jobs={"worker": 3, "ps": 1}) as cluster:  # returns at once: the workers start meanwhile
+with dtf.Cluster(jobs={"worker": 3, "ps": 1}) as cluster:  # returns immediately: the workers start meanwhile
     import keras
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -27,7 +27,7 @@ with dtf.Cluster(jobs={"worker": 3, "ps": 1}) as cluster:  # returns at once: th
     x, x_test, y, y_test = train_test_split(x / 16.0, y, test_size=0.2, random_state=1)
 
     def digits(ctx):
-        """All of them, in an order of the worker's own."""
+        """Return all digits, in a different order for each worker."""
         import tensorflow as tf
 
         examples = tf.data.Dataset.from_tensor_slices((x.astype("float32"), y))

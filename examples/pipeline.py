@@ -1,13 +1,13 @@
-"""A network with a skip connection, laid over two tasks: planned and actual devices, and how the step went.
+"""A network with a skip connection as a pipeline of two tasks; prints planned and actual devices.
 
-python examples/pipeline.py
+Run it with ``python examples/pipeline.py``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import jupyter_dtf as dtf  # before TensorFlow, whose remarks on its build it keeps out of the output
+import jupyter_dtf as dtf  # before TensorFlow, to suppress TensorFlow's messages about its build
 
 # isort: split
 
@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 
 def network() -> Any:
-    """Two stages; the second also sees what the first one began with."""
+    """Return a model for two stages. The second stage also gets the input of the first one."""
     layers = keras.layers
     digits = keras.Input((64,))
     hidden = layers.Dense(128, activation="relu", name="widen")(digits)

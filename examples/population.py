@@ -1,14 +1,14 @@
 """Population based training: learning rates that change while the models train: python examples/population.py.
 
-Four networks train side by side, an epoch at a time. After each epoch the worst goes on from the weights of the best,
-with a learning rate near that one's. It needs Optuna: pip install "jupyter_dtf[search]".
+Four networks are trained, one epoch at a time. After each epoch, the worst network continues from the weights of the
+best one, with a similar learning rate. This requires Optuna: pip install "jupyter_dtf[search]".
 """
 
 import jupyter_dtf as dtf
 
 
 def one_epoch(params, ctx):
-    """Go on from where this member, or the one whose place it takes, has ended. Returns the validation loss."""
+    """Train for one epoch from the checkpoint of this member, or of the one that it copies. Return the metrics."""
     import keras
     from sklearn.datasets import load_digits
 

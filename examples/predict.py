@@ -1,5 +1,6 @@
-"""A trained model answers on all tasks of a cluster, arrays at once and Dask collections when asked for:
-python examples/predict.py.
+"""A trained model predicts on all tasks of a cluster: immediately for arrays, lazily for Dask collections.
+
+Run it with ``python examples/predict.py``.
 """
 
 import jupyter_dtf as dtf
@@ -21,12 +22,12 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy", "auc"])
     cluster.fit(model, x, y, batch_size=64, epochs=8)
 
-    # What Keras's own predict and evaluate give, each task answering its share.
+    # The same results as Keras's own predict and evaluate; each task computes its share.
     answers = cluster.predict(model, x_test)
     print("at most apart from one process:", np.abs(answers - model.predict(x_test, verbose=0)).max())
     print({name: round(value, 3) for name, value in cluster.evaluate(model, x_test, y_test, return_dict=True).items()})
 
-    # Of a Dask array nothing is computed yet; the cluster's own Dask workers answer, chunk by chunk.
+    # For a Dask array, nothing is computed yet. The cluster's own Dask workers compute the predictions chunk by chunk.
     patients = dask.array.from_array(x_test, chunks=(50, 30))
     malignant = (cluster.predict(model, patients) < 0.5).sum()
     with cluster.client.as_current():

@@ -1,8 +1,8 @@
 """A recommender with a large embedding on parameter servers: python examples/recommender.py.
 
-Modules of Python's standard library are the customers, and the names that they use are what they have bought. Two
-workers train on pairs of them, each at its own pace. The table of names lies on two parameter servers, cut by rows; of
-its gradients only the rows of the names in a batch travel.
+The customers are modules of Python's standard library, and their purchases are the names that they use. Two workers
+train on pairs of a module and a name, each at its own pace. The embedding of the names is split by rows across two
+parameter servers. Of its gradients, only the rows of the names in a batch are sent.
 """
 
 import jupyter_dtf as dtf
@@ -32,7 +32,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     number = {name: position for position, name in enumerate(names)}
     bought = np.array([(m, number[name]) for m, module in enumerate(modules) for name in sorted(uses[module])])
 
-    # One pair in ten is held back. Beside each pair is one of the same module with a name that another module uses.
+    # One pair in ten is held out. For comparison, `beside` pairs the same modules with names drawn from all pairs.
     random.shuffle(bought)
     train, test = np.split(bought, [len(bought) * 9 // 10])
 

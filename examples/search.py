@@ -1,6 +1,6 @@
-"""A search for good parameters, on handwritten digits, two trials at a time: python examples/search.py.
+"""A search for good hyperparameters on handwritten digits, with two trials at a time: python examples/search.py.
 
-It needs Optuna: pip install "jupyter_dtf[search]".
+This requires Optuna: pip install "jupyter_dtf[search]".
 """
 
 import jupyter_dtf as dtf
@@ -10,7 +10,7 @@ SPACE = {"units": (16, 128, "log"), "rate": (1e-4, 3e-2, "log"), "dropout": (0.0
 
 
 def train(params, ctx):
-    """Train, and return how it does on digits that are seen neither in training nor by the search."""
+    """Return the validation loss, and the accuracy on digits that neither the training nor the search uses."""
     import keras
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -33,7 +33,7 @@ def train(params, ctx):
 
 
 with dtf.Cluster(jobs={"worker": 2}) as cluster:
-    (default,) = cluster.run(train, DEFAULT, jobs={"worker": 1}).result()  # the same function, alone
+    (default,) = cluster.run(train, DEFAULT, jobs={"worker": 1}).result()  # the same function, outside of a search
     search = cluster.search(train, SPACE, trials=20, objective="val_loss", pruner="median", seed=1)
 
     search.show()

@@ -1,7 +1,7 @@
-"""The same training in jobs of a batch system: python examples/slurm.py --queue gpu --walltime 00:30:00.
+"""Training in jobs of a batch system: python examples/slurm.py --queue gpu --walltime 00:30:00.
 
-Run it where `sbatch` works. Each job is one host of the cluster, and is cancelled when the training is over;
-docs/jobqueue.md says the rest, and what to write for PBS, Grid Engine, LSF, HTCondor and OAR.
+Run this on a machine where `sbatch` works. Each job is one host of the cluster, and is cancelled when the training is
+over. docs/jobqueue.md has the details, and shows how to use PBS, Grid Engine, LSF, HTCondor and OAR.
 """
 
 import argparse

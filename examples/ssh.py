@@ -1,6 +1,6 @@
-"""The same training on other machines: python examples/ssh.py gpu1 alice@gpu2:2222.
+"""Training on other machines: python examples/ssh.py gpu1 alice@gpu2:2222.
 
-`ssh gpu1` has to work without a question, and the machines need this package; docs/ssh.md says the rest.
+`ssh gpu1` must work without prompting, and this package must be installed on the machines. docs/ssh.md has the details.
 """
 
 import argparse

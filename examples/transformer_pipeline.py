@@ -1,8 +1,8 @@
-"""A transformer as a pipeline over two tasks: whose source code is this? python examples/transformer_pipeline.py.
+"""A transformer as a pipeline of two tasks: which module is this from? python examples/transformer_pipeline.py.
 
-It reads pieces of five modules of Python's standard library, and says of each which module it is from. The first block
-of the transformer is on one task, the second on another; each batch is cut into microbatches, so that both compute at
-the same time.
+It learns to tell which of five modules of Python's standard library a piece of source code comes from. The first block
+of the transformer is on one task, the second on the other. Each batch is split into microbatches, so that both tasks
+compute at the same time.
 """
 
 import jupyter_dtf as dtf
@@ -31,7 +31,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     )
 
     def block(hidden, number):
-        """Attention, and two dense layers, each added to what was there before."""
+        """Return a transformer block: attention and two dense layers, each with a residual connection."""
         seen = layers.LayerNormalization(name=f"look_{number}")(hidden)
         seen = layers.MultiHeadAttention(2, WIDTH // 2, name=f"attention_{number}")(seen, seen)
         hidden = layers.Add()([hidden, seen])
@@ -47,7 +47,7 @@ with dtf.cluster(jobs={"worker": 2}) as cluster:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.003), loss, metrics=["accuracy"])
 
-    # The layers in their order, without the input; the second task has those of the second block and what follows.
+    # All layers in order, except the input. The second task has the layers from the second block on.
     names = [layer.name for layer in model.layers[1:]]
     first, second = cluster.devices[:2]
     cut = names.index("look_2")

@@ -1,6 +1,6 @@
-"""Handwritten digits as lines of text and as TFRecord files, in parts: python mnist_data_setup.py.
+"""Writes handwritten digits as lines of text and as TFRecord files, in several parts: python mnist_data_setup.py.
 
-Each line is a label and 64 pixels from 0 to 16; each record has them as "label" and "image".
+Each line contains a label and 64 pixels from 0 to 16. Each record has the features "label" and "image".
 """
 
 import argparse

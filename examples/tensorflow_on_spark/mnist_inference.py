@@ -1,7 +1,7 @@
-"""A trained model asked by several processes, each about its part of the files: python mnist_inference.py.
+"""Several processes predict with a trained model, each for its part of the files: python mnist_inference.py.
 
-A program for TensorFlowOnSpark, with the lines that make its context replaced. mnist_data_setup.py makes the data,
-mnist_spark.py the model.
+A program for TensorFlowOnSpark in which only the lines that create the context are changed.
+mnist_data_setup.py writes the data, mnist_spark.py the model.
 """
 
 import argparse

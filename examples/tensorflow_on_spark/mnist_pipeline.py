@@ -1,6 +1,7 @@
-"""Handwritten digits as a dataframe: an estimator and the model that it gives: python mnist_pipeline.py.
+"""Handwritten digits as a dataframe: trains an estimator and applies its model: python mnist_pipeline.py.
 
-A program for TensorFlowOnSpark, with the lines that make its context replaced. mnist_data_setup.py makes the data.
+A program for TensorFlowOnSpark in which only the lines that create the context are changed.
+mnist_data_setup.py writes the data.
 """
 
 import argparse

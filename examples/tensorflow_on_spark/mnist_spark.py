@@ -1,7 +1,7 @@
-"""Handwritten digits, fed by Dask to a Keras model on two nodes (InputMode.SPARK): python mnist_spark.py.
+"""Dask feeds handwritten digits to a Keras model on two nodes (InputMode.SPARK): python mnist_spark.py.
 
-A program for TensorFlowOnSpark, with the lines that make its context replaced. Under Keras 3 the nodes train together
-by the optimizer, not by a strategy. mnist_data_setup.py makes the data.
+A program for TensorFlowOnSpark in which only the lines that create the context are changed. With Keras 3, the
+optimizer averages the gradients of the nodes; no strategy is used. mnist_data_setup.py writes the data.
 """
 
 import argparse
@@ -39,13 +39,13 @@ def main_fun(args, ctx):
     optimizer = dtf.DistributedOptimizer(tf.keras.optimizers.Adam())
     model.compile(optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"])
 
-    # The nodes make every step together, and partitions are not the same in size: each stops before its data ends.
+    # The nodes execute every step together. Partitions differ in size, so each node stops before its data ends.
     steps = int(0.9 * args.examples * args.epochs / (args.batch_size * ctx.num_workers))
     history = model.fit(dataset, epochs=args.epochs, steps_per_epoch=steps // args.epochs, verbose=0)
     print(f"accuracy by epoch: {[round(value, 3) for value in history.history['accuracy']]}")
 
     compat.export_saved_model(model, args.export_dir, ctx.job_name == "chief")
-    feed.terminate()  # what is left of the data is not wanted
+    feed.terminate()  # the remaining data is not needed
     return history.history["accuracy"][-1]
 
 

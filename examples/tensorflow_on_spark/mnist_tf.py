@@ -1,6 +1,7 @@
-"""Handwritten digits, read by each of two nodes itself (InputMode.TENSORFLOW): python mnist_tf.py.
+"""Two nodes read handwritten digits themselves (InputMode.TENSORFLOW): python mnist_tf.py.
 
-A program for TensorFlowOnSpark, with the lines that make its context replaced. mnist_data_setup.py makes the data.
+A program for TensorFlowOnSpark in which only the lines that create the context are changed.
+mnist_data_setup.py writes the data.
 """
 
 import argparse
