@@ -47,10 +47,10 @@ class Answering(ClusterHandle):
         memory of each task. A model that changes when it is called (stateful layers, random numbers) runs on the first
         task only.
 
-        For a Dask collection the result is a lazy Dask collection with the same partitions, computed by processes of
-        the Dask workers that hold them: an array for arrays, a bag for bags, and a dataframe with the same index for
-        dataframes. For a ``dtf.Feed``, only its ``x`` is used, in order. The keyword-only arguments do not apply in
-        these two cases.
+        For a Dask collection, the result is a lazy Dask collection with the same partitions: an array for arrays, a bag
+        for bags, and a dataframe with the same index for dataframes. Processes on the Dask workers that hold the
+        partitions compute it. For a ``dtf.Feed``, the result contains the predictions for its ``x``, in the same order.
+        The keyword-only arguments do not apply in these two cases.
 
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
@@ -116,8 +116,8 @@ class Answering(ClusterHandle):
         """Compute a model's loss and metrics on all tasks of the cluster, as ``model.evaluate`` does in one process.
 
         The tasks share the batches, as in ``predict``, and add up the states of their metrics. If these states cannot
-        be added (because a metric keeps a maximum, or a ``test_step`` returns its own values), the first task evaluates
-        alone, and a note about this is added to the run.
+        be added (because a metric keeps a maximum, or a ``test_step`` returns its own values), only the first task
+        evaluates the model, and a note about this is added to the run.
 
         Args:
             model: A compiled Keras model, or a function that returns one.
@@ -129,7 +129,7 @@ class Answering(ClusterHandle):
             sample_weight: A weight for each example, of shape ``[examples]``.
             steps: The number of batches to evaluate. By default one pass over the data.
             callbacks: Must be None.
-            return_dict: Return a dict instead of a list.
+            return_dict: Whether to return a dict of the loss and the metrics instead of a list.
             name: The name of the run.
             jobs: See ``run``.
             threads_per_task: See ``run``.
@@ -140,7 +140,8 @@ class Answering(ClusterHandle):
             wait: Wait for the result. If False, return the run; its ``result()`` returns the evaluation.
 
         Returns:
-            The loss; a list of the loss and the metrics, in order; or, with ``return_dict``, a dict keyed by name.
+            The value that ``model.evaluate`` would return: the loss, or a list of the loss and the metrics if there are
+            metrics; with ``return_dict``, a dict keyed by name.
 
         Raises:
             InvalidInput: If an argument is invalid. Raised before anything starts.

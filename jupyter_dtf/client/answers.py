@@ -66,7 +66,7 @@ def prepare(
     callbacks: Any = None,
     return_dict: bool = False,
 ) -> PreparedAnswer:
-    """Validate the arguments of ``keras.Model.predict`` or ``evaluate``. Raises InvalidInput."""
+    """Validate the arguments of ``Cluster.predict`` or ``evaluate`` and prepare to send them. Raises InvalidInput."""
     batch_size, steps = count_or_none("batch_size", batch_size), count_or_none("steps", steps)
     refuse_callbacks(callbacks)
     _, steps = limited(1, steps)
@@ -76,7 +76,8 @@ def prepare(
     else:
         data = data_of(x, y, sample_weight, "x")
     if getattr(data, "continues", False):
-        # Only this process can read such data. Training receives it piece by piece, but predicting needs whole batches.
+        # Only this process can read such data. In training, each task receives its share of each batch, but here a task
+        # needs whole batches.
         if steps is None and getattr(data, "batches", None) == -1:
             raise InvalidInput(
                 f"`steps` must be given for an infinite dataset, got None for {x!r:.200}",
@@ -128,7 +129,7 @@ def _parameters(job: AnswerJob) -> dict[str, Any]:
 
 
 def evaluation(found: Evaluated) -> Any:
-    """Return the result of ``evaluate``."""
+    """Return the loss and metrics in the form that ``keras.Model.evaluate`` returns."""
     return found.logs if found.return_dict else found.values
 
 
@@ -136,8 +137,8 @@ def predictions(parts: Sequence[Part]) -> Any:
     """Combine the tasks' results, ``parts`` in rank order, into the predictions in the order of the examples.
 
     The result consists of NumPy arrays in the structure of the model's outputs. As in Keras, an array is a
-    ``tf.RaggedTensor`` if batches differ in a dimension other than the first. Raises InvalidInput if there was no
-    batch.
+    ``tf.RaggedTensor`` if batches differ in a dimension other than the batch dimension. Raises InvalidInput if there
+    was no batch.
     """
     answered = [part for part in parts if part.structure is not None]
     if not answered:

@@ -1,4 +1,4 @@
-"""Improves the errors for unknown keyword arguments: they name the argument that was probably meant."""
+"""Improves the errors for unknown keyword arguments: they suggest a similar name or list the accepted names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def names_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its TypeError for an unknown keyword argument suggests the right name."""
+    """Decorate a function so that its TypeError for an unknown keyword argument suggests accepted names."""
     parameters = inspect.signature(function).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
 

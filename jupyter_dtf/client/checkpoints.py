@@ -17,7 +17,10 @@ _RULE = "`resume` must be a run, its id, or the path of a checkpoint"
 
 
 def path_of(resume: Any, step: int | None = None) -> str:
-    """Return the path of the checkpoint at ``step``; without a step, that of the directory of all checkpoints.
+    """Return the path of the checkpoint that ``resume`` stands for.
+
+    For a run or its id, this is the run's checkpoint at ``step`` or, without a step, the directory of all its
+    checkpoints.
 
     Tasks read the newest complete checkpoint in a directory. Raises NotFound and InvalidInput.
     """
@@ -48,7 +51,8 @@ def path_of(resume: Any, step: int | None = None) -> str:
 def newest_of(run: Run) -> str:
     """Return the path of a run's newest checkpoint, or of the directory of all its checkpoints. Raises NotFound.
 
-    The files are more recent than the events if the cluster died after writing a checkpoint.
+    Unless the checkpoints are at a URL, the files are read instead of the events, because a cluster may have died after
+    writing a checkpoint and before recording it.
     """
     known = run.checkpoints
     if known and "://" in known[-1].path:
@@ -57,7 +61,7 @@ def newest_of(run: Run) -> str:
 
 
 def run_of(resume: Any) -> str:
-    """Return the id of the run that the checkpoint belongs to; empty if unknown."""
+    """Return the id of the run that ``resume`` is, or that wrote the checkpoint; empty if unknown."""
     if isinstance(resume, Run):
         return resume.id
     path = Path(path_of(resume))

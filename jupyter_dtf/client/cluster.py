@@ -50,14 +50,14 @@ class Cluster(Searching, Answering):
     """A cluster of TensorFlow tasks on Dask workers.
 
     The constructor starts a new cluster and returns immediately; the first run waits until the cluster is ready. Use
-    ``dtf.connect(name)`` for a cluster that is already running, and ``dtf.cluster()`` for the one that this notebook
-    shares with its toolbar, the side panel and ``%dtf`` (a ``with`` block leaves that one running).
+    ``dtf.connect(name)`` for a cluster that is already running, and ``dtf.cluster()`` for the cluster that this
+    notebook shares with its toolbar, the side panel and ``%dtf`` (a ``with`` block does not end that cluster).
 
     The cluster ends with its ``with`` block, with ``close()``, or with this process. It also ends ``grace_s`` seconds
     after its last client has disconnected, but never during a run.
 
     Args:
-        jobs: The number of tasks of each job, ``{"chief": 1, "worker": 2, "ps": 1}``, or a number of workers. By
+        jobs: The number of tasks of each job, ``{"chief": 1, "worker": 2, "ps": 1}``, or only the number of workers. By
             default two workers.
         name: 1 to 64 lower-case letters, digits, hyphens or underscores. By default an unused name is chosen.
         backend: The kind of cluster: ``"local"``, ``"cuda"``, ``"ssh"``, ``"slurm"``, ``"kubernetes"`` and others;
@@ -305,7 +305,7 @@ class Cluster(Searching, Answering):
 
         Args:
             path: The script.
-            arguments: Its command-line arguments.
+            arguments: The command-line arguments of the script.
             name: The name of the run. By default the name of the file.
             jobs: See ``run``.
             threads_per_task: See ``run``.
@@ -398,7 +398,7 @@ class Cluster(Searching, Answering):
                 ``dtf.Pipeline`` or ``dtf.InGraph``.
             batch_size: The global batch size: examples per step over all tasks together. Default: 32. Omit it for data
                 that is already batched.
-            epochs: The number of the last epoch, as in Keras.
+            epochs: The total number of epochs, including those before ``initial_epoch``, as in Keras.
             verbose: Ignored; the run shows its own progress.
             callbacks: Keras callbacks, which run in the tasks.
             validation_split: The fraction of the examples to hold out for validation, taken from the end. Arrays only.
@@ -412,11 +412,11 @@ class Cluster(Searching, Answering):
             validation_batch_size: Examples per validation step. By default ``batch_size``.
             validation_freq: Validate every ``validation_freq`` epochs or, if this is a list, after the epochs in it.
             scale_lr: Multiply the learning rate by the number of tasks that share a step.
-            warmup_epochs: Epochs over which a scaled learning rate rises to its value; 5 by default. Requires
+            warmup_epochs: Epochs over which the learning rate rises to its scaled value; 5 by default. Requires
                 ``scale_lr=True``.
             check: Compare the first step with the same step in a single process, and the trained model's outputs in
                 this process with its outputs in the task that trained it.
-            resume: The run, run id, checkpoint or checkpoint path to continue from, up to ``epochs``.
+            resume: The run, run id, checkpoint or checkpoint path from which to continue training, up to ``epochs``.
             name: The name of the run. By default the model's name, with a number appended if the name is taken.
             jobs: See ``run``.
             threads_per_task: See ``run``.
@@ -428,7 +428,7 @@ class Cluster(Searching, Answering):
                 again if the others can continue without it; otherwise all tasks start again from the newest checkpoint,
                 up to 3 times. With ``False`` the run ends. An error in the program itself always ends it.
             checkpoint: When to write checkpoints, for example ``dtf.Checkpoint(every_steps=100)``. By default after
-                every epoch that is long enough not to be slowed down by a checkpoint. ``False``: never.
+                every epoch, unless this would noticeably slow training down. ``False``: never.
             notify: See ``run``.
             modules: See ``run``.
             wait: Wait until training has ended, showing its progress. If False, return immediately.
@@ -567,7 +567,10 @@ class Cluster(Searching, Answering):
 
 
 def _shown(run: Run, wait: bool) -> Run:
-    """Return the run; if ``wait``, show it until it has ended. Raises RunFailed, RunStopped."""
+    """Return the run once it has ended (``wait``) or its program and data have been sent, showing it in the meantime.
+
+    Raises RunFailed and RunStopped.
+    """
     if wait:
         show_until_end(run)
         run.raise_for_state()

@@ -21,7 +21,7 @@ def is_collection(x: Any) -> bool:
 
 
 def examples_of(x: Any) -> Any:
-    """Return the collections of a ``dtf.Feed``, to be read in order. Return other data unchanged.
+    """Return the ``x`` of a ``dtf.Feed``. Return other data unchanged.
 
     Raises InvalidInput if the feed has ``retries``, because these must be set when the caller computes the lazy result.
     """
@@ -40,7 +40,7 @@ def predict(model: Any, x: Any, batch_size: int | None, steps: int | None) -> An
     """Return the predictions for ``x``: a Dask array or bag, or for dataframes, a dataframe with the same index.
 
     For a model with several outputs, the result consists of arrays in the structure of the outputs, of a bag of tuples,
-    or of columns named after the outputs. Only its shapes are computed here. Raises InvalidInput.
+    or of columns named after the outputs. Only the shapes of the result are computed here. Raises InvalidInput.
     """
     import keras
 

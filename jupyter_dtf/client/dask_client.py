@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 def client_of(name: str) -> Client:
-    """Return this process's client of a ready cluster's scheduler; create it if there is none yet.
+    """Return this process's client for a ready cluster's scheduler; create it if there is none yet.
 
     It is not the default client: use ``with client.as_current():`` or ``client.compute(...)``.
     """

@@ -36,7 +36,10 @@ class Surroundings(Protocol):
         """Return a context manager that shows how much of a run's data has been sent."""
 
     def output_shown(self, run: Any) -> AbstractContextManager[object]:
-        """Return a context manager that shows the output of a run's tasks, and the rest of it at the end."""
+        """Return a context manager that shows the output of a run's tasks as it arrives.
+
+        On exit, it shows the output that has arrived in the meantime.
+        """
 
     def widget(self, run: Any) -> Any:
         """Return an ipywidget that shows a run."""
@@ -58,7 +61,7 @@ class Surroundings(Protocol):
 
 
 def here() -> Surroundings:
-    """Return the implementation that currently applies to this process. A script may become a kernel later."""
+    """Return the implementation for this process. It is chosen anew each time: a script may become a kernel later."""
     return find()
 
 

@@ -73,15 +73,15 @@ class PassesFeed(Feed):
     def _gone(self, number: int) -> Message:
         return Message(
             error=(
-                f"The training continues with a batch of {self.what} that is no longer kept, and reading it again "
-                "would shuffle it differently: write checkpoints more often (dtf.Checkpoint(every_steps=...)), so that "
-                "fewer batches have to be read again"
+                f"Training would continue with a batch of {self.what} that is no longer kept, and reading the data "
+                "again would shuffle it differently. Write checkpoints more often (dtf.Checkpoint(every_steps=...)), "
+                "so that fewer batches have to be read again"
             ),
             is_input=True,
         )
 
     def _peek(self, cursor: Cursor, count: int) -> None:
-        """Let a task that is waiting for the first batches read them from the first pass."""
+        """Let a task that requested only the first ``count`` batches read them from the first pass."""
         if not self._begins:
             self._begin(0, in_parts=False, count=None)
         cursor.start = 0

@@ -31,7 +31,7 @@ class Batch:
 
 
 class Window:
-    """The batches from ``first`` to ``count`` of a stream, and its first ``heads`` batches."""
+    """The kept batches of a stream: numbers ``first`` to ``count`` - 1, and in any case the first ``heads`` batches."""
 
     def __init__(self, heads: int = 2) -> None:
         self.heads = heads

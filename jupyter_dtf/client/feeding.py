@@ -71,7 +71,7 @@ class Feed:
         self._ended: set[int] = set()
         """Ranks of tasks that have ended and need no more batches unless they are restarted."""
         self._turn = self._read_turn = 0
-        """The number of the iterator to read, and of the one being read. If they differ, its value is dropped."""
+        """The numbers of the iterator to read and of the one being read. If they differ, its next value is dropped."""
         self._most: int | None = None if trains else self._window.heads
         self._base: tuple[int, int] | None = None
         self._stops = False
@@ -190,7 +190,7 @@ class Feed:
         text = "".join(traceback.format_exception(error)).rstrip()
         name = f"{type(error).__name__}: {error}"
         what = f"{self.what[:1].upper()}{self.what[1:]}"
-        return Message(error=f"{what} raised {name} when asked for batch {number}", detail=text)
+        return Message(error=f"{what} raised {name} (at batch {number})", detail=text)
 
     def _number(self, place: int) -> int:
         """Return the number of a batch within its pass, from 0, given its position in the stream."""
@@ -282,7 +282,7 @@ class Feed:
     def _gone(self, number: int) -> Message:
         return Message(
             error=(
-                f"The training continues with batch {number + 1} of {self.what}, but the batches up to "
+                f"Training would continue with batch {number + 1} of {self.what}, but the batches up to "
                 f"{self._window.first} have already been read {_ONCE}; or write checkpoints more often "
                 "(dtf.Checkpoint(every_steps=...)), so that fewer batches have to be read again"
             ),
@@ -395,7 +395,10 @@ class Feed:
             cursor.pending = [memoryview(each) for each in encoded(Message(error=error))]
 
     def _place(self, cursor: Cursor, hello: Hello) -> str:
-        """Move a task's cursor to the batch at which the task continues. Return an error message if it cannot."""
+        """Move a task's cursor to the batch at which the task continues.
+
+        Return an error message if the task cannot continue there, and otherwise an empty string.
+        """
         place = hello.passed + hello.within
         if self._base is None:
             if hello.within:
@@ -441,7 +444,7 @@ class Feed:
 
 
 def fed(feeds: list[Feed], submit: Callable[[], AnyRun]) -> AnyRun:
-    """Start the streams that a run reads, then the run. Raises Conflict, and any error of ``submit``."""
+    """Start the streams that a run reads, then submit and return the run. Raises Conflict and ``submit``'s errors."""
     if not feeds:
         return submit()
     started: list[Feed] = []

@@ -83,8 +83,8 @@ class PreparedFit:
         self._model: Any = source if isinstance(job.model, keras_io.PackedModel) else None
         self.program: tuple[Any, tuple[Any, ...], dict[str, Any]] = (task_fit.run, (job,), {})
         self.strategy = job.strategy
-        # A spare process has already initialized TensorFlow, but a caller's function may configure TensorFlow before
-        # that, and the ring must initialize it in its own way.
+        # A spare process has already initialized TensorFlow. It must not be used if a caller's function may have to
+        # configure TensorFlow before that, or for the ring, which must initialize TensorFlow itself.
         functions = any(runs_own_code(data) for data in (job.data, job.validation_data))
         functions = functions or not isinstance(job.model, keras_io.PackedModel)
         reduces = isinstance(job.strategy, AllReduce) and job.strategy.transport != "ring"
@@ -111,14 +111,15 @@ class PreparedFit:
 
     @classmethod
     def found(cls, job: FitJob) -> PreparedFit:
-        """Recreate the training of a run that another process submitted. Its model is created when first needed."""
+        """Recreate the ``PreparedFit`` of a run that another process submitted. The model is created on first use."""
 
         @cache
         def made() -> Any:
             packed = job.model
             return keras_io.unpack(packed) if isinstance(packed, keras_io.PackedModel) else packed()
 
-        # References to parts that the model lacks before it is built become None until the result replaces them.
+        # Where a callback refers to a part of the model that does not exist before the model is built, the reference is
+        # None until the result replaces it.
         found = Pickles(made).loads(job.callbacks.chiefs, whole=False) if job.callbacks else {}
         self = cls(made, job, list(found.values()), {})
         self._model = None
@@ -131,7 +132,7 @@ class PreparedFit:
 
     @property
     def feeds(self) -> list[Feed]:
-        """The streams that this process reads during the training."""
+        """The streams that this process reads during training."""
         given = (self._job.data, self._job.validation_data)
         return [data.feed for data in given if isinstance(data, StreamSource) and data.feed is not None]
 
@@ -159,7 +160,7 @@ class PreparedFit:
     def take(self, found: ModelAt) -> Any:
         """Copy the weights and the optimizer state of ``found`` into the model that was passed, and return that model.
 
-        If there is no such model, keep and return the model of ``found`` itself.
+        If the caller passed a function and its model has not been created yet, keep and return the model of ``found``.
         """
         if self._model is None:
             self._model = found.model
@@ -183,9 +184,9 @@ class PreparedFit:
         if self._callbacks:
             names = ", ".join(type(callback).__name__ for callback in self._callbacks)
             warnings.warn(
-                "The training's result is gone, so the model has the weights of its last checkpoint, after step "
-                f"{found.step}. Everything that these callbacks recorded, or did at the end of training, is lost: "
-                f"{names}",
+                "The result of the run is no longer available, so the model has the weights of the last checkpoint, "
+                f"after step {found.step}. Everything that these callbacks recorded, or did at the end of training, is "
+                f"lost: {names}",
                 stacklevel=4,
             )
 
@@ -281,9 +282,9 @@ def prepare(
 ) -> PreparedFit:
     """Validate the arguments of ``Cluster.fit`` and prepare them to be sent.
 
-    ``x`` and ``validation_data`` may have any form in ``client.sources``, or be a function ``data_fn(ctx)`` that
-    returns a batched ``tf.data.Dataset``. ``checkpoint`` is as in ``RunOptions``; ``resume`` is the path of a
-    checkpoint or of a directory of checkpoints. Raises InvalidInput.
+    ``x`` and ``validation_data`` may be arrays, have any form that ``client.sources`` supports, or be a function
+    ``data_fn(ctx)`` that returns a batched ``tf.data.Dataset``. ``checkpoint`` is as in ``RunOptions``; ``resume`` is
+    the path of a checkpoint or of a directory of checkpoints. Raises InvalidInput.
     """
     del verbose
     epochs = check_count("epochs", epochs, 1)

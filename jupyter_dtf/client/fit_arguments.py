@@ -11,7 +11,7 @@ from ..errors import InvalidInput
 from ..schema.arguments import is_integer, is_number
 
 WARMUP_EPOCHS = 5.0
-"""The default, from Goyal et al. 2017, section 2.2."""
+"""The default number of warm-up epochs, from Goyal et al. 2017, section 2.2."""
 
 
 def check_count(name: str, value: Any, least: int) -> int:
@@ -35,7 +35,7 @@ def checked_split(value: Any) -> float:
 
 
 def checked_class_weights(value: Any) -> dict[int, float]:
-    """Convert ``class_weight`` to a dict of ``int`` and ``float``. Raises InvalidInput."""
+    """Convert ``class_weight`` to a dict of ``float`` weights, keyed by ``int`` class numbers. Raises InvalidInput."""
     pairs: list[tuple[Any, Any]] = list(value.items()) if isinstance(value, Mapping) else [(None, None)]
     for number, weight in pairs:
         is_class = is_number(number) and float(number).is_integer()

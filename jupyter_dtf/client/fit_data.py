@@ -85,7 +85,7 @@ def _structure(value: Any) -> str:
 def check_one_output(data: Data, given: Any) -> None:
     """Raise InvalidInput, with Keras's message, for targets of several outputs, which class weights do not support.
 
-    ``given``: the data as it was passed. If it has an ``element_spec``, that is checked.
+    ``given``: the data as it was passed. Its ``element_spec``, if it has one, is checked.
     """
     targets = data.y if isinstance(data, Arrays) else None
     batch = data.structure if isinstance(data, StreamSource) else getattr(given, "element_spec", None)

@@ -43,8 +43,8 @@ class FitRun(Run):
     ) -> None:
         """``again(job, run, cluster, wait)`` starts a run that continues ``run`` with the options of this one.
 
-        Without ``job`` and ``again``, the training is recreated from the files that were saved when the run, or
-        ``submitted_with``, was submitted.
+        Without ``job`` and ``again``, the training is recreated from the files that were saved when this run, or the
+        run ``submitted_with``, was submitted.
         """
         super().__init__(run_id, in_session=in_session)
         self._own_job = job
@@ -99,9 +99,9 @@ class FitRun(Run):
         return self
 
     def _chiefs_result(self) -> FitResult | None:
-        """Return the result of the training; None if it was stopped before it had one.
+        """Return the chief's result; None if the run was stopped before there was one.
 
-        Raises NotFound if the result is gone or no task has returned one.
+        Raises NotFound if the result is no longer kept, or if no task has returned one.
         """
         info = self.info
         result = None if (chief := _chief_of(info.tasks)) is None else self._result_of(chief)
@@ -110,7 +110,7 @@ class FitRun(Run):
         return result
 
     def _finish_at_checkpoint(self, why: NotFound) -> None:
-        """Finish with the newest checkpoint if it was written at the end of the training. Otherwise raise NotFound."""
+        """Finish with the newest checkpoint if it was written at the end of training. Otherwise, raise NotFound."""
         from .checkpoints import newest_of
 
         done, history = self._steps_done, self.history
@@ -123,7 +123,7 @@ class FitRun(Run):
                 self._job.finish_at(found, history.history, history.epoch)
                 self._has_model, self._gone = True, str(why)
                 return
-            there = f"its newest checkpoint is after step {found.step} of {done or 'an unknown number'}"
+            there = f"the run's newest checkpoint was written after step {found.step} of {done or 'an unknown number'}"
             there += ", and `run.model` returns the model of that checkpoint"
         raise NotFound(f"{why}. The model does not have the trained weights: {there}") from None
 
@@ -149,7 +149,7 @@ class FitRun(Run):
             raise error from (raised[0] if raised else None)
 
     def give_back(self) -> None:
-        """Call ``finish`` if this process passed the model. Otherwise, only wait; raise an error if the run failed."""
+        """Call ``finish`` if this process passed the model. Otherwise, only wait; raise an error if the run has failed."""
         if self._own_job is not None:
             self.finish()
         else:
@@ -179,7 +179,7 @@ class FitRun(Run):
         return self.history
 
     def resume(self, step: int | None = None, *, cluster: Any = None, wait: bool = True) -> FitRun:
-        """Continue the training from one of its checkpoints, as a new run with the same model, data and options.
+        """Continue training from one of the run's checkpoints, as a new run with the same model, data and options.
 
         Any process can do so, because the run's program and up to 256 MiB of its data were saved when it was submitted.
         In the process that started the run, the model that was passed gets the new weights.
@@ -248,11 +248,11 @@ class FitRun(Run):
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """With parameter servers, the number of gradient updates of each worker. Waits until the run has ended.
+        """With parameter servers, the numbers of gradient updates of each worker. Waits until the run has ended.
 
-        For each task (``worker:1``), the number of updates that were ``scheduled`` by the worker, ``applied``,
-        ``dropped`` because they were too late, and ``repeated`` (received twice, applied once). Empty with any other
-        strategy.
+        For each task (``worker:1``), a dict with the number of updates that the worker ``scheduled``, and of those that
+        were ``applied``, ``dropped`` because they were too late, and ``repeated`` (received twice, applied once). Empty
+        with any other strategy.
 
         Raises:
             NotFound: If the result is no longer kept.
@@ -266,8 +266,9 @@ class FitRun(Run):
     def model(self) -> Any:
         """The trained Keras model. Waits until the run has ended.
 
-        If the result is no longer available, for example because the cluster is gone, this is the model of the newest
-        checkpoint; a warning is issued if the run had progressed further.
+        If the run was stopped before it had a result, or the result is no longer available, for example because the
+        cluster is gone, this is the model of the newest checkpoint. A warning names the step of the checkpoint, unless
+        the run was stopped at that step.
 
         Raises:
             NotFound: If there is neither a result nor a checkpoint.
@@ -340,7 +341,10 @@ def held(info: RunInfo) -> Run:
 
 
 def seen_through(run: FitRun, wait: bool) -> FitRun:
-    """If ``wait``, show the run until it has ended and finish it; otherwise, wait until its arrays have been sent."""
+    """Return the run once it has ended and was finished (``wait``), or once its program and data have been sent.
+
+    If the run can be resumed by other processes, also wait until the files that this requires have been saved.
+    """
     if wait:
         try:
             show_until_end(run)

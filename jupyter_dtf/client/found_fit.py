@@ -15,7 +15,7 @@ from .fit import PreparedFit
 
 
 def job_of(info: RunInfo) -> PreparedFit:
-    """Return the training as it was submitted. Raises Conflict if it was not saved or cannot be read here."""
+    """Return the ``PreparedFit`` of a run as it was submitted. Raises Conflict if it was not saved or is unreadable."""
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:

@@ -49,10 +49,11 @@ def origin_of(model: str = "", weights: int | None = None, data: str = "") -> Or
 
 
 def code_of(*programs: Any, own: Any = None) -> list[Source]:
-    """Return the file or cell that called this package, and the functions among ``programs`` that are not in it.
+    """Return the code of the file or cell that called this package, and of ``programs`` defined in other files.
 
-    Code without readable source, as in an interactive Python, is left out. Callers in this package that submit the
-    user's code, such as a magic, pass it in their arguments: ``own.submitted_code``, a ``Source``.
+    Code whose source cannot be read, such as that of an interactive Python session, is left out. If ``own``, the
+    arguments of the program, has an attribute ``submitted_code`` (a ``Source``), only that code is returned. A magic
+    passes the code of its cell in this way.
     """
     if isinstance(submitted := getattr(own, "submitted_code", None), Source):
         return [submitted]

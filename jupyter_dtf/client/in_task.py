@@ -42,10 +42,10 @@ def is_chief() -> bool:
 
 
 def report(step: float | None = None, **metrics: float) -> None:
-    """Report a value of one or more metrics, to be plotted. Takes microseconds.
+    """Report the values of one or more metrics, to be plotted. This takes microseconds.
 
     Args:
-        step: The step that the values belong to. None: the step after that of the last report.
+        step: The step that the values belong to. None: the step after the one that was reported last.
         **metrics: A number for each metric.
 
     Raises:
@@ -81,8 +81,8 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
 
     Args:
         name: A name for the picture.
-        image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
-            floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+        image: An array or tensor of shape ``[height, width]`` or ``[height, width, channels]``, with 1, 3 or 4
+            channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
         step: The step that the picture belongs to. None: that of the last ``report``.
         caption: Text to show with the picture.
 

@@ -33,7 +33,7 @@ def _limit(name: str) -> int | None:
 
 
 def keras_settings() -> dict[str, Any]:
-    """Return the settings that ``configure_keras`` makes in the tasks; empty if Keras has not been imported."""
+    """Return Keras's settings, for ``configure_keras`` to apply in the tasks; empty if Keras has not been imported."""
     keras = sys.modules.get("keras")
     if keras is None:
         return {}

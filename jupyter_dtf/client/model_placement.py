@@ -232,8 +232,8 @@ def calibrate(
 ) -> Calibration:
     """Measure a model's layers on a cluster's devices, and transfers between the devices, in a short run.
 
-    Every task trains the whole model for a few steps, at the same time as the others, as ``dtf.Pipeline`` would with
-    these sizes, so the model must fit into the memory of each task. An interrupt stops the run.
+    Every task trains the whole model for a few steps, at the same time as the others, with the microbatches that
+    ``dtf.Pipeline`` would use. Therefore the model must fit into the memory of each task. An interrupt stops the run.
 
     Args:
         model: A compiled Keras model, which is not changed.
@@ -270,7 +270,7 @@ def start_profile(
     input_shapes: Any = None,
     threads_per_task: int = 0,
 ) -> Run:
-    """Start the run that ``calibrate`` waits for."""
+    """Start and return the run that ``calibrate`` waits for."""
     costs.check_sizes(batch_size, microbatches)
     packed = keras_io.pack(model).without_state()
     job = profile.ProfileJob(packed, batch_size, microbatches, input_shapes)

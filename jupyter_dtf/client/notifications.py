@@ -58,7 +58,7 @@ class Told:
                 except Unavailable as error:  # a busy store or a full disk: try again
                     if self._session.is_closed:
                         raise
-                    logger.info("Trying again to read the alarms of the run %s: %s", self._run_id, error)
+                    logger.info("The alarms of the run %s could not be read, trying again: %s", self._run_id, error)
                     time.sleep(RETRY_S)
                     self._changed.set()
         except Exception as error:  # the run was deleted, or the session is gone

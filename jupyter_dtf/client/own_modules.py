@@ -38,9 +38,9 @@ def upload(cluster: str, given: Iterable[Any]) -> list[str]:
 
 
 def with_modules(cluster: str, given: Iterable[Any], program: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the program together with the modules passed for it and those uploaded earlier.
+    """Return a program that makes the modules passed for it, and those uploaded earlier, importable in its tasks.
 
-    Raises the same errors as ``read``.
+    Return ``program`` itself if there are no modules. Raises the same errors as ``read``.
     """
     modules = {**_uploaded.get(cluster, {}), **{module.name: module for module in read(given)}}
     if not modules:
@@ -117,7 +117,7 @@ def _check_size(modules: Iterable[Module]) -> None:
 
 
 def _check_name(name: str, path: Path) -> None:
-    """Raise InvalidInput for a module that a task would not find, because an installed one takes precedence."""
+    """Raise InvalidInput if a name is not an identifier, or if tasks would import an installed module instead."""
     if not name.isidentifier():
         raise InvalidInput(f"A module's name must be an identifier, got {name!r:.100}", field="modules")
     where = ""

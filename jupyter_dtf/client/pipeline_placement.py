@@ -14,7 +14,9 @@ MOST_DESIGN = 1 << 20
 
 
 def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:
-    """Replace the design that a pipeline names with the placement in it. Also return the design as it is recorded.
+    """Replace the design that a pipeline names, if any, with the placement in that design.
+
+    Return the strategy, and the design in the form in which it is recorded; None if the strategy names no design.
 
     Raises NotFound if there is no such design, and InvalidInput if it is invalid.
     """

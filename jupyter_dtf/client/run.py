@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 class Run(NamedRun):
     """A run, live or past.
 
-    Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues
-    without it as long as its cluster is running.
+    Use ``dtf.run(run_id)`` for a run that was started elsewhere. A run does not depend on this object: it continues as
+    long as its cluster is running, even if the object is gone.
 
     Attributes:
         id: The id of the run.
@@ -158,7 +158,7 @@ class Run(NamedRun):
         return checkpoints_of(event for _seq, event in self._session.hub.events(self.id))
 
     def timeline(self) -> Trace:
-        """Return when, and on which device, each operation of the steps traced by ``profile`` or ``trace_steps`` ran.
+        """Return the trace that ``profile`` or ``trace_steps`` recorded: when and where each operation ran.
 
         Returns:
             A trace of all tasks. A notebook shows it as a timeline.
@@ -171,7 +171,7 @@ class Run(NamedRun):
         return Trace(read_traces(Path(self.info.run_dir)))
 
     def placement(self) -> pd.DataFrame:
-        """Return where the operations, or the layers of a pipeline, ran.
+        """Return the device that each operation ran on; for a pipeline, the devices of each layer.
 
         Returns:
             A DataFrame. For a pipeline, a row for each layer, even without ``trace_steps``: ``layer``, ``planned`` and
@@ -197,7 +197,8 @@ class Run(NamedRun):
         """Forecast how the run's training would scale, based on its measured steps.
 
         Args:
-            **settings: Keyword arguments of ``dtf.predict``; the strategy and the sizes are the run's own.
+            **settings: Keyword arguments of ``dtf.predict``. By default, the strategy and the sizes are those of the
+                run.
 
         Returns:
             The forecast.
@@ -215,10 +216,10 @@ class Run(NamedRun):
         return run_forecast(self._session.hub.record(self.id), wanted)
 
     def efficiency(self, forecast: Forecast | None = None) -> EfficiencyReport:
-        """Compare the parts of the run's steps with a forecast, by default one made from its own steps.
+        """Compare the times of the parts of the run's steps with a forecast, by default one based on these steps.
 
-        The report shows which parts took longer than forecast and which tasks the others waited for. It names the parts
-        that were not measured.
+        The report shows which parts took longer than forecast, which tasks the others waited for, and which parts were
+        not measured.
         """
         return efficiency(self._session.hub.record(self.id), forecast)
 
@@ -245,7 +246,7 @@ class Run(NamedRun):
         Args:
             condition: Called with the run's ``RunInfo`` now and after every change, in this thread, so it may itself
                 query runs and clusters. If the run changes faster than the condition returns, changes that only update
-                figures are skipped, except the newest.
+                numbers, such as metrics, may be skipped, except the newest one.
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
@@ -274,7 +275,7 @@ class Run(NamedRun):
         """Call a function with the run's current state and with each later state until the run has ended.
 
         Args:
-            tell: The function. It is called in the session's thread and blocks that thread.
+            tell: The function. It is called in the session's thread, which it blocks until it returns.
         """
         hub, told = self._session.hub, [RunState.PENDING]
 
@@ -335,7 +336,7 @@ class Run(NamedRun):
             timeout_s: The longest time to wait, in seconds. None: no limit.
 
         Returns:
-            The trace, as from ``timeline``; None if ``wait`` is False.
+            The trace, as ``timeline`` returns it; None if ``wait`` is False.
 
         Raises:
             InvalidInput: If ``steps`` is not an integer from 1 to 100.
@@ -358,7 +359,7 @@ class Run(NamedRun):
         Any process can do so, because the run's program and up to 256 MiB of its data were saved when it was submitted.
 
         Args:
-            step: The step of the checkpoint. None: the newest.
+            step: The step of the checkpoint. None: the newest checkpoint.
             cluster: The cluster, or its name, to continue on. None: the run's own cluster.
             wait: See ``Cluster.fit``.
 
@@ -495,7 +496,9 @@ class Run(NamedRun):
         return open_tensorboard(self, directory)
 
     def widget(self) -> ipywidgets.VBox:
-        """Return a live ``ipywidgets`` view of the run, also for frontends without the extension, such as VS Code.
+        """Return a live ``ipywidgets`` view of the run.
+
+        It also works in frontends without the extension, such as VS Code.
 
         Returns:
             A ``dtf.RunWidget``.

@@ -15,9 +15,9 @@ from ..schema.run import RunInfo
 class RunChanges:
     """The summaries of a run while its ``with`` block runs: the current one, and one after every change.
 
-    A summary that has not been taken yet is replaced by the next one if only figures differ, so that a run that reports
-    a hundred times a second does not fill the memory of a reader that needs a second for each summary. No state,
-    attempt, epoch, message or checkpoint is left out.
+    A summary that has not been taken yet is replaced by the next one if they differ only in numbers, such as metrics.
+    Otherwise, a run that reports a hundred times a second would fill the memory of a reader that needs a second for
+    each summary. No state, attempt, epoch, message or checkpoint is skipped.
     """
 
     def __init__(self, hub: Hub, run_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Describes a run in a line, and names its tasks."""
+"""Describes a run in one line, and lists its tasks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def task_names(info: RunInfo) -> list[str]:
 
 
 def check_task(text: str, info: RunInfo) -> str:
-    """Validate the name of a task of a run, ``worker:1``. Raises NotFound."""
+    """Return the name of a task, such as ``worker:1``. Raises NotFound if the run has no such task."""
     names = task_names(info)
     if text not in names:
         raise NotFound(f"The task must be one of {', '.join(names)}, the tasks of {info.name}, got {text!r}")

@@ -63,7 +63,7 @@ def run_in_foreground(run: Run) -> None:
 
 
 def flags_defined(tree: ast.AST) -> list[str]:
-    """Return the long flags, without dashes, defined with argparse, click, absl or ``tf.compat.v1.flags``."""
+    """Return the long flags, without dashes, that are defined with argparse, click, absl or ``tf.compat.v1.flags``."""
     return list(
         dict.fromkeys(flag for node in ast.walk(tree) if isinstance(node, ast.Call) for flag in _flags_of(node))
     )
@@ -81,5 +81,5 @@ def _flags_of(call: ast.Call) -> Iterator[str]:
 
 
 def _plain(flag: str) -> str:
-    """Return a flag's name without leading dashes and value, as argparse and absl compare them."""
+    """Return a flag without leading dashes and value, and with ``_`` for ``-``, so that equal flags compare equal."""
     return flag.lstrip("-").partition("=")[0].replace("-", "_")

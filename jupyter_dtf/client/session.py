@@ -122,7 +122,7 @@ class Session:
         return self._submit(run)
 
     def do(self, work: Callable[[Fleet], T]) -> T:
-        """Run the plain function ``work(fleet)`` on the loop and wait for its result."""
+        """Run the synchronous function ``work(fleet)`` on the loop and wait for its result."""
 
         async def run(fleet: Fleet) -> T:
             return work(fleet)

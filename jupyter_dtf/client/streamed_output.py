@@ -14,7 +14,7 @@ _REFRESH_S = 0.2
 
 
 class StreamedOutput:
-    """Shows the output of a run's tasks while its ``with`` block runs, and the rest of it at the end.
+    """Shows the output of a run's tasks while its ``with`` block runs, and any remaining output at the end.
 
     Each line is prefixed with its task, and standard error remains separate from standard output.
     """

@@ -123,7 +123,7 @@ async def _kept(sent: Future[RunInfo] | None, request: RunRequest, program: payl
 
 
 def training_jobs(strategy: Strategy, jobs: Mapping[str, int]) -> dict[str, int]:
-    """Return the jobs that take part in training with a strategy. Raises InvalidInput if a job is missing."""
+    """Return the number of tasks of each job that trains with a strategy. Raises InvalidInput if a job is missing."""
     training = {job: count for job, count in jobs.items() if job in strategy.jobs}
     if training.keys().isdisjoint(FIRST_JOBS):
         raise InvalidInput(f"`jobs` must include worker or chief for training, got {dict(jobs)!r}", field="jobs")

@@ -28,7 +28,7 @@ class Line(NamedTuple):
 
 
 def plot(lines: Sequence[Line], width: int, height: int, *, plain: bool = False) -> list[str]:
-    """Return a plot as ``height`` rows of at most ``width`` characters, with the values of top and bottom on the left.
+    """Return a plot as ``height`` rows of at most ``width`` characters, labeled on the left at the top and bottom.
 
     ``plain``: whether to use ASCII, with a star for each character that has dots.
     """

@@ -27,7 +27,7 @@ class Cell(msgspec.Struct):
     names: dict[str, Any]
     """The notebook's variables that the cell uses, keyed by name."""
     left_behind: dict[str, str]
-    """The variables that the cell uses but that cannot be sent, each with the reason."""
+    """For each variable that the cell uses but that cannot be sent, the reason, keyed by the variable's name."""
     tasks: list[str]
     """The tasks that run the cell (``worker:1``); empty: all."""
 
@@ -48,7 +48,7 @@ class NotPicklable:
 
 
 def prepare(source: str, namespace: Mapping[str, Any], filename: str = "<cell>", tasks: Sequence[str] = ()) -> Cell:
-    """Find the variables in ``namespace`` that the cell uses. Raises SyntaxError."""
+    """Return the cell with the variables in ``namespace`` that it uses. Raises SyntaxError."""
     tree = ast.parse(source, filename)
     wanted = names_used(tree) & namespace.keys()
     names = {name: namespace[name] for name in sorted(wanted) if name not in _IPYTHON}
@@ -67,7 +67,7 @@ def names_used(tree: ast.AST) -> set[str]:
 
 
 def _why_not(value: Any) -> str | None:
-    """Return why a value cannot be pickled, or None. Its arrays are not copied."""
+    """Return why a value cannot be pickled; None if it can. Its arrays are not copied."""
     try:
         cloudpickle.dumps(value, protocol=5, buffer_callback=lambda buffer: False)
     except Exception as error:
@@ -76,7 +76,11 @@ def _why_not(value: Any) -> str | None:
 
 
 def run(cell: Cell, ctx: Any) -> Any:
-    """Run the cell in a task, with ``ctx`` among its names. Return the value of its last expression, or None."""
+    """Run the cell in a task, with ``ctx`` among its names. Return the value of its last expression.
+
+    A value that cannot be sent back is replaced by a ``NotPicklable``. Return None if the cell does not end with an
+    expression, or if this task is not among ``cell.tasks``.
+    """
     if cell.tasks and ctx.task not in cell.tasks:
         return None
     tree = ast.parse(cell.source, cell.filename)

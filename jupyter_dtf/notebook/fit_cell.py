@@ -18,7 +18,7 @@ _instead: ContextVar[Train | None] = ContextVar("jupyter_dtf_fit", default=None)
 def fits_by(train: Train) -> Iterator[None]:
     """Within the context, let ``fit`` of every Keras model call ``train(model, **arguments)``, in this thread only.
 
-    A class that overrides ``fit`` keeps its own; only Keras's ``fit``, which it may call, is replaced.
+    A class that overrides ``fit`` keeps its own method. Only Keras's ``fit``, which that method may call, is replaced.
     """
     import keras
 
@@ -51,9 +51,10 @@ def history_of(model: Any, epochs: int, steps: int | None) -> Any:
 
 
 def execute(shell: Any, source: str) -> Any:
-    """Run a cell in a shell's namespace, with the shell's syntax. Return the value of its last expression.
+    """Run a cell in an IPython shell's namespace and return the value of its last expression; None if there is none.
 
-    Raises any error that the cell raises. As in any cell, a semicolon at the end hides the value.
+    The cell may use IPython's syntax. As in any cell, a semicolon at the end hides the value. Raises any error that the
+    cell raises.
     """
     text = shell.transform_cell(source)
     # Cached under a unique name, under which tracebacks find the source lines.

@@ -33,7 +33,7 @@ VARIABLE = "cluster"
 
 
 class _HelpShown(Exception):
-    """``--help`` was handled."""
+    """Raised to end the command after ``--help`` has been printed."""
 
 
 class NotPython(UsageError):
@@ -67,7 +67,7 @@ def register(shell: Any) -> None:
 
 @magics_class
 class DtfMagics(Magics):
-    """Magics for clusters and runs. Without the name of a cluster, they use this notebook's (``dtf.cluster()``)."""
+    """Magics for clusters and runs. They use this notebook's cluster (``dtf.cluster()``) unless another is named."""
 
     shell: Any
 
@@ -251,7 +251,7 @@ def _find_run(text: str) -> RunInfo:
 
 
 def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
-    """Return the jobs whose tasks take part. Raises NotFound."""
+    """Return the number of tasks of each job that takes part: ``job``, or all jobs. Raises NotFound."""
     jobs = cluster.jobs
     if job and job not in jobs:
         raise NotFound(f"--job must be one of {', '.join(jobs)}, the jobs of {cluster.name}, got {job!r}")
@@ -259,7 +259,10 @@ def _chosen_jobs(cluster: Cluster, job: str) -> dict[str, int]:
 
 
 def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
-    """Return the names of the tasks with these indices; empty for all tasks. Raises InvalidInput, NotFound."""
+    """Return the names of the tasks with these indices; an empty list, which selects all tasks, if there are none.
+
+    Raises InvalidInput and NotFound.
+    """
     if not indices:
         return []
     if len(jobs) > 1:
@@ -308,14 +311,16 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     runs.set_defaults(do=magics.runs)
 
     compare = commands.add_parser("compare", help="compare runs side by side, showing only differences")
-    compare.add_argument("runs", nargs="+", metavar="RUN", help="ids, parts of them, or names")
+    compare.add_argument(
+        "runs", nargs="+", metavar="RUN", help="the ids of the runs, parts of their ids, or their names"
+    )
     compare.add_argument("--all", action="store_true", help="also show equal values; a star marks differences")
     compare.set_defaults(do=magics.compare, completes="runs")
 
     resume = commands.add_parser("resume", help="continue a training run from a checkpoint, as a new run")
     resume.add_argument("run", help="the run's id, part of its id, or its name")
     resume.add_argument(
-        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the one it was on)"
+        "--on", default="", metavar="CLUSTER", help="continue on this cluster (default: the run's own cluster)"
     )
     resume.add_argument(
         "--step", type=int, metavar="N", help="continue from the checkpoint of this step (default: the newest)"
@@ -334,7 +339,7 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
 
     logs = commands.add_parser("logs", help="print the output of a run's tasks")
     logs.add_argument("run", help="the run's id, part of its id, or its name")
-    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1")
+    logs.add_argument("task", nargs="?", default="", help="one task, such as worker:1 (default: all tasks)")
     logs.set_defaults(do=magics.logs, completes="run")
 
     show = commands.add_parser("show", help="show a run's dashboard")
@@ -376,7 +381,7 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
         "fit",
         help="run the cell here, but train on the cluster when it calls model.fit",
         description="Runs the cell in the notebook, but trains on the cluster whenever it calls model.fit of a Keras "
-        "model. Afterwards the model has the trained weights, and model.fit returns its History. Each fit is a run.",
+        "model. Afterwards the model has the trained weights, and model.fit returns its History. Each call is a run.",
     )
     fit.add_argument("--strategy", default="allreduce", help="allreduce (default), ps or mirrored")
     fit.add_argument("--jobs", default="", metavar="JOB=N,...", help="the tasks (default: all tasks of the cluster)")
@@ -394,8 +399,8 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="compare the first step with that of a single process",
+        help="compare the first step with the same step in a single process",
     )
     fit.add_argument("--cluster", default="", metavar="NAME", help="the cluster (default: this notebook's)")
-    fit.add_argument("--name", default="", help="the name of the runs (default: that of the model)")
+    fit.add_argument("--name", default="", help="the name of the runs (default: the model's name)")
     return parser, dict(commands.choices)

@@ -180,7 +180,7 @@ def test_whatever_an_iterator_raises_reaches_the_tasks(started: Any, error: Base
     source = started(raises())
     *found, said = heard(source, asking(source))
     assert found == [(0, 5), (1, 5), (2, 5)]
-    assert said == f"The generator raised {type(error).__name__}: {error} when asked for batch 4"
+    assert said == f"The generator raised {type(error).__name__}: {error} (at batch 4)"
     assert source.feed.failure is error
 
 
@@ -197,7 +197,7 @@ def test_a_batch_that_cannot_be_sent_ends_the_stream_for_all() -> None:
     try:
         for rank in range(2):
             with asking(source, rank=rank, size=2) as peer:
-                assert "SystemExit: the file is gone when asked for batch 1" in receive(peer)[0].error
+                assert "SystemExit: the file is gone (at batch 1)" in receive(peer)[0].error
     finally:
         feed.close()
 
