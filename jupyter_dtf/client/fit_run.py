@@ -149,7 +149,7 @@ class FitRun(Run):
             raise error from (raised[0] if raised else None)
 
     def give_back(self) -> None:
-        """Call ``finish`` if this process passed the model. Otherwise, only wait; raise an error if the run has failed."""
+        """Call ``finish`` if this process passed the model; otherwise, only wait. Raises an error if the run failed."""
         if self._own_job is not None:
             self.finish()
         else:

@@ -176,7 +176,7 @@ class ClusterWidget(LiveWidget):
         """Stop the cluster: immediately if no run is active, otherwise when the button is pressed again."""
         if self.active_runs and self._stop.button_style != "danger":
             runs = f"{self.active_runs} run{'s' * (self.active_runs > 1)}"
-            self._stop.description, self._stop.button_style = f"Stop it, and {runs}", "danger"
+            self._stop.description, self._stop.button_style = f"Stop cluster and {runs}", "danger"
             return
         self._ask(self.stop)
 

@@ -25,9 +25,9 @@ Bundle = dict[str, Any]
 RUN_MIME = "application/vnd.jupyter-dtf.run+json"
 """``{"run": id}``: the live dashboard of a run."""
 RUN_CARD_MIME = "application/vnd.jupyter-dtf.run-card+json"
-"""``{"run": id}``: a small live card."""
+"""``{"run": id}``: a small live card of a run."""
 CLUSTER_MIME = "application/vnd.jupyter-dtf.cluster+json"
-"""``{"name": name}``: a small live card."""
+"""``{"name": name}``: a small live card of a cluster."""
 
 _COLOURS = {
     "running": "var(--jp-success-color1, #388e3c)",

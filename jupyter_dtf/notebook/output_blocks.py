@@ -52,7 +52,7 @@ class Blocks:
     def show(self, events: list[Logged]) -> None:
         for event in events:
             source = event.task, event.stream
-            if (left_out := event.first - self._next.get(source, 0)) > 0:  # lines that arrived too fast to be sent here
+            if (left_out := event.first - self._next.get(source, 0)) > 0:  # lines that arrived too fast to be shown
                 self._counts[event.task] += left_out
             self._next[source] = event.first + len(event.lines)
             for line in event.lines:

@@ -64,7 +64,7 @@ def still(info: RunInfo, lines: Lines) -> str:
 
 
 def summary(info: RunInfo) -> str:
-    """Return the heading of the picture: name, state, epochs, duration."""
+    """Return the heading of the picture: the run's name, state, epochs and duration."""
     parts = [info.name, f"{wording.MARKS.get(info.state, '●')} {info.state.value}"]
     if info.progress.epochs:
         parts.append(f"epoch {info.progress.epoch}/{info.progress.epochs}")
@@ -76,7 +76,7 @@ def summary(info: RunInfo) -> str:
 def _groups(lines: Lines) -> list[tuple[str, dict[tuple[str, str], Series]]]:
     """Return the plots in the dashboard's order: the loss first and speed metrics last.
 
-    Validation metrics are in the same plot as those of training.
+    A validation metric is in the same plot as the corresponding training metric.
     """
     groups: dict[str, dict[tuple[str, str], Series]] = {}
     all_names = {metric for metric, _ in lines}

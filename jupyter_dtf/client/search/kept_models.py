@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_keep_models(keep_models: Any, objectives: int) -> None:
-    """Raise InvalidInput for an invalid count, and for several objectives, which have no ranking."""
+    """Raise InvalidInput for an invalid count, or if models are to be kept although there are several objectives."""
     if isinstance(keep_models, bool) or not isinstance(keep_models, int) or keep_models < 0:
         raise InvalidInput(f"`keep_models` must be an integer >= 0, got {keep_models!r:.100}", field="keep_models")
     if keep_models and objectives > 1:

@@ -32,8 +32,8 @@ class AskedTrials:
 
     ``metrics`` are the objectives. ``keeps``: whether the study outlives this process. If so, trials that were running
     when the search was stopped are enqueued again when it is continued. A trial that was stopped individually counts as
-    ended, because a user rejected it. The models of the best ``keep_models`` trials are kept. ``population`` chooses
-    the next trial.
+    ended, because a user rejected it. The models of the best ``keep_models`` trials are kept. If there is a
+    ``population``, it chooses the next trials.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AskedTrials:
     # -- called by TrialRuns ------------------------------------------------------------------------------------
 
     def next(self) -> Next | None:
-        """Request one more trial from the study."""
+        """Return the next trial; None if there are to be no more, or if all members of the population are running."""
         if self._left == 0:
             return None
         if self._population is not None and not self._population.enqueue():
@@ -233,7 +233,7 @@ def has_ended(trial: FrozenTrial) -> bool:
 
 
 def _success_or_stop(number: int, run: Run) -> Ended | None:
-    """Return the outcome of a trial that another process started, if the trial succeeded.
+    """Return the outcome of a trial that another process started; None if it has not succeeded.
 
     If the trial is still running, its run is stopped.
     """

@@ -211,7 +211,7 @@ def _changed(value: Any, distribution: BaseDistribution, plan: PopulationBased, 
     if step is None:
         return float(wanted)
     steps = round((wanted - low) / step)
-    if not anew and low + steps * step == value and wanted != value:  # a number too small for scaling moves by one step
+    if not anew and low + steps * step == value and wanted != value:  # scaling by less than a step: move by one
         steps += 1 if wanted > value else -1
     most = round((high - low) / step)
     found = low + min(max(steps, 0), most) * step

@@ -290,7 +290,7 @@ class Search:
         """Return the search as text.
 
         Args:
-            most: The largest number of trials to list.
+            most: The maximum number of trials to list.
 
         Returns:
             A summary line, followed by a line for each running trial and each of the best trials.

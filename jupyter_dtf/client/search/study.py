@@ -96,7 +96,7 @@ def as_pruner(given: Any) -> BasePruner:
 
 
 def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]:
-    """Return the metrics and the direction of each. Raises InvalidInput."""
+    """Return the names of the metrics, and a list with the direction of each. Raises InvalidInput."""
     metrics = [objective] if isinstance(objective, str) else _listed(objective)
     directions = [direction] * len(metrics) if isinstance(direction, str) else _listed(direction)
     if not metrics or not all(isinstance(metric, str) and metric for metric in metrics):
@@ -107,7 +107,7 @@ def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]
         raise InvalidInput(f"`objective` must name each metric once, got {objective!r:.200}", field="objective")
     if len(directions) != len(metrics) or any(one not in DIRECTIONS for one in directions):
         raise InvalidInput(
-            f"`direction` must be 'minimize' or 'maximize', or a list of one for each of {len(metrics)} objectives, "
+            f"`direction` must be 'minimize' or 'maximize', or a list with one for each of {len(metrics)} objectives, "
             f"got {direction!r:.200}",
             field="direction",
         )

@@ -104,7 +104,7 @@ class Ended:
 
 
 class Source(Protocol):
-    """Supplies trials and receives their results. Called in one thread."""
+    """Supplies trials and receives their results. All methods are called in the same thread."""
 
     def next(self) -> Next | None:
         """Return the next trial; None if there is none at the moment."""

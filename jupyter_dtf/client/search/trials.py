@@ -36,8 +36,8 @@ class Trial:
         number: The number of the trial, from 0.
         state: ``waiting``, ``running``, ``complete``, ``pruned``, ``stopped`` or ``failed``.
         params: The parameters.
-        values: The values of the objectives, keyed by name; empty if there are none yet. For a pruned trial, those it
-            reported last.
+        values: The values of the objectives, keyed by name; empty if there are none yet. For a pruned trial, the last
+            value that it reported.
         seconds: How long the trial took. None if it has not ended.
         run_id: The id of the trial's run; empty before it has one.
         error: Why the trial failed, in one line.

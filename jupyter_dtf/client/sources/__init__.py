@@ -1,7 +1,8 @@
-"""Prepares for sending all data that ``fit`` accepts other than arrays and functions. Each kind of data has a module.
+"""Prepares the data that ``fit`` accepts, other than arrays and functions, for sending. Each kind has a module.
 
-``SOURCES``: functions of ``(x, y, sample_weight, field)`` that return a ``BatchSource``, or None for another form of
-data. They raise InvalidInput for data of their own form that cannot be used. The first that accepts the data is used.
+``SOURCES``: functions of ``(x, y, sample_weight, field)``, each for one kind of data. A function returns a
+``BatchSource``, or None for data of another kind, and raises InvalidInput for data of its own kind that cannot be used.
+The functions are tried in order until one returns a source.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class DaskCollections(Partitions):
     """Partitions that have not been computed yet. They are sent as ``Partitions``, which is all that a task needs."""
 
     def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
-        """``parts``: the sources of each partition. ``given``: the collections to which they belong."""
+        """``parts``: what each partition is assembled from. ``given``: the collections that the parts belong to."""
         super().__init__(collection)
         self._parts = parts
         self._given = given
@@ -37,9 +37,10 @@ class DaskCollections(Partitions):
         return Partitions, (self.collection,)
 
     def compute_on(self, client: Client) -> Computed:
-        """Let the cluster's scheduler compute the partitions for a run, which holds them until ``release``.
+        """Start computing the partitions on the cluster. Return a handle that holds them until ``release``.
 
-        Raises InvalidInput for parts that belong to another scheduler.
+        If the partitions are computed again in every pass, nothing is started. Raises InvalidInput for parts that
+        belong to another scheduler.
         """
         _check_futures(self._given, client)
         if self.collection.graph is not None:
@@ -222,7 +223,10 @@ def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | 
 
 
 def _common_lengths(divided: dict[str, list[tuple[list[Any], list[int | None]]]], field: str) -> list[int | None]:
-    """Return the lengths of the partitions. Raises InvalidInput if collections are partitioned differently."""
+    """Return the number of examples in each partition (None: unknown).
+
+    Raises InvalidInput if collections are partitioned differently.
+    """
     counts = {name: [len(parts) for parts, _ in found] for name, found in divided.items()}
     flat = [count for of_name in counts.values() for count in of_name]
     if len(set(flat)) != 1 or not flat[0]:

@@ -57,7 +57,7 @@ def dataset_of(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def _travelling(x: Any, view: Any, field: str) -> GraphDataset:
-    """Return a dataset in the form in which it is sent. Raises OnlyWhereMade."""
+    """Return a dataset in the form in which it is sent. Raises OnlyWhereMade if no other process can read it."""
     from ...backend.task.fit.sources.graph_rules import check_graph
 
     for node in view.everything():

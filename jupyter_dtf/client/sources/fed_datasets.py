@@ -34,8 +34,9 @@ def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
         if not isinstance(leaf, tf.TensorSpec) or leaf.shape.rank is None:
             raise InvalidInput(
                 "A dataset that only this process can read must consist of dense tensors of known rank, got "
-                f"{leaf}, where {why}. Pass an output_signature to from_generator, set the shapes of the results of "
-                "Python functions (tf.ensure_shape), and convert other tensors to dense ones before batching",
+                f"{leaf}. No other process can read this dataset, because {why}. Pass an output_signature to "
+                "from_generator, set the shapes of the results of Python functions (tf.ensure_shape), and convert "
+                "other tensors to dense ones before batching",
                 field=field,
             )
     leaves = [Leaf((None, *leaf.shape[1:]), leaf.dtype.name, leaf.dtype == tf.string) for leaf in found]

@@ -1,4 +1,4 @@
-"""Recognizes arrays in files, without importing the libraries that made them, so that tasks read the files."""
+"""Recognizes arrays in files, so that tasks can read the files. Does not import the libraries that made the arrays."""
 
 from __future__ import annotations
 

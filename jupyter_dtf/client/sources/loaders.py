@@ -12,7 +12,7 @@ from ..pickling import pickled
 
 
 def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """Return the source for a PyDataset. Raises InvalidInput if it cannot be sent."""
+    """Return the source for a PyDataset; None for other data. Raises InvalidInput if it cannot be sent."""
     keras = sys.modules.get("keras")  # without it, there can be no PyDataset
     if keras is None or not isinstance(x, keras.utils.PyDataset):
         return None
@@ -26,10 +26,11 @@ def py_dataset(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | 
 
 
 def data_loader(x: Any, y: Any, sample_weight: Any, field: str) -> BatchSource | None:
-    """Return the source for a PyTorch ``DataLoader``. Raises InvalidInput if it can neither be sent nor be read here.
+    """Return the source for a PyTorch ``DataLoader``; None for other data.
 
     The order of an epoch is requested from the loader's sampler immediately. A loader without such an order, because
-    its dataset is an ``IterableDataset`` or its sampler never ends, is read in this process.
+    its dataset is an ``IterableDataset`` or its sampler never ends, is read in this process. Raises InvalidInput if the
+    loader can neither be sent nor be read here.
     """
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(x).__mro__}
     if not kinds & {"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"}:

@@ -15,7 +15,7 @@ from ..feed_window import Batch
 from ..feeding import Feed
 
 PEEKED = 2
-"""The number of batches that are read immediately. Keras reads as many to determine which dimensions are fixed."""
+"""The number of batches that are read immediately: as many as Keras reads to find out which dimensions are fixed."""
 
 
 def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> StreamSource | None:
@@ -110,7 +110,7 @@ class Reader:
 
 
 def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
-    """Return a yielded value as a tuple, as Keras packs it."""
+    """Return a value that was yielded as a tuple of 1 to 3 parts, as Keras packs it."""
     parts = value if isinstance(value, tuple) else (value,)
     if isinstance(value, list) or not 1 <= len(parts) <= 3:
         received = f"{type(value).__name__} of {len(value)}"
@@ -170,7 +170,7 @@ def _size(array: Any) -> int:
 def leaves_of(batches: list[Batch], field: str, what: str) -> list[Leaf]:
     """Return the dtypes and shapes of the leaves. Raises InvalidInput if dtypes or ranks differ.
 
-    The first dimension, and those that differ among the batches, are None.
+    The batch dimension, and dimensions that differ among the batches, are None.
     """
     leaves = []
     for arrays in zip(*(batch.leaves for batch in batches), strict=True):

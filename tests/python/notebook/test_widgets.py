@@ -133,7 +133,7 @@ await until(whole, lambda: [r["metrics"] for r in whole.runs if r["state"] == "r
     assert notebook.value("cluster.jobs") == "{'worker': 3}"
     # One click would end a run: it asks first.
     notebook.run("await until(whole, lambda: whole.active_runs == 1)")
-    assert notebook.value("stop.click(); stop.description, whole.state") == "('Stop it, and 1 run', 'running')"
+    assert notebook.value("stop.click(); stop.description, whole.state") == "('Stop cluster and 1 run', 'running')"
     notebook.run("stop.click(); await until(whole, lambda: whole.state == 'stopped')")
     assert notebook.value("whole.wait(), run.wait().status, whole.hosts") == "(True, 'stopped', [])"
     assert notebook.value("[t for t in threading.enumerate() if t.name.startswith('dtf-widget')]") == "[]"
