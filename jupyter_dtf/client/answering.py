@@ -1,4 +1,4 @@
-"""``cluster.predict`` and ``cluster.evaluate``: inference and evaluation over all tasks."""
+"""``cluster.predict`` and ``cluster.evaluate``: inference and evaluation, divided among all tasks."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class PreparedAnswer:
         self.parameters = _parameters(job)
 
     def hold(self, client: Callable[[], Any]) -> list[Held]:
-        """See ``PreparedFit.hold``."""
+        """Start computing the data that the cluster will hold. See ``PreparedFit.hold``."""
         return held_by([self._data], client)
 
     def give_back(self, changed: dict[int, Any]) -> None:

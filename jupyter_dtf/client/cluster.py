@@ -96,7 +96,7 @@ class Cluster(Searching, Answering):
         if design is not None:
             if jobs is not None or backend != DEFAULT_KIND or options:
                 raise InvalidInput(
-                    "`design` must not be combined with jobs, backend or options, which it contains",
+                    "`design` must not be combined with jobs, backend or options, which the design specifies",
                     field="design",
                 )
             drawn = design if isinstance(design, Design) else Design.open(check_path(design, "design"))
@@ -165,7 +165,7 @@ class Cluster(Searching, Answering):
         self._session = session()
         return self
 
-    # -- running things on it -----------------------------------------------------------------------------------
+    # -- running programs ---------------------------------------------------------------------------------------
 
     def upload(self, *modules: Any) -> list[str]:
         """Send your own modules along with every run that this process starts on this cluster from now on.

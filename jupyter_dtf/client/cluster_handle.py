@@ -39,7 +39,7 @@ class ClusterHandle:
     _name: str
     _session: Session
 
-    # -- inspecting it ------------------------------------------------------------------------------------------
+    # -- inspection ---------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -131,7 +131,7 @@ class ClusterHandle:
 
     @property
     def dashboard_url(self) -> str:
-        """The URL of Dask's own dashboard, below the Jupyter server. The first access turns the dashboard on.
+        """The URL of Dask's own dashboard, which the Jupyter server serves. The first access enables the dashboard.
 
         Raises:
             Unavailable: If no Jupyter server is running; the dashboard has no port of its own.
@@ -169,7 +169,7 @@ class ClusterHandle:
             raise TimeoutError(f"The cluster {self._name} is not ready after {timeout_s} s") from None
         return self
 
-    # -- changing it --------------------------------------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------------------------------
 
     def save_design(self, path: str | os.PathLike[str]) -> Design:
         """Save the cluster, with each task on its host, as a design. Waits for the hosts first.
@@ -201,7 +201,7 @@ class ClusterHandle:
         """Change the number of tasks for future runs.
 
         Args:
-            jobs: The number of tasks of each job, or a number of workers.
+            jobs: The number of tasks of each job, or only the number of workers.
 
         Returns:
             This cluster.
@@ -293,7 +293,7 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if notebook_cluster.name() != self._name:  # this notebook's own cluster remains for later cells
+        if notebook_cluster.name() != self._name:  # this notebook's own cluster keeps running for later cells
             self.close()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

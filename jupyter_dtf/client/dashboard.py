@@ -1,4 +1,4 @@
-"""The URL of a cluster's Dask dashboard, below the user's own Jupyter server."""
+"""The URL of a cluster's Dask dashboard, which the user's own Jupyter server serves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def dashboard_url(cluster: str) -> str:
     servers = _servers()
     if not servers:
         raise Unavailable(
-            "Dask's dashboard is served by your Jupyter server, so that nobody else has access, but none is running. "
-            f"Start one (jupyter lab) and open /{path} on it"
+            "Dask's dashboard is served by your Jupyter server, so that nobody else has access, but no Jupyter server "
+            f"is running. Start one (jupyter lab) and open /{path} on it"
         )
     mine = [server for server in servers if str(server["pid"]) == os.environ.get("JPY_PARENT_PID")]
     return str((mine or servers)[0]["url"]) + path

@@ -77,7 +77,7 @@ def _answered_parts(model: Any, parts: list[Any], batch_size: int | None, like: 
     packed = keras_io.pack(model, compiled=False)
     data = payload.pack((packed, keras_settings()))
     digest = hashlib.sha256(data).hexdigest()
-    sent = delayed((digest, data), name=f"model-{digest}", traverse=False)  # once for all partitions
+    sent = delayed((digest, data), name=f"model-{digest}", traverse=False)  # shared by all partitions
     settled: Like = [(tuple(max(n, 0) for n in shape), dtype) for shape, dtype in like]
     return [delayed(answered, pure=False)(sent, number, part, batch_size, settled) for number, part in enumerate(parts)]
 

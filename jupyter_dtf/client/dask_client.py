@@ -1,4 +1,4 @@
-"""The Dask client of a cluster, for collections that are computed where training runs."""
+"""The Dask client of a cluster, for collections that are computed on the hosts on which training runs."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Surroundings(Protocol):
         """Return the MIME bundle of a trace that is the last expression of a cell."""
 
     def choose(self, cluster: str, owned: bool) -> None:
-        """Make this the cluster of this process. ``owned``: whether it ends with the process."""
+        """Make ``cluster`` this process's cluster. ``owned``: whether the cluster ends with the process."""
 
     def returns(self, cluster: str) -> bool:
         """Return whether this process is a kernel that is being restarted and will use this cluster again."""

@@ -47,7 +47,7 @@ class Cursor:
 
 
 def part_of(leaf: Any, low: int, high: int) -> Any:
-    """Return a task's rows of an array in a batch, in the form in which they are sent."""
+    """Return a task's share of an array in a batch, rows ``low`` to ``high`` - 1, in the form in which it is sent."""
     part = leaf[low:high]
     return msgspec.msgpack.encode(part.reshape(-1).tolist()) if part.dtype == object else part
 

@@ -15,7 +15,7 @@ class Rereadable(Protocol):
     """Data that can be read any number of times."""
 
     length: int
-    """Batches in a pass; negative if unknown or infinite."""
+    """The number of batches in a pass; negative if it is unknown or infinite."""
     draws: bool
     """Whether reading the same pass again may yield different batches."""
 
@@ -33,14 +33,14 @@ class PassesFeed(Feed):
         super().__init__(name, secret, what, iter(()), lambda: None, trains=trains)
         self._passes = passes
         self._begins: dict[int, int] = {}
-        """The position at which each pass started."""
+        """The position at which each pass started, keyed by the number of the pass."""
         self._ends: dict[int, int] = {}
         """The position at which each pass ends, keyed by the position at which it started."""
         self._start = 0
         """The position at which the current pass started."""
         self._most = None
         self._wanted: tuple[int, bool, int | None] | None = None
-        """The pass to start next, as arguments of ``Rereadable.begin``."""
+        """The pass to start next, as arguments of ``Rereadable.begin``; None if no pass has been requested."""
         self._count: int | None = None
         self._has_told = False
         """Whether a task has been notified that the data is shuffled differently."""

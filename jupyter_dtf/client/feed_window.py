@@ -13,11 +13,11 @@ from typing import Any
 AHEAD_BYTES = 32 << 20
 """Limit in bytes for batches that have not been sent to every task yet."""
 AHEAD = 2
-"""Batches that may be read ahead regardless of their size."""
+"""The number of batches that may be read ahead regardless of their size."""
 BACK_BYTES = 32 << 20
 """Limit in bytes for batches that have been sent to every task."""
 BACK = 6
-"""Sent batches that are kept regardless of their size, because tasks may not have used them in a step yet."""
+"""The number of sent batches that are kept regardless of their size: tasks may not have used them in a step yet."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Batch:
     leaves: list[Any]
     examples: int
     size: int
-    """Bytes."""
+    """The size of the leaves in bytes."""
 
 
 class Window:

@@ -78,7 +78,7 @@ class Feed:
         self._is_closed = False
         self._is_started = False
 
-    # -- the life of a feed -------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start reading and listening. Raises Conflict if the stream has been read already."""
@@ -151,7 +151,7 @@ class Feed:
                     self._close_iterator()
 
     def _await_room(self) -> bool:
-        """Wait until the next batch may be read. Return whether it should be read."""
+        """Wait until the next batch may be read. Return False if no more batches should be read."""
         with self._lock:
             while not self._is_closed and self._window.ended is None:
                 if self._window.has_room and self._is_wanted:
@@ -276,7 +276,7 @@ class Feed:
         return message, parts
 
     def _end_for(self, cursor: Cursor) -> int | None:
-        """Return the position after the last batch to send to a task, if its pass ends before the stream does."""
+        """Return the position after the last batch of a task's pass; None if the pass ends with the stream."""
         return cursor.until
 
     def _gone(self, number: int) -> Message:
@@ -333,7 +333,7 @@ class Feed:
     def _break(self, error: Exception) -> None:
         """Report to the connected tasks, and to the caller, why serving has failed."""
         self.failure = self.failure or error
-        if self._window.ended is None:  # a batch that is being read now would be too late
+        if self._window.ended is None:  # a batch that is being read now can no longer be sent
             self._window.ended = self._window.count
         if not self._stops and not self._is_closed:
             text = f"The process that reads {self.what} can no longer send it: {type(error).__name__}: {error}"
@@ -403,8 +403,8 @@ class Feed:
         if self._base is None:
             if hello.within:
                 return (
-                    f"Training on {self.what} must be resumed from the end of an epoch, because the stream starts "
-                    f"from its beginning, got a checkpoint after {hello.within} steps of its epoch"
+                    f"Training on {self.what} must be resumed from the end of an epoch, because the stream can only "
+                    f"be read from its beginning, got a checkpoint after {hello.within} steps of an epoch"
                 )
             self._base = hello.passes, hello.passed
         passes, passed = self._base
@@ -438,7 +438,7 @@ class Feed:
         if (before := self._cursors.get(hello.rank)) is not None:
             self._lost(before)
         self._cursors[hello.rank] = cursor
-        for other in self._cursors.values():  # keep the batches that tasks yet to reconnect will need
+        for other in self._cursors.values():  # keep the batches for tasks that have not reconnected yet
             if other.peer is None and cursor.follows:
                 other.next = min(other.next, cursor.next)
 

@@ -176,7 +176,7 @@ class PreparedFit:
     def finish_at(self, found: ModelAt, history: Mapping[str, list[float]], epoch: list[int]) -> None:
         """Finish from a checkpoint written at the end of training, because the result is no longer available.
 
-        The values that the callbacks recorded are lost; if there are callbacks, a warning lists them.
+        The values that callbacks recorded are lost. If there are callbacks, a warning lists them.
         """
         model = self.take(found)
         model.optimizer.finalize_variable_values(model.trainable_variables)  # as Keras does at the end of training
@@ -208,7 +208,7 @@ class PreparedFit:
             _ask(self._model, result)
 
     def check_jobs(self, jobs: Mapping[str, int], restart: Restart | None = None) -> None:
-        """Raise InvalidInput if the model cannot be trained with these tasks, or with as few as ``restart`` allows."""
+        """Raise InvalidInput if these tasks, or the fewest workers that ``restart`` allows, cannot train the model."""
         least = restart.min_workers if restart is not None else None
         validate(Asked.of(self._job, jobs, min_workers=least), self._model)
 
@@ -231,7 +231,7 @@ class PreparedFit:
 
     @property
     def updates(self) -> dict[str, dict[str, int]]:
-        """See ``FitResult.updates``. Call ``finish`` first."""
+        """The numbers of gradient updates, as in ``FitResult.updates``. Call ``finish`` first."""
         return self._result.updates if self._result is not None else {}
 
     @property
@@ -357,7 +357,7 @@ def _check_batched(model: Any, given: Any, data: Data | None, field: str) -> Non
 
 
 def _policy(checkpoint: Checkpoint | bool | None, strategy: Strategy) -> Checkpoint | None:
-    """Return the checkpoint policy, by default one checkpoint after every epoch; None for no checkpoints."""
+    """Return the checkpoint policy, by default ``Checkpoint()``; None for no checkpoints. Raises InvalidInput."""
     if checkpoint is False:
         return None
     policy = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint()

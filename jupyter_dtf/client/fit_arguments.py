@@ -22,7 +22,7 @@ def check_count(name: str, value: Any, least: int) -> int:
 
 
 def count_or_none(name: str, value: Any) -> int | None:
-    """Call ``check_count`` for an argument that must be at least 1 if it is not None."""
+    """Return None for None; for any other value, call ``check_count`` with a minimum of 1."""
     return None if value is None else check_count(name, value, 1)
 
 

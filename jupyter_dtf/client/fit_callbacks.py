@@ -57,7 +57,7 @@ def _acts_between_batches(callback: Any) -> bool:
 
 
 def _unpicklable(callbacks: list[Any], pickles: Pickles) -> str:
-    """Return the class of the first callback that cannot be pickled."""
+    """Return the class name of the first callback that cannot be pickled; if each one can, all class names."""
     for callback in callbacks:
         try:
             pickles.dumps(callback)

@@ -27,7 +27,10 @@ _DATA = (
 
 
 def data_of(x: Any, y: Any, sample_weight: Any, field: str) -> Data:
-    """Return the examples in the form in which they are sent. Raises InvalidInput for other data or unequal lengths."""
+    """Return the examples in the form in which they are sent.
+
+    Raises InvalidInput if the data is not supported, or if ``x``, ``y`` and ``sample_weight`` differ in length.
+    """
     if x is None:
         raise InvalidInput(f"`{field}` {_DATA}, got None", field=field)
     for source_of in SOURCES:
@@ -83,7 +86,7 @@ def _structure(value: Any) -> str:
 
 
 def check_one_output(data: Data, given: Any) -> None:
-    """Raise InvalidInput, with Keras's message, for targets of several outputs, which class weights do not support.
+    """Raise InvalidInput, with Keras's message, for targets of several outputs: class weights require a single one.
 
     ``given``: the data as it was passed. Its ``element_spec``, if it has one, is checked.
     """
@@ -176,7 +179,7 @@ def held_by(data: Iterable[Data | None], client: Callable[[], Any]) -> list[Held
 
 
 def as_arrays(value: Any, name: str) -> Any:
-    """Convert the leaves of a structure to NumPy arrays; pandas objects are converted as in Keras."""
+    """Convert the leaves of a structure to arrays, pandas objects as Keras does. Arrays in files are not read."""
     if value is None:
         return None
     if isinstance(value, dict):

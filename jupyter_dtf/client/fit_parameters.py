@@ -43,12 +43,12 @@ def shown_parameters(model: Any, job: FitJob) -> dict[str, Any]:
 
 
 def _rate(optimizer: Any) -> float | str | None:
-    """Return an optimizer's learning rate, or the class of its schedule; None if its configuration has neither."""
+    """Return an optimizer's learning rate, or the class name of its schedule; None if its configuration has neither."""
     try:
         rate = optimizer.get_config().get("learning_rate")
         if isinstance(rate, dict):
             return str(rate["class_name"])
-        return None if rate is None else float(f"{float(rate):.6g}")  # a float32, which cannot represent 0.001 exactly
+        return None if rate is None else float(f"{float(rate):.6g}")  # a float32 cannot hold 0.001 exactly
     except Exception:  # a user's own class: displaying a value must not cause a failure
         return None
 
@@ -60,7 +60,7 @@ def _called(loss: Any) -> str:
 
 
 def form_of(data: Any) -> str:
-    """Return the form of the data in a word or two: ``arrays``, ``tf.data.Dataset``."""
+    """Return a short name for the form of the data, such as ``arrays`` or ``tf.data.Dataset``."""
     if isinstance(data, BatchSource):
         return data.what.removeprefix("the ").removeprefix("a ")
     return "arrays" if isinstance(data, Arrays) else "function"

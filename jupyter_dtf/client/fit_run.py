@@ -341,9 +341,9 @@ def held(info: RunInfo) -> Run:
 
 
 def seen_through(run: FitRun, wait: bool) -> FitRun:
-    """Return the run once it has ended and was finished (``wait``), or once its program and data have been sent.
+    """Wait until the run has ended and call ``give_back`` (``wait``), or until its data has been sent. Return the run.
 
-    If the run can be resumed by other processes, also wait until the files that this requires have been saved.
+    If other processes can resume the run, also wait until its program and data have been saved for them.
     """
     if wait:
         try:

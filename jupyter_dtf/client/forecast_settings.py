@@ -14,7 +14,7 @@ from ..schema.strategy import AllReduce, ParameterServer, Pipeline, parse_strate
 
 
 def settings_of(strategy: Any, tasks: int | Sequence[int] | None, **settings: Any) -> ForecastSettings:
-    """Convert keyword arguments to settings; the strategy provides the defaults. Raises InvalidInput."""
+    """Convert keyword arguments to settings. Options of ``strategy`` are the defaults. Raises InvalidInput."""
     own: dict[str, Any] = {"strategy": "pipeline"}
     found = None if strategy == "pipeline" else parse_strategy(strategy)
     if found is not None:

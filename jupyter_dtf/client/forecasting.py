@@ -37,7 +37,7 @@ def forecast_of(
     batch_size: int = 0,
     **settings: Any,
 ) -> Forecast:
-    """Return the forecast that ``predict`` makes for numbers of tasks. Takes the same arguments as ``predict``."""
+    """Return the forecast that ``predict`` makes for several numbers of tasks. Takes the same arguments."""
     wanted = settings_of(strategy, tasks, batch_size=batch_size, **settings)
     design, graph = _model(model)
     known = _machines(machines if machines is not None else design, calibration)
@@ -126,7 +126,7 @@ def link_of(pairs: Sequence[PairSpeed]) -> Link:
 
 
 def _model(model: Any) -> tuple[Design | None, LayerGraph]:
-    """Return the design, if the model comes from one, and the layers."""
+    """Return the design that the model comes from (None if it is not from a design), and the layers."""
     if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(SUFFIX):
         model = Design.open(model)
     if isinstance(model, Design):

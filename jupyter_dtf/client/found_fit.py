@@ -19,7 +19,7 @@ def job_of(info: RunInfo) -> PreparedFit:
     check_goes_on(info)
     run_dir = Path(info.run_dir)
     try:
-        submission_files.read(run_dir)  # also checks who owns it
+        submission_files.read(run_dir)  # also checks the owner of the files
         function, args, _ = payload.load(submission_files.program_file(run_dir))
         if function is own_modules.run:
             _, args, _ = args[1].open()

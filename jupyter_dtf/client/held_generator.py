@@ -28,7 +28,7 @@ def held_batches(x: Iterator[Any], y: Any, sample_weight: Any, steps: int | None
         if _like(held[-1]) != _like(held[0]):
             raise InvalidInput(
                 "All batches of a generator must have the same structure, dtypes and ranks, got batch "
-                f"{number} of {_like(held[-1])} after {_like(held[0])}",
+                f"{number} with {_like(held[-1])} after batches with {_like(held[0])}",
                 field="x",
             )
     if not held:

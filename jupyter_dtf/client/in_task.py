@@ -113,8 +113,8 @@ def report_table(name: str, table: Any, step: float | None = None) -> None:
 
     Args:
         name: A name for the table.
-        table: A DataFrame (without its index), a mapping of columns to their values, or a list of mappings, one for
-            each row.
+        table: A DataFrame (without its index), a mapping from columns to lists of values, or a list of mappings, one
+            for each row.
         step: The step that the table belongs to. None: that of the last ``report``.
 
     Raises:

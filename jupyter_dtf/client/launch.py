@@ -101,7 +101,7 @@ def launch(
 
 
 def combined(args_dict: Any, grid: bool) -> list[dict[str, Any]]:
-    """Return the arguments of each trial. Raises InvalidInput, with the lengths if they differ."""
+    """Return the arguments of each trial, as a list of dicts. Raises InvalidInput."""
     if not isinstance(args_dict, Mapping) or not args_dict:
         raise InvalidInput(f"`args_dict` must map arguments to lists, got {args_dict!r:.200}", field="args_dict")
     lists = {}

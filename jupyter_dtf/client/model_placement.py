@@ -209,7 +209,7 @@ def _predict_placed(
 
 
 def _in_turn(model: Any, schedule: str) -> LayerGraph:
-    """Return the graph of a model, with alternating passes if the schedule requires them and the loss allows them."""
+    """Return the graph of a model. Its passes alternate if the schedule requires this and the loss allows it."""
     if schedule not in SCHEDULES:
         raise InvalidInput(f"`schedule` must be one of {', '.join(SCHEDULES)}, got {schedule!r:.100}", field="schedule")
     if schedule == FILL_DRAIN:

@@ -18,7 +18,7 @@ def name() -> str:
 
 
 def choose(cluster: str, *, owned: bool = False) -> None:
-    """Make this the notebook's cluster. ``owned``: whether it ends with this process."""
+    """Make ``cluster`` the notebook's cluster. ``owned``: whether the cluster ends with this process."""
     if cluster == name() and not owned:
         return
     os.environ[VARIABLE] = cluster
@@ -26,6 +26,6 @@ def choose(cluster: str, *, owned: bool = False) -> None:
 
 
 def forget(cluster: str) -> None:
-    """If this is the notebook's cluster, clear the notebook's choice."""
+    """If ``cluster`` is the notebook's cluster, clear the notebook's choice."""
     if cluster and name() == cluster:
         choose("")

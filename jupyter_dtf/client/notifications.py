@@ -75,7 +75,7 @@ class Told:
                 self._tell(
                     Alarm(about=event.alarm, title=event.title, text=event.text, task=event.task, time=event.time)
                 )
-        if info.state is RunState.LOST and self._notify.end:  # its cluster can no longer report that
+        if info.state is RunState.LOST and self._notify.end:  # the cluster can no longer report that the run has ended
             self._tell(Alarm(about=END, title=f"{info.name} is lost", text=info.message, time=time.time()))
         return info.state.is_final
 

@@ -10,7 +10,7 @@ from ..schema.printable import shown_path
 from ..schema.strategy import Pipeline, Strategy
 
 MOST_DESIGN = 1 << 20
-"""The largest design, in characters, in a run's record. A longer one is recorded without the model's layer graph."""
+"""The maximum length of a design in a run's record, in characters. A longer one is recorded without its layers."""
 
 
 def with_placement(strategy: Strategy) -> tuple[Strategy, Source | None]:

@@ -65,7 +65,7 @@ class Run(NamedRun):
         """Whether this process is still sending the run's program and data."""
         return self.sent is not None and not self.sent.done()
 
-    # -- inspecting it ------------------------------------------------------------------------------------------
+    # -- inspection ---------------------------------------------------------------------------------------------
 
     @property
     def code(self) -> list[Source]:
@@ -75,7 +75,7 @@ class Run(NamedRun):
 
     @property
     def design(self) -> Source | None:
-        """The design that the run was started from: the ``text`` of a ``.dtf`` file at that time, and its ``name``.
+        """The design that the run was started from: the ``name`` of a ``.dtf`` file, and its ``text`` at that time.
 
         This is the design that the run's pipeline names, or the cluster part of the design that its cluster was started
         from. None if there is no design.
@@ -204,8 +204,8 @@ class Run(NamedRun):
             The forecast.
 
         Raises:
-            Conflict: If the run has taken too few steps, or is not a ``fit`` run with all-reduce, parameter servers or
-                in-graph replication.
+            Conflict: If the run has completed too few steps, or is not a ``fit`` run with all-reduce, parameter servers
+                or in-graph replication.
             InvalidInput: If a setting is invalid.
 
         Example:
@@ -223,7 +223,7 @@ class Run(NamedRun):
         """
         return efficiency(self._session.hub.record(self.id), forecast)
 
-    # -- controlling it -----------------------------------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------------------------------
 
     def wait(self, timeout_s: float | None = None) -> Run:
         """Wait until the run has ended, whether or not it succeeded.
@@ -462,7 +462,7 @@ class Run(NamedRun):
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    # -- showing ------------------------------------------------------------------------------------------------
+    # -- display ------------------------------------------------------------------------------------------------
 
     def show(self) -> None:
         """Show the run: live plots in a notebook (a static picture without the extension), otherwise a line of text."""

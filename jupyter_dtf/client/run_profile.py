@@ -37,7 +37,7 @@ def wait(
     if profile is not None and profile.number > number:
         raise Conflict(f"Another profile of the run {info.id} was requested before this one had started")
     if profile is None or not profile.done:
-        raise Conflict(f"The run {info.id} is {info.state.value}, and no step was traced before that")
+        raise Conflict(f"No step of the run {info.id} was traced before its state became {info.state.value}")
     if profile.message:
         raise Conflict(f"No step of the run {info.id} was traced: {profile.message}")
 

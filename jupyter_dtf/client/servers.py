@@ -42,7 +42,7 @@ class Servers:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    # -- where they are -----------------------------------------------------------------------------------------
+    # -- endpoints ----------------------------------------------------------------------------------------------
 
     @property
     def target(self) -> str:
@@ -104,7 +104,7 @@ class Servers:
             raise Conflict("The servers have ended")
         return self
 
-    # -- using them ---------------------------------------------------------------------------------------------
+    # -- use ----------------------------------------------------------------------------------------------------
 
     def connect(self) -> list[str]:
         """Connect this process to the servers, so that eager code and ``tf.function`` can use their devices.

@@ -27,7 +27,7 @@ class RunOutput:
         self._lines: dict[tuple[str, str], int] = {}  # the number of lines from memory, keyed by task and stream
 
     def new(self) -> Iterator[Logged]:
-        """Yield the output since the last call, whose iterator must have been exhausted. Raises NotFound."""
+        """Yield the output since the last call. That call's iterator must have been exhausted. Raises NotFound."""
         with self._hub.output(self._run_id, self._task) as reader:
             for block in reader.blocks(self._places):
                 shown = max(0, self._lines.get((block.task, block.stream), 0) - block.first)
@@ -53,7 +53,7 @@ class LogLines:
         self._output = RunOutput(hub, run_id, task)
 
     def new(self) -> Iterator[str]:
-        """Yield the lines since the last call, whose iterator must have been exhausted. Raises NotFound."""
+        """Yield the lines since the last call. That call's iterator must have been exhausted. Raises NotFound."""
         for event in self._output.new():
             yield from event.lines if self._task else [f"{event.task} | {line}" for line in event.lines]
 

@@ -127,7 +127,7 @@ def _keep(store: Store, directory: Path, points: list[Point], *, name: str) -> s
         cluster="",
         kind="imported",
         jobs={"worker": 1},
-        created=now,  # the store may delete old runs
+        created=now,  # not the time of the run, because the store may delete old runs
         parameters={"imported_from": printable(str(directory.resolve()))},
         state=RunState.SUCCEEDED,
         started=began,

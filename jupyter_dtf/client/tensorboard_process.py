@@ -37,7 +37,7 @@ class TensorBoard:
     """Shows a directory of event files until ``close()``, or the end of this process.
 
     TensorBoard has no passwords, so a secret in the path of ``url`` keeps out the other users of this machine. Raises
-    Unavailable if it is not installed or does not start.
+    Unavailable if TensorBoard is not installed or does not start.
     """
 
     def __init__(

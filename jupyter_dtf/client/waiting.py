@@ -78,7 +78,7 @@ def wait_in_foreground(run: Run, tell: Callable[[str], None]) -> None:
     try:
         run.wait()
     except KeyboardInterrupt:
-        if run.is_being_sent:  # it cannot continue without this process
+        if run.is_being_sent:  # the run cannot continue without this process
             raise _stopped_while_sent(run, tell) from None
     else:
         return

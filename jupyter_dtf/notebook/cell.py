@@ -29,7 +29,7 @@ class Cell(msgspec.Struct):
     left_behind: dict[str, str]
     """For each variable that the cell uses but that cannot be sent, the reason, keyed by the variable's name."""
     tasks: list[str]
-    """The tasks that run the cell (``worker:1``); empty: all."""
+    """The names of the tasks that run the cell, such as ``worker:1``; empty: all tasks."""
 
     @property
     def submitted_code(self) -> Source:
@@ -53,7 +53,7 @@ def prepare(source: str, namespace: Mapping[str, Any], filename: str = "<cell>",
     wanted = names_used(tree) & namespace.keys()
     names = {name: namespace[name] for name in sorted(wanted) if name not in _IPYTHON}
     left_behind = {}
-    if names and (reason := _why_not(names)) is not None:  # together, so that shared objects are sent once
+    if names and (reason := _why_not(names)) is not None:  # together, so that shared objects are pickled once
         for name, value in list(names.items()):
             if (reason := _why_not(value)) is not None:
                 left_behind[name] = reason

@@ -1,6 +1,6 @@
 """Keeps the notebook's cluster in sync between its kernel and its page.
 
-In JupyterLab the page stores the cluster's name with the notebook. It sets the environment variable of
+In JupyterLab the page stores the cluster's name with the notebook. The page sets the environment variable of
 ``client.notebook_cluster`` whenever the kernel has started, before the first cell runs, and when the user chooses
 another cluster. When code chooses a cluster, the kernel notifies the page.
 """
@@ -23,7 +23,7 @@ _restarting = False
 
 
 def choose(cluster: str, owned: bool) -> None:
-    """Make this the notebook's cluster. ``owned``: whether it ends with the kernel."""
+    """Make ``cluster`` the notebook's cluster. ``owned``: whether the cluster ends with the kernel."""
     if owned:
         _watch_for_restarts()
     _tell_page(cluster, owned)

@@ -159,7 +159,7 @@ class DtfMagics(Magics):
         run = cluster.run(cells.run, cell, name=parsed.name, jobs=jobs, wait=False)
         if not parsed.stream:
             wait_in_foreground(run, say)
-        with display_hooks.here().output_shown(run):  # at the end of the block it shows all output
+        with display_hooks.here().output_shown(run):  # leaving the block shows the remaining output
             if parsed.stream:
                 wait_in_foreground(run, say)
         values = {task: value for task, value in run.result().items() if not tasks or task in tasks}
@@ -215,7 +215,7 @@ class DtfMagics(Magics):
                 return sorted(registry.kinds())
         return []
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internal -----------------------------------------------------------------------------------------------
 
     def _use(self, cluster: Cluster) -> Cluster:
         self.shell.push({VARIABLE: cluster})
@@ -278,9 +278,9 @@ def _chosen_tasks(jobs: Mapping[str, int], indices: list[int]) -> list[str]:
 
 
 def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser and its commands.
+    """Return the parser, and the parsers of its commands, keyed by name.
 
-    The default ``completes`` of a command states whether its arguments are clusters or runs.
+    Each command's default ``completes`` states whether its arguments are clusters or runs.
     """
     parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

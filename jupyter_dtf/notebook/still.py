@@ -31,9 +31,10 @@ Lines = Mapping[tuple[str, str], Series]
 
 
 def still(info: RunInfo, lines: Lines) -> str:
-    """Return an SVG document: a plot for each metric with a line for each task, validation dashed, epochs as dots.
+    """Return an SVG document with a plot for each metric.
 
-    A dashed mark shows where the values of a metric stop being finite. ``lines`` maps (metric, task) to points, as
+    Each task has a line in each plot. Lines of validation metrics are dashed, and values of whole epochs are dots. A
+    dashed mark shows where the values of a metric stop being finite. ``lines`` maps (metric, task) to points, as
     ``Hub.lines`` returns them; means over tasks are left out.
     """
     tasks = [task.task for task in info.tasks]

@@ -101,7 +101,7 @@ def current() -> Cluster | None:
 
 
 def use(cluster: Cluster, *, owned: bool = False) -> Cluster:
-    """Make this the notebook's cluster. ``owned``: whether it was started here and ends with the kernel."""
+    """Make ``cluster`` the notebook's cluster. ``owned``: whether it was started here and ends with the kernel."""
     global _held
     _held = cluster
     notebook_cluster.choose(cluster.name, owned=owned)

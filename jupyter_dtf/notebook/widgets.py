@@ -149,7 +149,7 @@ class LiveWidget(ipywidgets.VBox):
             # With a display id, so that the picture that a notebook saves can be replaced by the final one.
             self._handles.append(display(self._bundle(), raw=True, display_id=True))
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- internal -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         unsubscribe = self._subscribe()

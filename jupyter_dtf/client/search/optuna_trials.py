@@ -86,7 +86,7 @@ class AskedTrials:
     # -- called by TrialRuns ------------------------------------------------------------------------------------
 
     def next(self) -> Next | None:
-        """Return the next trial; None if there are to be no more, or if all members of the population are running."""
+        """Return the next trial; None if the limit is reached, or if all members of the population are running."""
         if self._left == 0:
             return None
         if self._population is not None and not self._population.enqueue():
@@ -169,7 +169,7 @@ class AskedTrials:
             self.most += count
             self._left += count
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internal -----------------------------------------------------------------------------------------------
 
     def _forget(self, number: int) -> Asked:
         self._steps.pop(number)

@@ -74,7 +74,7 @@ def _is_factor(value: Any) -> bool:
 
 
 def as_population(sampler: Any, *, pruner: Any, objectives: int, trials: int | None) -> PopulationBased | None:
-    """Return the settings of population based training if ``sampler`` requests it, or None. Raises InvalidInput."""
+    """Return the settings if ``sampler`` requests population based training; otherwise None. Raises InvalidInput."""
     if isinstance(sampler, str) and sampler == PBT:
         sampler = PopulationBased()
     if not isinstance(sampler, PopulationBased):

@@ -114,7 +114,7 @@ class Search:
 
     @property
     def message(self) -> str:
-        """The reason why the search ended before all trials had run; empty if it did not."""
+        """The reason why the search ended before all trials had run; empty if it did not end early."""
         return str(self._error) if self._error is not None else self._runs.message
 
     @property
@@ -202,7 +202,7 @@ class Search:
     def _all(self) -> list[Trial]:
         return all_trials(self.study, self._metrics)
 
-    # -- controlling it -----------------------------------------------------------------------------------------
+    # -- control ------------------------------------------------------------------------------------------------
 
     def stop(self, number: int | None = None) -> None:
         """Stop the search: end the running trials and start no more. Returns immediately.
@@ -266,7 +266,7 @@ class Search:
             )
             raise RunFailed(f"No trial of {self.name} succeeded: {why}", run_id=last.run_id, traceback=last.traceback)
 
-    # -- showing ------------------------------------------------------------------------------------------------
+    # -- display ------------------------------------------------------------------------------------------------
 
     def line(self) -> str:
         """Return a one-line summary of the search."""

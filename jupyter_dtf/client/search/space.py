@@ -32,8 +32,8 @@ def as_space(space: Any) -> dict[str, BaseDistribution]:
 def _distribution(name: str, given: Any) -> BaseDistribution:
     """Return the distribution of one parameter.
 
-    A list is a choice; ``(low, high)`` and ``(low, high, "log")`` are ranges with both bounds included, of integers if
-    both bounds are integers; a ``range`` stands for its integers.
+    A list contains the choices; ``(low, high)`` and ``(low, high, "log")`` are ranges with both bounds included, of
+    integers if both bounds are integers; a ``range`` stands for its integers.
     """
     kinds = optuna().distributions
     found: BaseDistribution

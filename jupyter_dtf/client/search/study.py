@@ -107,8 +107,8 @@ def as_objectives(objective: Any, direction: Any) -> tuple[list[str], list[str]]
         raise InvalidInput(f"`objective` must name each metric once, got {objective!r:.200}", field="objective")
     if len(directions) != len(metrics) or any(one not in DIRECTIONS for one in directions):
         raise InvalidInput(
-            f"`direction` must be 'minimize' or 'maximize', or a list with one for each of {len(metrics)} objectives, "
-            f"got {direction!r:.200}",
+            "`direction` must be 'minimize' or 'maximize', or a list with one of these for each of the "
+            f"{len(metrics)} objectives, got {direction!r:.200}",
             field="direction",
         )
     return metrics, directions
@@ -140,7 +140,7 @@ def open_study(
     if storage is not None and not name:
         raise InvalidInput("`study_name` must be given with a storage, got none", field="study_name")
     said = package.logging.get_verbosity()
-    package.logging.set_verbosity(package.logging.WARNING)  # it would announce the new study
+    package.logging.set_verbosity(package.logging.WARNING)  # otherwise, Optuna would log that it has created the study
     try:
         study: Study = package.create_study(
             storage=storage,

@@ -355,7 +355,7 @@ class TrialRuns:
         for _number, running in list(self._running.values()):
             try:
                 running.run.stop(now=True)
-            except DtfError:  # its cluster is gone, and so is the result
+            except DtfError:  # the cluster is gone, and the run with it
                 continue
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RUN, ERROR, SECONDS, STOPPED, TRACEBACK, AGAIN = "run", "error", "seconds", "stopped", "traceback", "again"
 MODEL, CHECKPOINTS = "model", "checkpoints"
 MEMBER, GENERATION, PARENT = OF_POPULATION = ("member", "generation", "parent")
-"""The names of a trial's user attributes in the study, like those above."""
+"""The names of further user attributes in the study, which only trials of population based training have."""
 OWN_COLUMNS = ("number", "state", SECONDS, RUN, ERROR)
 HOW_KEPT = (
     "cluster.search(..., keep_models=n) keeps, for each of the n best trials, the model that the last `fit` trained "
@@ -110,9 +110,10 @@ def all_trials(study: Study, metrics: Sequence[str]) -> list[Trial]:
 
 
 def table(trials: Sequence[Trial], metrics: Sequence[str], params: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each trial: ``number``, ``state``, objectives, parameters, ``seconds``, ``run`` and ``error``.
+    """Return a DataFrame with a row for each trial.
 
-    With population based training, also ``member``, ``generation`` and ``parent``.
+    Columns: ``number``, ``state``, the objectives, the parameters, ``seconds``, ``run`` and ``error``. With population
+    based training, also ``member``, ``generation`` and ``parent``.
     """
     import pandas as pd
 

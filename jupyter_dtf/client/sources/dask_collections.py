@@ -28,7 +28,7 @@ class DaskCollections(Partitions):
     """Partitions that have not been computed yet. They are sent as ``Partitions``, which is all that a task needs."""
 
     def __init__(self, collection: Collection, parts: list[PartOf], given: list[Any]) -> None:
-        """``parts``: what each partition is assembled from. ``given``: the collections that the parts belong to."""
+        """``parts``: the source of each partition, for ``assembly``. ``given``: the collections that they come from."""
         super().__init__(collection)
         self._parts = parts
         self._given = given
@@ -134,7 +134,7 @@ def _is_lazy(value: Any) -> bool:
         return _is_future(value)
     if hasattr(type(value), "to_delayed") or _is_delayed(value) or isinstance(value, _Parts):
         return True  # computing a dataframe's graph is slow
-    return value.__dask_graph__() is not None  # other types wrap any kind of array
+    return value.__dask_graph__() is not None  # other types may wrap arrays that are not lazy
 
 
 def _are_partitions(value: Any) -> bool:
@@ -186,14 +186,14 @@ def _replaced(value: Any, leaves: Iterator[Any]) -> Any:
 
 
 def _chunks(value: Any) -> Any:
-    """Return the numbers of examples in an array's partitions, if known."""
+    """Return the numbers of examples in an array's partitions; None if unknown, or if ``value`` is not an array."""
     if isinstance(value, _Parts) or _kind(value) != "array" or not value.ndim:
         return None
     return None if any(math.isnan(n) for n in value.chunks[0]) else value.chunks[0]
 
 
 def _divided(value: Any, name: str, chunks: Any) -> tuple[list[Any], list[int | None]]:
-    """Return a collection's partitions as delayed objects or futures, and their lengths where known."""
+    """Return a collection's partitions (delayed objects or futures), and the number of examples in each, if known."""
     from dask import delayed
 
     if isinstance(value, _Parts):

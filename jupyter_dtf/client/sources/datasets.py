@@ -120,7 +120,7 @@ def _functions(view: Any, field: str) -> dict[str, Callable[..., Any]]:
 
 
 class _WithoutWrapper:
-    """Detaches the wrapper that TensorFlow has attached to a function while a ``with`` block runs.
+    """Detaches TensorFlow's wrapper from a function within a ``with`` block.
 
     The wrapper refers back to the function.
     """

@@ -20,8 +20,8 @@ _WHAT = "the tf.data.Dataset"
 def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
     """Return the source for a dataset that is read in this process. Nothing is read yet.
 
-    ``why``: the reason, as a clause. ``view``: a view of the dataset's graph, if there is one. Raises InvalidInput for
-    elements that are not batches or not dense.
+    ``why``: the reason why no other process can read it, as a clause. ``view``: a view of the dataset's graph, if there
+    is one. Raises InvalidInput for elements that are not batches or not dense.
     """
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def fed_dataset(dataset: Any, field: str, why: str, view: Any) -> FedDataset:
 
 
 class _Here:
-    """A dataset of this process, from which sources can be made."""
+    """Creates a source for each run that reads a dataset of this process."""
 
     def __init__(self, dataset: Any, structure: Any, leaves: list[Leaf], field: str, why: str, *, draws: bool) -> None:
         self._dataset = dataset

@@ -20,7 +20,7 @@ _UNKNOWN = -2
 
 
 def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
-    """Return the source for a loader that is read in this process. ``why``: the reason, as a clause.
+    """Return the source for a loader that is read in this process. ``why``: the reason for this, as a clause.
 
     The first two batches are read immediately, as in Keras. Raises InvalidInput for values that are not batches, and
     any error of the loader.
@@ -35,7 +35,7 @@ def fed_loader(loader: Any, field: str, why: str) -> FedDataset:
 
 
 class _Here:
-    """A loader of this process, from which sources can be made."""
+    """Creates a source for each run that reads a loader of this process."""
 
     def __init__(self, loader: Any, structure: Any, leaves: list[Leaf], field: str, why: str) -> None:
         self._loader = loader

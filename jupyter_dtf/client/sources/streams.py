@@ -110,7 +110,7 @@ class Reader:
 
 
 def parts_of(value: Any, field: str, what: str) -> tuple[Any, ...]:
-    """Return a value that was yielded as a tuple of 1 to 3 parts, as Keras packs it."""
+    """Return a yielded value in the form of a tuple with 1 to 3 parts, as Keras packs it."""
     parts = value if isinstance(value, tuple) else (value,)
     if isinstance(value, list) or not 1 <= len(parts) <= 3:
         received = f"{type(value).__name__} of {len(value)}"
