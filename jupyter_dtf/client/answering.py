@@ -54,7 +54,7 @@ class Answering(ClusterHandle):
 
         Args:
             model: A Keras model, compiled or not, or a function that returns one.
-            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Labels in it are ignored.
+            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Labels that it contains are ignored.
             batch_size: Examples per batch; each batch is computed by one task. Default: 32.
             verbose: Ignored; the run shows its own progress.
             steps: The number of batches to predict. By default one pass over the data.
@@ -121,8 +121,8 @@ class Answering(ClusterHandle):
 
         Args:
             model: A compiled Keras model, or a function that returns one.
-            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Each task reads the partitions of
-                Dask collections as in training.
+            x: Data in any form that ``fit`` accepts, of shape ``[examples, ...]``. Of Dask collections, each task reads
+                its share of the partitions, as in training.
             y: The targets, of shape ``[examples, ...]``, if ``x`` does not contain them.
             batch_size: Examples per batch; each batch is computed by one task. Default: 32.
             verbose: Ignored; the run shows its own progress.

@@ -230,8 +230,8 @@ class Cluster(Searching, Answering):
             stop_grace_s: Seconds that the program has to end on its own after a stop request before it is killed.
             environment: Environment variables for the tasks.
             trace_steps: ``(first, last)``, counted from 1: record which operations ran on which device in the steps
-                that the program marks with ``ctx.traced(step)``, or in the calls of ``Session.run`` with these numbers.
-                See ``run.timeline()``.
+                that the program marks with ``ctx.traced(step)`` or, if it calls ``Session.run``, in the calls with
+                these numbers. See ``run.timeline()``.
             restart: What happens when a task dies or freezes. By default the run ends. With ``dtf.Restart()`` all
                 tasks start again from the beginning of ``main_fun``, which finds its saved files in
                 ``ctx.checkpoint_dir`` and the number of the attempt in ``ctx.attempt``.
@@ -404,7 +404,7 @@ class Cluster(Searching, Answering):
             validation_split: The fraction of the examples to hold out for validation, taken from the end. Arrays only.
             validation_data: ``(x, y)``, ``(x, y, sample_weight)``, or data of any form that ``x`` may have.
             shuffle: Shuffle the examples before each epoch.
-            class_weight: A weight for each class.
+            class_weight: A dict that maps the numbers of classes to weights.
             sample_weight: A weight for each example, of shape ``[examples]``.
             initial_epoch: The epoch to start with, counted from 0.
             steps_per_epoch: Steps in an epoch. By default one pass over the data.

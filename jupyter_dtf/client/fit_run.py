@@ -185,7 +185,7 @@ class FitRun(Run):
         In the process that started the run, the model that was passed gets the new weights.
 
         Args:
-            step: The step of the checkpoint. None: the newest.
+            step: The step of the checkpoint. None: the newest checkpoint.
             cluster: The cluster, or its name, to continue on. None: the run's own cluster.
             wait: See ``Cluster.fit``.
 
@@ -218,7 +218,7 @@ class FitRun(Run):
         Args:
             path: A file ending in ``.keras`` or ``.h5``, which includes the optimizer state; or, without a suffix, the
                 directory of a SavedModel for inference.
-            step: The step of the checkpoint. None: the newest.
+            step: The step of the checkpoint. None: the newest checkpoint.
 
         Returns:
             The path.

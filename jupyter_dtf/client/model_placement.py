@@ -149,7 +149,7 @@ def predict(
             path of one.
         placement: A ``dtf.Placement``, or a device for each layer. Anything else is used as ``machines``.
         devices: See ``place``. Only with a placement.
-        machines: A cluster, a design or devices. Default without ``device``: one core of 10 GFLOP/s.
+        machines: A cluster, a design or devices. Without these and ``device``, one core of 10 GFLOP/s is assumed.
         **options: With a placement: ``batch_size`` (64), ``microbatches`` (8), ``replicas``, ``schedule`` (see
             ``dtf.Pipeline``), ``link`` and ``calibration``. For a forecast: ``strategy`` as in ``cluster.fit`` or
             ``"pipeline"``, ``tasks``, either ``batch_size`` (examples per step of all tasks) or ``per_device``, and the

@@ -327,8 +327,8 @@ class Run(NamedRun):
     def profile(self, steps: int = PROFILE_STEPS, *, wait: bool = True, timeout_s: float | None = 60.0) -> Trace | None:
         """Trace the next steps of the run while it is running, on all tasks.
 
-        The tasks of a training run all trace the same steps. A program marks its steps with ``ctx.traced(step)``. The
-        new trace replaces the previous one.
+        In a training run, all tasks trace the same steps. In any other program, the steps are those that it marks with
+        ``ctx.traced(step)``, or its calls of ``Session.run``. The new trace replaces the previous one.
 
         Args:
             steps: The number of steps, from 1 to 100.

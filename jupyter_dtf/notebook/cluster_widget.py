@@ -37,6 +37,8 @@ class ClusterWidget(LiveWidget):
         cluster: The cluster.
         **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
+    The traits are:
+
     * ``state``: as ``cluster.status``
     * ``message``: one line: what the cluster is waiting for, why it failed, or what is wrong with it; otherwise empty
     * ``jobs``: the number of tasks of each job

@@ -34,6 +34,8 @@ class RunWidget(LiveWidget):
         dashboard: Show the extension's dashboard where it is available. False: bar, plots and buttons everywhere.
         **options: Keyword arguments of ``ipywidgets.VBox``, such as ``layout``.
 
+    The traits are:
+
     * ``state``: as ``run.status``
     * ``message``: one line: why the run is waiting or why it failed
     * ``error``: the message of a run that has failed or is lost; otherwise empty

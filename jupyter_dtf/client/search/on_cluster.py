@@ -65,7 +65,7 @@ class Searching:
                 number, a list of numbers, or a dict. If it does not return one, the values that were last reported
                 (with ``ctx.report``, ``dtf.report``, or by the epochs of a model's ``fit``) are used.
             space: For each parameter a list of choices, ``(low, high)`` or ``(low, high, "log")`` (bounds included;
-                integers if both bounds are), a ``range``, or one of ``optuna.distributions``.
+                integers if both bounds are integers), a ``range``, or one of ``optuna.distributions``.
             trials: End after this many trials, including those that the study already contains.
             objective: The metric to optimize, or a list of metrics.
             direction: ``"minimize"`` or ``"maximize"``, or a list with one of these for each objective.
@@ -78,7 +78,7 @@ class Searching:
             devices_per_trial: How many of the cluster's task slots, with their threads and GPUs, each trial uses. With
                 a fraction such as 0.5, trials share a slot. By default one slot for each task.
             tasks_per_trial: The number of tasks of each trial.
-            seed: The seed of the sampler. Its choices also depend on the order in which trials end.
+            seed: The seed of the sampler, whose choices also depend on the order in which trials end.
             keep_models: Keep the trained models of the best ``keep_models`` trials, for ``search.ensemble``.
             storage: The URL of a database, or an Optuna storage, in which to keep the study so that it can be
                 continued. Only one process at a time may drive a study.

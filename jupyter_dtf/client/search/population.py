@@ -31,8 +31,8 @@ class PopulationBased:
     """Population based training, as the ``sampler`` of ``cluster.search``.
 
     Members train in intervals, each of which is a trial. After an interval, a member among the worst ``quantile``
-    continues from the checkpoint of one of the best, with that member's parameters perturbed. The others continue
-    unchanged.
+    continues from the checkpoint of one of the best members, with a perturbed copy of that member's parameters. The
+    other members continue unchanged.
 
     Attributes:
         population: The number of members.

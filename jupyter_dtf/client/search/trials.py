@@ -38,7 +38,7 @@ class Trial:
         params: The parameters.
         values: The values of the objectives, keyed by name; empty if there are none yet. For a pruned trial, the last
             value that it reported.
-        seconds: How long the trial took. None if it has not ended.
+        seconds: How long the trial took, in seconds. None if it has not ended.
         run_id: The id of the trial's run; empty before it has one.
         error: Why the trial failed, in one line.
         traceback: The traceback of a failed trial.
