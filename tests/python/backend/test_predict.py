@@ -194,7 +194,7 @@ def test_a_generator_is_read_here_and_answered_there(cluster: dtf.Cluster) -> No
             model.evaluate(batches(), steps=steps, verbose=0),
             rtol=1e-5,
         )
-    with pytest.raises(InvalidInput, match="got batch 1 of .*int64.* after .*float32"):
+    with pytest.raises(InvalidInput, match="got batch 1 with .*int64.* after batches with .*float32"):
         cluster.predict(model, iter([X, Y]))
     with pytest.raises(InvalidInput, match="got an exhausted generator"):
         cluster.predict(model, iter(()))

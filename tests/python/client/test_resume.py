@@ -243,7 +243,10 @@ def test_a_model_is_never_left_untrained_without_a_word() -> None:
     with pytest.warns(UserWarning, match="last checkpoint, after step 20.* is lost: Counter"):
         runs["called"].result()
     assert not is_untouched("called")
-    for name, why in (("part", "newest checkpoint is after step 14 of 20, and `run.model`"), ("none", "no checkpoint")):
+    for name, why in (
+        ("part", "newest checkpoint was written after step 14 of 20, and `run.model`"),
+        ("none", "no checkpoint"),
+    ):
         for ask in (runs[name].finish, runs[name].result, runs[name].finish):
             with pytest.raises(dtf.NotFound, match=f"cluster away, which has been closed.*trained weights.*{why}"):
                 ask()
