@@ -29,7 +29,7 @@ def examples_of(x: Any) -> Any:
         return x
     if x.retries:
         raise InvalidInput(
-            f"`retries` of a Feed must be 0 in cluster.predict, whose result is lazy, got {x.retries}. Pass them to "
+            f"`retries` of a Feed must be 0 in cluster.predict, whose result is lazy, got {x.retries}. Call "
             f"`result.compute(retries={x.retries})` instead",
             field="x",
         )

@@ -282,7 +282,7 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
 
     Each command's default ``completes`` states whether its arguments are clusters or runs.
     """
-    parser = _Parser(prog="%dtf", description="Clusters and runs of distributed TensorFlow.")
+    parser = _Parser(prog="%dtf", description="Manage clusters and runs of distributed TensorFlow.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     start = commands.add_parser("start", help="start a cluster for this notebook")
@@ -302,7 +302,7 @@ def _line_parser(magics: DtfMagics) -> tuple[_Parser, dict[str, argparse.Argumen
     stop.set_defaults(do=magics.stop, completes="cluster")
 
     scale = commands.add_parser("scale", help="change the numbers of tasks for future runs")
-    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="the cluster (default: this notebook's) and the tasks")
+    scale.add_argument("name", metavar="[NAME] JOB=N,...", help="the cluster (default: this notebook's) and its tasks")
     scale.add_argument("jobs", nargs="?", default="", help=argparse.SUPPRESS)
     scale.set_defaults(do=magics.scale, completes="cluster")
 
@@ -354,9 +354,9 @@ def _cell_parser() -> tuple[_Parser, dict[str, argparse.ArgumentParser]]:
     run = commands.add_parser(
         "run",
         help="run the cell on the tasks",
-        description="Runs the cell on all tasks, or on those chosen, each in its own process. The notebook's variables "
-        "that the cell uses are sent along; ctx is the task's context. Returns the value of the last expression in "
-        "each task.",
+        description="Runs the cell on all tasks, or only on the chosen ones, each in its own process. The notebook's "
+        "variables that the cell uses are sent along; ctx is the task's context. Returns the value of the last "
+        "expression in each task.",
     )
     run.add_argument("--job", default="", help="run only on the tasks of this job")
     run.add_argument(

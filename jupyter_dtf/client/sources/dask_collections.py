@@ -91,7 +91,7 @@ def source_of(x: Any, y: Any, sample_weight: Any, field: str) -> DaskCollections
                 )
     if feed.sample_weight is not None and feed.y is None:
         raise InvalidInput("`sample_weight` must be given with y, got no y", field="sample_weight")
-    # A single object passed as x may contain y; a structure of collections is the model's inputs.
+    # A single object passed as x may contain y; a structure of collections contains only the model's inputs.
     holds_all = _is_lazy(feed.x) or _are_partitions(feed.x)
     chunks = next(map(_chunks, (leaf for value in given.values() for leaf in _leaves(value))), None)
     divided = {name: [_divided(leaf, name, chunks) for leaf in _leaves(value)] for name, value in given.items()}

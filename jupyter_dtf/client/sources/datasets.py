@@ -16,7 +16,8 @@ from ...backend.task.fit.sources.passed_graph import OnlyWhereMade
 from ...errors import InvalidInput
 
 _LARGE = 1 << 16
-"""Constants of a graph that have at least this size, in bytes, are sent as arrays, which a machine's tasks share."""
+"""Constants of a graph that have at least this size, in bytes, are sent as arrays, which the tasks on a machine share.
+"""
 _FILES = ("RecordDataset", "TextLineDataset", "ReadFile", "LoadDataset", "WholeFileReader")
 """Parts of the names of operations that read files."""
 
