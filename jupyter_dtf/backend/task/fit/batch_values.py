@@ -28,7 +28,9 @@ _LIKE = 1e-4
 
 
 def metrics_by_log(model: Any) -> dict[str, Any]:
-    """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``."""
+    """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``. Empty if a
+    metric of the user computes with the result of another one.
+    """
     stands: dict[str, Any] = {}
     with ExitStack() as stack:
         for metric in _leaves(model.metrics):
@@ -66,8 +68,8 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 class BatchValues:
     """Computes the values to report from a step's logs.
 
-    ``counts``: returns the counts of the means, keyed by the log's name; None: the counts are read from the metrics'
-    variables.
+    ``counts``: a function that returns the counts of the means, keyed by the log's name; None: the counts are read from
+    the metrics' variables.
     """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
@@ -91,8 +93,8 @@ class BatchValues:
                 self._before[name] = mean * count, count
 
     def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        """Return the values of the batches since the last call. Metrics that none of these batches updated are
-        omitted.
+        """Return each metric's value over the batches since the last call, keyed by its log name (with the prefix
+        ``running_`` if it is known only for the epoch so far). Metrics that these batches did not update are omitted.
         """
         if self._metrics is None:
             self._metrics = self._find(logs)

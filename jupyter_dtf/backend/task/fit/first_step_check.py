@@ -221,8 +221,8 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Train on the batches. Return the variables' resulting values, and the absolute gradients of the last step,
-        keyed by the variables' ids.
+        """Train on the batches in this task alone. Return the resulting values of ``_variables``, and the absolute
+        gradients of the last step, keyed by the variables' ids.
         """
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
@@ -280,7 +280,7 @@ class Guard:
             self._warn(*worst)
 
     def _positions(self) -> dict[int, int]:
-        """Return the variables' positions, keyed by the variables' ids."""
+        """Return the index of each variable in ``_variables``, keyed by the variable's id."""
         return {id(v): number for number, v in enumerate(self._variables)}
 
     def _limit(self, variable: Any) -> float:

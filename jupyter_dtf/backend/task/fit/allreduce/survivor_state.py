@@ -20,14 +20,17 @@ from ..models import seed_of_task
 
 @dataclass
 class Standing:
-    """The position of a surviving task. ``part``, ``own`` and the fields after ``own`` describe only this task."""
+    """The position of a surviving task, and the state from which it and others can continue. ``state``, ``seeds`` and
+    ``chiefs`` describe the whole run; the other fields describe only this task.
+    """
 
     step: int
     """The number of steps completed so far, in all epochs."""
     epoch: int
     """The epoch to continue with, counted from 0."""
     within: int
-    """The number of completed steps of this epoch; while the end of the epoch is being processed, all of its steps."""
+    """The number of completed steps of this epoch. It is reset to 0 only after the end of the epoch has been processed.
+    """
     part: Part
     """The task's own state."""
     state: FitState
@@ -120,8 +123,8 @@ def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[
 def _callbacks_of(
     rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: PackedCallbacks
 ) -> list[bytes]:
-    """Return the pickled attributes of a task's callbacks: its own, or the last known attributes of the chief or
-    another task.
+    """Return the pickled attributes of each callback of task ``rank``, in the job's order: the attributes that the task
+    itself holds, or else those last known from the chief or another task.
 
     ``chief``: the position of the chief, if it has survived; otherwise None, and only the attributes that the chief has
     shared with the other tasks are known.

@@ -118,7 +118,7 @@ def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
 
 class Fit:
     """A training run in one task, starting at ``begin``. ``stored``: the files of the checkpoint that ``begin`` comes
-    from; only on the chief.
+    from; None on tasks other than the chief.
 
     For the other arguments, see ``train_with``. Both creating and calling a ``Fit`` are collectives.
     """
@@ -214,7 +214,7 @@ class Fit:
         self._survival = None
 
     def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
-        """Make the next call continue from ``begin``. A collective."""
+        """Prepare the next call to continue from ``begin``; None: to start from the beginning. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
             job = begin.job(job)

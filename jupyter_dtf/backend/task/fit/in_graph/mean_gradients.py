@@ -17,8 +17,9 @@ from ..lookups import Lookups
 
 @dataclass
 class WeightedGradients:
-    """A replica's weighted gradients: the dense ones in one vector per dtype, the sparse ones as ``Rows`` keyed by
-    position. ``positions``: the positions of the gradients in each vector.
+    """A replica's weighted gradients: the dense ones concatenated into one vector per dtype, and the sparse ones as
+    ``Rows``, keyed by their indices in the list of gradients. ``positions``: the indices of the gradients that each
+    vector consists of.
     """
 
     flat: dict[tf.DType, tf.Tensor]
@@ -46,8 +47,8 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 
 def mean_gradients(replicas: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """Return the sum of the replicas' weighted gradients for each variable. For the rows of sparse gradients, see
-    ``lookups``.
+    """Return each variable's mean gradient (None: no gradient), which is the sum of the replicas' weighted gradients.
+    How the rows of sparse gradients are summed is described in ``lookups``.
     """
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in replicas[0].positions.items():

@@ -1,8 +1,9 @@
 """The positions at which asynchronous tasks start and resume, and their checkpoints, which only the chief writes.
 
 A worker's process gets its starting position from the servers, which derive it from the message that the chief sends
-when the group starts, and from the worker's last gradient received by the first server. So the procedure is the same
-for a new run, for a run that resumes from a checkpoint, and for a worker process that replaces a lost one.
+when the group starts and from the last gradient that the first server has received from the worker. The procedure is
+therefore the same for a new run, for a run that resumes from a checkpoint, and for a worker process that replaces a
+lost one.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _place_of_the_run(started: Started, steps: int) -> Place:
 class OwnSaving(Saving):
     """Writes the servers' state on the chief, at the chief's own steps. ``end`` writes the last checkpoint.
 
-    ``run_step``: with backup workers, returns the step of the run at the last fetch.
+    ``run_step``: with backup workers, a function that returns the run's step as of the last fetch; otherwise None.
     """
 
     def __init__(

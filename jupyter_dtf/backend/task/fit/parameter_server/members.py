@@ -17,11 +17,11 @@ class Visit:
 
 @dataclass
 class Member:
-    """A worker, as a ``ps`` task knows it."""
+    """A ``ps`` task's record of one worker."""
 
     task: str
     number: int = 0
-    """The number of the worker's last gradient."""
+    """The number of the worker's last gradient, counted from 1; 0: none has arrived yet."""
     scheduled: int = 0
     applied: int = 0
     repeated: int = 0

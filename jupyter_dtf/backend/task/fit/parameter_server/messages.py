@@ -23,7 +23,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Join(Word, frozen=True):
-    """The first message, from the task with this rank. ``shares_memory``: whether payloads are sent through files."""
+    """The first message from the worker with this rank. ``shares_memory``: whether payloads are sent through files."""
 
     rank: int
     shares_memory: bool
@@ -89,9 +89,10 @@ class Push(Word, frozen=True):
     """The version of the variables that the gradient was computed from."""
     examples: int
     absent: tuple[int, ...] = ()
-    """Positions of this server's pieces that the loss does not depend on."""
+    """The indices, among this server's pieces, of the pieces that the loss does not depend on."""
     sparse: tuple[tuple[int, int, bool], ...] = ()
-    """(position of the piece, number of rows, whether they have keys) of each sparse piece."""
+    """For each sparse piece: its index among this server's pieces, its number of rows, and whether the rows have keys.
+    """
     learning_rate: float | None = None
     """The learning rate set on the chief's optimizer."""
     stop: bool = False
@@ -138,7 +139,9 @@ class SetState(Word, frozen=True):
 
 
 class Replace(Word, frozen=True):
-    """Replaces the values of pieces with those that a step has assigned (payload). ``pieces``: their positions."""
+    """Replaces the values of some pieces with the values in the payload. ``pieces``: their indices among this server's
+    pieces.
+    """
 
     pieces: tuple[int, ...]
 
@@ -185,7 +188,9 @@ class Sum(Word, frozen=True):
 
 
 class Started(Word, frozen=True):
-    """The position at which a worker starts. ``number``: the number of its last gradient received by this server."""
+    """The answer to ``GetStart``: the position at which a worker starts. ``number``: the number of the worker's last
+    gradient that this server has received.
+    """
 
     seed: int
     first_epoch: int
@@ -193,7 +198,7 @@ class Started(Word, frozen=True):
     version: int
     number: int
     has_left: bool = False
-    """Whether its training has already ended."""
+    """Whether the worker's training has already ended."""
     is_back: bool = False
     """Whether an earlier process of this worker was connected."""
 
@@ -227,8 +232,8 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
 class State(Word, frozen=True):
     """Variables and slots (payload), and the counts of gradients so far.
 
-    ``moving``: the number of summed moving statistics at the beginning of the payload. ``moving_workers``: the number
-    of workers in these sums.
+    ``moving``: the number of values at the beginning of the payload that are sums of the workers' moving statistics.
+    ``moving_workers``: the number of workers in these sums.
     """
 
     updates: dict[int, Counts]

@@ -1,4 +1,5 @@
-"""Rules for when a gradient is applied and when its worker continues: asynchronously, within a bound, or step by step.
+"""Rules for when a gradient is applied and when its worker continues: asynchronously, with or without a bound on
+staleness, or synchronously.
 
 Pure: workers are identified by rank, and rules do not handle the gradients themselves. A ``ps`` task passes events to
 its rule, which returns the list of updates to apply. Each update is the set of workers whose gradients it contains.
@@ -89,8 +90,8 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """Makes one update per step, from the gradients that arrive first: one from each worker except ``backup_workers``
-    of them.
+    """Makes one update per step, from one gradient of each worker. The last ``backup_workers`` gradients of a step are
+    not waited for.
 
     The first ``ps`` task uses this rule, and decides for all servers which workers' gradients form an update.
     """
@@ -139,7 +140,7 @@ class Following(Rule):
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        # The first version in whose update each lost or reconnected worker takes part; infinite while it is lost.
+        # For each lost or reconnected worker, the first version whose update includes it; infinite while it is lost.
         self._takes_part_from: dict[int, float] = {}
 
     def push(self, worker: int, version: int) -> Updates:

@@ -143,7 +143,7 @@ class Client:
         return values
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the servers' values of variables. ``values`` is keyed by the position of the variable."""
+        """Replace the servers' values of variables. ``values`` is keyed by the index in ``model.trainable_variables``."""
 
         def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
             here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
@@ -315,7 +315,7 @@ class Client:
 def _within(
     piece: Piece, indices: npt.NDArray[np.int64], keys: npt.NDArray[np.int64] | None, rows: npt.NDArray[Any]
 ) -> Rows:
-    """Return the part of a sparse gradient in a piece, with rows numbered from the piece's first."""
+    """Return the part of a sparse gradient in a piece, with rows numbered from the piece's first row."""
     if piece.is_whole:
         return indices, keys, rows
     chosen = (indices >= piece.first) & (indices < piece.first + piece.rows)

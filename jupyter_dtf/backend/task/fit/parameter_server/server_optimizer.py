@@ -221,7 +221,9 @@ class Exchange:
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, keyed by the positions of their variables, and assign the variables in the answer."""
+        """Push gradients, keyed by the indices of their variables, and assign the values in the answer to the
+        variables.
+        """
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [

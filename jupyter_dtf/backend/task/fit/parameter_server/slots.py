@@ -45,7 +45,7 @@ def fresh(optimizer: Any) -> Any:
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
     """Build an optimizer for ``variables``, and return the slot of each of ``optimizer.variables``.
 
-    ``Slot.variable`` is a position in ``variables``.
+    ``Slot.variable`` is an index in ``variables``.
     """
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
