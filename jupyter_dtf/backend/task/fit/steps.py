@@ -60,7 +60,7 @@ class TrainStep:
         if not sync.applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, where gradients are averaged over the tasks, got a "
+                "optimizer that is an attribute of the model, which averages gradients over the tasks, got a "
                 f"train_step of {type(self._model).__name__} that calls neither"
             )
         if self._may_be_empty:
@@ -128,7 +128,7 @@ def counter() -> tf.Variable:
 
 
 def batch_size(data: Any) -> tf.Tensor:
-    """Return the number of examples in a batch: the first dimension of its first tensor. Shape (), int32."""
+    """Return the number of examples in a batch: the size of its first tensor's first dimension. Shape (), int32."""
     first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)

@@ -125,7 +125,7 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
     ):
         raise InvalidInput(
-            "`steps_per_execution` must be 1 to resume a training run whose epochs have only some examples, got "
+            "`steps_per_execution` must be 1 to resume a training run whose epochs use only some examples, got "
             f"{steps_per_execution} with steps_per_epoch={job.steps_per_epoch}",
             field="resume",
         )

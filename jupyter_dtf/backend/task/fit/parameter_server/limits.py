@@ -25,8 +25,9 @@ def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | Non
         )
     if optimizer.global_clipnorm is not None and (servers or 1) > 1:
         raise InvalidInput(
-            "`global_clipnorm` must be None with several ps tasks, because it limits the norm of all gradients together "
-            f"and each ps task has only some of them, got {optimizer.global_clipnorm!r} with {servers} ps tasks",
+            "`global_clipnorm` must be None with several ps tasks, because it limits the norm of all gradients "
+            "together, and each ps task has only some of them, got "
+            f"{optimizer.global_clipnorm!r} with {servers} ps tasks",
             field="strategy",
         )
     if scale_lr and strategy.sync and not hasattr(optimizer._learning_rate, "assign"):

@@ -143,7 +143,9 @@ class Client:
         return values
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the servers' values of variables. ``values`` is keyed by the index in ``model.trainable_variables``."""
+        """Replace the servers' values of variables. ``values`` is keyed by their indices in
+        ``model.trainable_variables``.
+        """
 
         def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
             here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]

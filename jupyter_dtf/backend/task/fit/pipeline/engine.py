@@ -149,10 +149,10 @@ class Engine:
         self._steps.metrics.fetch(self._session)
 
     def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
-        """Return the interface to the tasks that write the ``variables`` they hold, or None.
-
-        Each variable comes with its checkpoint key. With this interface, ``fetch_all`` is not needed. Returns None if
+        """Return the interface through which the tasks write those of ``variables`` that they hold, or None if
         TensorFlow cannot merge the variables that are split.
+
+        Each variable comes with its checkpoint key. With this interface, ``fetch_all`` is not needed.
         """
         stored = self._units.stored({id(variable): key for key, variable in variables})
         split = [part for parts in (v for _, v in self._units.split) for part in parts]

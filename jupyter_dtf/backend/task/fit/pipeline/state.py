@@ -136,7 +136,9 @@ class Microbatches:
                 self._fixed.setdefault(id(variable), value)
 
     def end(self) -> Values:
-        """Return the variables after all microbatches. Floating-point values that copies have changed are averaged."""
+        """Return the variables after all microbatches. Floating-point values that several copies have changed are
+        averaged.
+        """
         changes = dict(self._fixed)
         for variable in self._per_example:
             if rows := self._rows[id(variable)]:

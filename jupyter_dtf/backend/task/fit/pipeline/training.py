@@ -1,4 +1,6 @@
-"""The tasks' parts of a pipelined ``fit``: the chief is the only client, the other tasks provide their devices."""
+"""Runs a task's part of a pipelined ``fit`` job: the chief is the only client, and the other tasks provide their
+devices.
+"""
 
 from __future__ import annotations
 
