@@ -34,7 +34,7 @@ class Accumulation:
 
     def total(self, gradients: Sequence[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
         """Return the accumulated gradients and their number of examples. ``gradients``: the gradients that were passed
-        to the last ``add``. Each total has the kind and shape of its gradient there.
+        to the last ``add``, which determine whether each total is dense or ``Rows``, and its shape.
         """
         assert self._held is not None
         totals: list[Gradient] = []

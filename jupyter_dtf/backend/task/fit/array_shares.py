@@ -163,8 +163,8 @@ def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
 
 
 def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = None) -> Any:
-    """Return ``(x, y, sample_weight)`` in the structure that Keras packs. Arrays are converted by ``convert`` or, by
-    default, to tensors.
+    """Return ``(x, y, sample_weight)`` in Keras's packed structure. Arrays are converted by ``convert`` or, by default,
+    to tensors.
 
     An array that stays in its file is not converted.
     """
@@ -184,8 +184,8 @@ def _gather(inputs: Any, chosen: tf.Tensor) -> Any:
 
 
 def tensors(adapter: ArrayDataAdapter) -> Any:
-    """Return ``(x, y, sample_weight)`` in the structure that Keras packs, with all arrays as tensors, even those that
-    stay in their files.
+    """Return ``(x, y, sample_weight)`` in Keras's packed structure, with all arrays as tensors, even those that stay in
+    their files.
     """
     return _cut(lambda a: tf.convert_to_tensor(np.asarray(a)) if isinstance(a, StoredArray) else a, _inputs(adapter))
 

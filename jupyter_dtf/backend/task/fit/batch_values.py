@@ -29,7 +29,7 @@ _LIKE = 1e-4
 
 def metrics_by_log(model: Any) -> dict[str, Any]:
     """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``. Empty if a
-    metric of the user computes with the result of another one.
+    user-defined metric computes with another metric's result.
     """
     stands: dict[str, Any] = {}
     with ExitStack() as stack:
@@ -37,7 +37,7 @@ def metrics_by_log(model: Any) -> dict[str, Any]:
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # a user's metric that computes with the result of a metric
+        except Exception:  # a user-defined metric that computes with another metric's result
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 

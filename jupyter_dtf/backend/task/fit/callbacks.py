@@ -42,8 +42,9 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """A callback that runs before the caller's callbacks. It marks the code that follows, which may run on this task
-    alone. On the chief, it also stores a checksum of the weights before callbacks that may change them.
+    """A callback that runs before the caller's callbacks. It sets ``Metrics.alone``, because the callbacks that follow
+    may run on this task alone. On the chief, it also stores a checksum of the weights before callbacks that may change
+    them.
     """
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
@@ -277,7 +278,7 @@ class Last(keras.callbacks.Callback):
 
     def _agree(self) -> None:
         """Copy the changes that the chief's callbacks have made to the weights and the learning rate to the other
-        tasks, and stop training on all tasks if one of them is to stop. A collective.
+        tasks, and stop training on all tasks if any task has requested it. A collective.
         """
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)

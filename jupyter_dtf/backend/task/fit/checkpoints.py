@@ -91,7 +91,7 @@ class Training:
 
 
 def forget_from(epoch: int, logger: Any) -> None:
-    """Remove the rows of ``epoch`` and later epochs from the file of a ``CSVLogger``, because these epochs are
+    """Remove the rows of ``epoch`` and later epochs from the file of a ``CSVLogger``, because these epochs will be
     repeated.
     """
     path = Path(logger.filename)

@@ -152,8 +152,8 @@ def training_data(
 
 
 def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
-    """Return ``TaskData.steps_of`` for passes over the data of ``batches`` batches, or None if all epochs have the same
-    number of steps or ``batches`` is not known.
+    """Return ``TaskData.steps_of``, or None if all epochs have the same number of steps. ``batches``: the number of
+    batches in a pass over the data; if it is None, the function returns None.
     """
     steps = job.steps_per_epoch
     if not batches or steps is None or not batches % steps or _follows_the_run(job):
@@ -277,7 +277,7 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would also prefetch, beyond the batches that all tasks read
+    if job.class_weight is not None:  # not by Keras, which would prefetch batches that not all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
@@ -359,7 +359,7 @@ def _goes_in_step(job: FitJob) -> bool:
 
 
 def _follows_the_run(job: FitJob) -> bool:
-    """Return whether all epochs have the same number of steps regardless of the data, because late tasks skip steps."""
+    """Return whether all epochs have the same number of steps regardless of the data, because slow tasks skip steps."""
     return isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
 
 

@@ -177,7 +177,9 @@ class Guard:
             alone, gradients = self._alone(batches)
             states = self._differing_states(before, after, alone, batches)
         except Exception as error:
-            self._ctx.note("info", "The first step was not compared with one process", f"Repeating it failed: {error}")
+            self._ctx.note(
+                "info", "The first step was not compared with that of one process", f"Repeating it failed: {error}"
+            )
             return
         finally:
             self._assign(after)

@@ -26,7 +26,7 @@ from .reduction import Reduction
 
 @dataclass(frozen=True)
 class Agreement:
-    """The result of the last exchange."""
+    """The values on which the tasks agreed in the last exchange."""
 
     examples: float
     """The total number of examples, over all tasks and all steps whose gradients have been applied."""

@@ -60,7 +60,7 @@ class TrainStep:
         if not sync.applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, which averages gradients over the tasks, got a "
+                "optimizer that is an attribute of the model, because this call averages the gradients, got a "
                 f"train_step of {type(self._model).__name__} that calls neither"
             )
         if self._may_be_empty:

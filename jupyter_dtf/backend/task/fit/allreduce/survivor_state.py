@@ -69,8 +69,8 @@ class Agreed:
 def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, reducer: Reducer) -> Agreed:
     """Agree with all other tasks on the state from which training continues. A collective.
 
-    ``own``: this task's position; None: this task is new. ``tasks``: the names of the tasks, in rank order; ``packed``:
-    the job's callbacks.
+    ``own``: this task's position, or None if this task is new. ``tasks``: the names of the tasks, in rank order;
+    ``packed``: the job's callbacks.
     """
     standings: list[Standing | None] = reducer.all_gather(own)
     living = [(rank, each) for rank, each in enumerate(standings) if each is not None]

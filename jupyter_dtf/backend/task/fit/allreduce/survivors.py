@@ -186,8 +186,9 @@ class Survival(keras.callbacks.Callback):
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raise the error for a lost peer if the run has a newer attempt. A newer attempt can begin although no task
-        was lost, because tasks join the run; this check is how every task then detects it, at the end of a step.
+        """Raise the error for a lost peer if the run has a newer attempt. A newer attempt can also begin because tasks
+        join the run, without any task being lost. This check lets all tasks detect such an attempt at the end of a
+        step.
         """
         check_gang()
 

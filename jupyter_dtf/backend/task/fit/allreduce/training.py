@@ -214,7 +214,7 @@ class Fit:
         self._survival = None
 
     def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
-        """Prepare the next call to continue from ``begin``; None: to start from the beginning. A collective."""
+        """Prepare the next call to continue from ``begin``, or from the beginning if it is None. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
             job = begin.job(job)

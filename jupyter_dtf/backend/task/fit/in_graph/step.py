@@ -135,8 +135,8 @@ class ReplicaStep:
         if not self._applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, which merges the replicas, got a train_step of "
-                f"{type(self._model).__name__} that calls neither"
+                "optimizer that is an attribute of the model, because this call merges the replicas, got a train_step "
+                f"of {type(self._model).__name__} that calls neither"
             )
         for index, values in self._moved.items():
             self._assign[index](self._mean_moved(values))

@@ -104,7 +104,8 @@ def _place_of_the_run(started: Started, steps: int) -> Place:
 
 
 class OwnSaving(Saving):
-    """Writes the servers' state on the chief, at the chief's own steps. ``end`` writes the last checkpoint.
+    """Saves checkpoints of the servers' state, on the chief, at the chief's own steps. ``end`` writes the last
+    checkpoint.
 
     ``run_step``: with backup workers, a function that returns the run's step as of the last fetch; otherwise None.
     """

@@ -150,7 +150,7 @@ class OwnLast(Last):
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
         self.place = begins
-        """The position of this task, counting finished steps."""
+        """The position of this task after its last finished step."""
         self._exchange = exchange
         self._between = between
         self._ends_within = False

@@ -30,7 +30,9 @@ class Member:
     has_gone: bool = False
     """Whether the worker's process has disconnected after the end of its training."""
     place: Place | None = None
-    """The worker's position after its last gradient; None before its first gradient, at its starting position."""
+    """The worker's position after its last gradient; None before its first gradient, while the worker is at its
+    starting position.
+    """
     visit: Visit | None = None
     """The current connection; None while the worker is not connected."""
     visits: int = 0

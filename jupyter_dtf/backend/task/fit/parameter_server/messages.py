@@ -94,7 +94,9 @@ class Push(Word, frozen=True):
     """For each sparse piece: its index among this server's pieces, its number of rows, and whether the rows have keys.
     """
     learning_rate: float | None = None
-    """The learning rate set on the chief's optimizer."""
+    """The learning rate set on the chief's optimizer; None if this worker is not the chief, or if the rate follows a
+    schedule.
+    """
     stop: bool = False
     """Whether this worker requests that all workers stop."""
     place: Place | None = None
@@ -122,7 +124,7 @@ class Leave(Word, frozen=True):
 
 
 class GetState(Word, frozen=True):
-    """Requests variables and optimizer slots; ``final``: after all workers have left.
+    """Requests variables and optimizer slots. ``final``: wait until all workers have left.
 
     ``numbers``: the number of each worker's last gradient to include, in rank order. ``version``: the earliest version
     to return. ``stays``: keep a copy for ``WritePart`` instead of sending the state.
@@ -169,7 +171,7 @@ class WritePart(Word, frozen=True):
 
 
 class Values(Word, frozen=True):
-    """The variables (payload), and the outcome of the gradient."""
+    """The answer to ``Push`` and ``Fetch``: the variables (payload) and, for ``Push``, the outcome of the gradient."""
 
     version: int
     iterations: int
@@ -230,7 +232,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(Word, frozen=True):
-    """Variables and slots (payload), and the counts of gradients so far.
+    """The answer to ``GetState``: variables and slots (payload), and the counts of gradients so far.
 
     ``moving``: the number of values at the beginning of the payload that are sums of the workers' moving statistics.
     ``moving_workers``: the number of workers in these sums.

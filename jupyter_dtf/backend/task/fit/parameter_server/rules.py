@@ -61,8 +61,8 @@ class Rule(ABC):
 class Asynchronous(Rule):
     """Applies each gradient when it arrives.
 
-    ``max_staleness``: a worker starts a step only when the slowest worker that is still training has finished all but
-    this many of the previous steps (stale synchronous parallel: Ho et al. 2013).
+    ``max_staleness``: the largest number of finished steps by which a worker that starts a step may be ahead of the
+    slowest worker that is still training (stale synchronous parallel: Ho et al. 2013); None: no limit.
     """
 
     def __init__(self, workers: Iterable[int], max_staleness: int | None) -> None:

@@ -45,8 +45,8 @@ class Places:
     def reach(self, server: int) -> wire.Channel:
         """Wait until a server listens, and return a channel to it.
 
-        Raises Unavailable if the server does not listen within a minute or, in a task that replaces a lost one,
-        immediately.
+        Raises Unavailable if the server does not listen within a minute. A task that replaces a lost one does not wait
+        for the server.
         """
         end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]

@@ -46,7 +46,7 @@ Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[An
 
 @dataclass
 class Answered:
-    """The servers' last answer."""
+    """The contents of the servers' last answer, except the variables."""
 
     version: int = 0
     iterations: int = 0

@@ -114,7 +114,7 @@ class Exchange:
 
     @property
     def agreement(self) -> Agreement:
-        """The servers' last answer."""
+        """The values on which the tasks agree, according to the servers' last answer."""
         answered = self._client.answered
         return Agreement(float(self._all_examples), answered.stop, answered.learning_rate)
 
@@ -124,7 +124,7 @@ class Exchange:
         return self._client.answered.examples == 0
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart the count of steps at ``done``."""
+        """Start an epoch in which ``done`` steps have already been taken."""
         self.steps = done
 
     @property
@@ -135,7 +135,7 @@ class Exchange:
         """
         if self._place is None:
             return None
-        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts from the first
+        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts as taken after the first
         return Place(self._place.epoch, self._place.within + more, self._place.steps + more)
 
     @place.setter

@@ -44,7 +44,9 @@ class Sum:
         self._same_rows: list[tf.IndexedSlices] = []
 
     def add(self, derivatives: Sequence[Any]) -> None:
-        """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, dense, rows or None."""
+        """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, a dense tensor,
+        IndexedSlices or None.
+        """
         same = []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):

@@ -28,9 +28,8 @@ from .pipeline_graph import PipelineGraph
 
 
 class Values:
-    """Variables and the tensors that represent them.
-
-    ``split``: variables that exist only as parts, with these parts.
+    """Variables and the tensors that represent them. ``split``: the variables that exist only as parts, each with its
+    parts.
     """
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:

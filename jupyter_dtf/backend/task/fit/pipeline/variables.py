@@ -69,7 +69,7 @@ class GraphVariables:
                 yield held.keras, cpu, copy.assign(held.read), copy.value()
 
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
-        """Write the new values of Keras variables."""
+        """Assign the new values of Keras variables to their graph variables. Unchanged values are skipped."""
         for variable, value in values:
             if value.op.type != "ReadVariableOp":  # a ReadVariableOp means that it has not changed
                 self._held[id(variable)].assign(value)

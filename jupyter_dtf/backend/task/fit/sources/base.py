@@ -44,7 +44,7 @@ class Reading:
     passes: int = 0
     """The number of passes that training from epoch 0 would have completed before ``first_epoch``."""
     passes_before: int = 0
-    """The number of these passes that precede epoch ``began``, at which the resumed training run started."""
+    """The number of these passes that precede epoch ``began``, at which the resumed training run originally started."""
     within: int = 0
     """The number of batches of the first epoch that have already been trained on, for a source that ``continues`` and
     therefore skips these batches itself.

@@ -182,7 +182,9 @@ class Exchange:
 
 
 def ended(ctx: Any, share: Share) -> None:
-    """Announce that a task's program has ended, so that the task no longer takes or reads batches. Raises OSError."""
+    """Announce that a task's program has ended, so that the task no longer takes or reads batches. Raises OSError if
+    this fails.
+    """
     if len(members_of(ctx, share)) > 1:
         with Exchange._telling:
             _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)

@@ -84,7 +84,7 @@ class StreamSource(BatchSource):
             batches, output_signature=_packed(self.structure, self._specs(), tf.NoneTensorSpec())
         )
         if reading.field == "x":
-            dataset = dataset.prefetch(_PREFETCHED)  # of other data, only the batches that are used may be read
+            dataset = dataset.prefetch(_PREFETCHED)  # other fields: unused batches must not be read
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:

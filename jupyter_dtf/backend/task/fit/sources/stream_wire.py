@@ -85,7 +85,7 @@ def is_own(peer: socket.socket) -> bool:
 
 
 def say(peer: socket.socket, hello: Hello) -> None:
-    """Send a task's request to a client. Raises OSError."""
+    """Send a task's request to a client. Raises OSError if the connection is lost."""
     data = msgspec.msgpack.encode(hello)
     peer.sendall(HEADER.pack(len(data), 0) + data)
 
