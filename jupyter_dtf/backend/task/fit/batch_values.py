@@ -21,8 +21,8 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""The number of steps, at the start of training, in which each log is compared with the mean that it is assumed to be.
-A ``train_step`` may return any values.
+"""The number of steps at the start of training in which each log is compared with the mean that it is assumed to be,
+because a ``train_step`` may return any values.
 """
 _LIKE = 1e-4
 
@@ -82,7 +82,7 @@ class BatchValues:
         self._looks = _LOOKS if counts is None else 0
 
     def begin_epoch(self) -> None:
-        """Prepare for a new epoch, for which Keras has reset the metrics."""
+        """Prepare for a new epoch, after Keras has reset the metrics."""
         self._before.clear()
 
     def go_on(self) -> None:

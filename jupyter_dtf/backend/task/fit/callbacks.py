@@ -325,7 +325,7 @@ def pickles_of(packed: PackedCallbacks, is_chief: bool, model: Any, own: Sequenc
 
 
 def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes:
-    """Return a pickled list of dicts, with the attributes of each callback. Attributes that cannot be pickled are
+    """Return a pickled list with one dict of attributes for each callback. Attributes that cannot be pickled are
     omitted, with a warning to the user.
     """
     held = [

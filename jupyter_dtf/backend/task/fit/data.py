@@ -72,7 +72,7 @@ class Skip:
     dataset.
     """
     passed: int = 0
-    """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length."""
+    """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length; otherwise 0."""
     first_epoch: int = 0
     """The first epoch of the training run that is resumed."""
 
@@ -329,8 +329,8 @@ def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count
 
 @tf.autograph.experimental.do_not_convert
 def _of_any_size(*batch: Any) -> Any:
-    """Remove the batch size from a batch's type, because Keras would count the examples of a batch that it cannot
-    get.
+    """Remove the batch size from a batch's static shapes, because Keras would count the examples of a batch that it
+    cannot get.
     """
 
     def unfixed(leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names, in the message of a TensorFlow error, the batch of training or validation data at which the error occurred."""
+"""Adds the number of the failed batch of training or validation data to the message of a TensorFlow error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class BatchPlace(keras.callbacks.Callback):
     """A callback that tracks the position of a ``fit`` run: the epoch, and the batch that is being read or computed."""
 
     def __init__(self, what: str, validation: str, steps_per_execution: int = 1) -> None:
-        """``what``, ``validation``: the names that messages use for the training and the validation data."""
+        """Create the callback. ``what``, ``validation``: the names that messages use for the training and validation
+        data.
+        """
         super().__init__()
         self._names = what, validation
         self._together = steps_per_execution

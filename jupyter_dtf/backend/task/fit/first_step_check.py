@@ -36,7 +36,7 @@ from .steps import batch_size
 BUDGET_S = 0.2
 """The largest estimated duration of the repetition, in seconds; a longer one is not attempted."""
 MOST_BYTES = 32 << 20
-"""The largest size in bytes of the copied variables, and of the copied batches, for which a step is repeated."""
+"""A step is repeated only if the copied variables, and the copied batches, have at most this many bytes."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
 """The largest relative difference between two updates to a variable that is attributed to rounding."""

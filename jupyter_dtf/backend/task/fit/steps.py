@@ -23,8 +23,8 @@ from .losses import counted_by_examples, of_global_batch
 
 
 class TrainStep:
-    """A wrapper of a model's ``train_step`` that counts the examples, and participates in steps for which this task has
-    none.
+    """A wrapper of a model's ``train_step`` that counts the examples, and takes part in steps even if this task has no
+    examples.
     """
 
     def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
@@ -195,8 +195,8 @@ class Metrics:
             variable.assign((start + total).astype(value.dtype))
 
     def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
-        """Return the initial values, to which the tasks' changes are added: zeros for a sum, otherwise the values after
-        a reset.
+        """Return the initial values that the tasks' changes are added to: zeros for a sum, otherwise the values after a
+        reset.
 
         Variables created by Keras's ``add_weight`` are sums. Other variables of a metric may also hold a setting.
         """

@@ -116,7 +116,7 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
 
 
 def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Return states of random generators with these seeds and the counters of ``states``."""
+    """Return one generator state per seed, with the counter of the corresponding state in ``states``."""
     return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
 
 

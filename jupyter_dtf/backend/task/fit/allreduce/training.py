@@ -81,8 +81,8 @@ def train_with(
     """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` returns the replacement for the
     model's ``train_step``.
 
-    ``replicas``: the number of replicas that compute a step's gradients, by which the learning rate may be scaled;
-    None: one replica per task.
+    ``replicas``: the number of replicas that compute a step's gradients, which is also the factor for scaling the
+    learning rate; None: one replica per task.
     """
     return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
 

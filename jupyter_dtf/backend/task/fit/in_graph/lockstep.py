@@ -98,7 +98,7 @@ class Lockstep:
 
 
 class _Abandoned(BaseException):
-    """Raised in the thread of a replica that is no longer needed, to end it."""
+    """Raised in the thread of a replica that is no longer needed, to end the thread."""
 
 
 class _Replica:

@@ -28,7 +28,7 @@ class WeightedGradients:
 
 
 def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookups: Lookups) -> WeightedGradients:
-    """Return ``grads`` (None: no gradient) multiplied by ``weight``, a number or a scalar tensor."""
+    """Return ``grads`` (None: no gradient), multiplied by ``weight``, which is a number or a scalar tensor."""
     positions: dict[tf.DType, list[int]] = {}
     sparse: dict[int, Rows] = {}
     for position, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
@@ -48,7 +48,7 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 def mean_gradients(replicas: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
     """Return each variable's mean gradient (None: no gradient), which is the sum of the replicas' weighted gradients.
-    How the rows of sparse gradients are summed is described in ``lookups``.
+    See ``lookups`` for which rows of sparse gradients are summed.
     """
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in replicas[0].positions.items():

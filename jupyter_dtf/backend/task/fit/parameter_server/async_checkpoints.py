@@ -44,7 +44,7 @@ class Beginning:
         return self.place.steps > 0 or self.started.version > 0
 
     def job(self, job: FitJob) -> FitJob:
-        """Return a job that continues from this process's starting position."""
+        """Return a copy of ``job`` that begins at this process's starting position."""
         place, began = self.place.epoch, self.started.first_epoch
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 

@@ -56,7 +56,7 @@ class Members:
         return tuple(self.by_rank[rank].number for rank in sorted(self.by_rank))
 
     def place(self, rank: int) -> Place:
-        """Return a worker's position."""
+        """Return a worker's position, which is its starting position until it has sent a gradient."""
         assert self.start is not None
         known = self.by_rank[rank].place
         if known is not None:

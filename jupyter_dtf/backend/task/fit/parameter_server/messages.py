@@ -206,7 +206,7 @@ class Started(Word, frozen=True):
 
 
 class Kept(Word, frozen=True):
-    """The kept moving statistics (payload) and their size in bytes."""
+    """The answer to ``GetKept``: the kept moving statistics (payload) and their size in bytes."""
 
     nbytes: int
 

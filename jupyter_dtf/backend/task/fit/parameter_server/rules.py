@@ -32,19 +32,21 @@ class Rule(ABC):
 
     @abstractmethod
     def push(self, worker: int, version: int) -> Updates:
-        """Handle the arrival of a gradient."""
+        """Handle the arrival of a gradient. Return the updates to apply now."""
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
         """Return whether a worker that has pushed a gradient receives the variables now."""
 
     def leave(self, worker: int) -> Updates:
-        """Handle the end of a worker's training."""
+        """Handle the end of a worker's training. Return the updates to apply now."""
         self.training.discard(worker)
         return []
 
     def lose(self, worker: int) -> Updates:
-        """Handle the loss of a worker. Its gradients that are not part of an update yet are discarded."""
+        """Handle the loss of a worker. Return the updates to apply now. Gradients of the worker that are not part of an
+        update yet are discarded.
+        """
         self.away.add(worker)
         return []
 
@@ -151,7 +153,9 @@ class Following(Rule):
         return self._complete()
 
     def decide(self, version: int, workers: Iterable[int]) -> Updates:
-        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``."""
+        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``. Return
+        the updates to apply now.
+        """
         self._decided[version] = frozenset(workers)
         return self._complete()
 

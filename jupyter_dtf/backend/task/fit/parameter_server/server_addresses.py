@@ -26,7 +26,7 @@ class Places:
         self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
         if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
             raise InvalidInput(
-                "`jobs` must be chief, worker and ps, with at least one ps task, for parameter servers, got "
+                "`jobs` must be chief, worker or ps, with at least one ps task, under parameter servers, got "
                 f"{sorted(set(jobs))}",
                 field="jobs",
             )

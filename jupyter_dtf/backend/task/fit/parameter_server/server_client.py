@@ -52,7 +52,7 @@ class Answered:
     iterations: int = 0
     learning_rate: float = 0.0
     staleness: float = 0.0
-    """The mean over the servers of the gradient's staleness."""
+    """The staleness of the gradient, averaged over the servers."""
     stop: bool = False
     examples: int = 0
     """The number of examples in this task's last update: this task's own, or, if tasks are synchronous, those of all

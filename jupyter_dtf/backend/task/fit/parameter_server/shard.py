@@ -39,7 +39,7 @@ class Gradient:
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The absent and the sparse pieces."""
+        """The indices of the absent pieces, and those of the sparse pieces."""
         return self.absent, tuple(part.piece for part in self.sparse)
 
 

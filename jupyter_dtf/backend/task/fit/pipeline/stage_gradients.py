@@ -63,7 +63,7 @@ class Sum:
         self._add_same(other._same_rows)
 
     def total(self) -> Any:
-        """Return the dense or IndexedSlices sum, or None if there were no derivatives."""
+        """Return the sum, as a dense tensor or IndexedSlices, or None if there were no derivatives."""
         rows = [*self._rows, *self._same_rows]
         if self._dense is not None:
             return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])

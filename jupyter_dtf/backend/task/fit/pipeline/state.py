@@ -51,7 +51,7 @@ class Values:
         return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self.split)]
 
     def changed(self, changes: dict[int, tf.Tensor]) -> Values:
-        """Return a copy with changed values, keyed by the variables' ids."""
+        """Return a copy with some values replaced. ``changes``: the new values, keyed by the variables' ids."""
         return Values([(variable, changes.get(id(variable), value)) for variable, value in self.pairs], self.split)
 
 

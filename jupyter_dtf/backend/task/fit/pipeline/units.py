@@ -21,7 +21,7 @@ from .layer_devices import Places
 
 
 class Home(NamedTuple):
-    """The device and the name scope in which a variable is kept."""
+    """The device on which a variable is kept, and the variable's name scope."""
 
     device: str
     scope: str

@@ -24,7 +24,7 @@ SCOPE = "variables"
 
 
 class GraphVariables:
-    """A graph variable for each added Keras variable, and the transfer of its value in both directions.
+    """Holds a graph variable for each Keras variable that was added, and transfers values between the two.
 
     Must be used while the graph is the default graph.
     """

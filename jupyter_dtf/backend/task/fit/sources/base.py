@@ -28,13 +28,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Reading:
-    """The settings with which a task reads a source. Only ``share`` differs between the tasks."""
+    """The settings that a task uses to read a source. Only ``share`` differs between the tasks."""
 
     field: str
     """The argument's name, for messages: ``x`` or ``validation_data``."""
     share: Share
     seed: int | None = None
-    """The seed with which the source is shuffled; None: its order is kept."""
+    """The seed for shuffling the source; None: its order is kept."""
     first_epoch: int = 0
     """The epoch of the first pass."""
     batch_size: int | None = None

@@ -22,8 +22,8 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""The largest batch size, in examples, with which a dataset is divided before its maps are applied. It is limited
-because the shares of all possible partial batches are checked one by one.
+"""A dataset is divided before its maps are applied only if its batches have at most this many examples. The limit
+exists because the shares of all possible partial batches are checked one by one.
 """
 
 

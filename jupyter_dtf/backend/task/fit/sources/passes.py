@@ -30,8 +30,8 @@ class Passes:
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
     def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
-        """Return a pair: the dataset in its state after ``epochs`` epochs and ``steps`` more steps, whose first pass is
-        the rest of the current pass; and the number of batches of this pass that earlier epochs have taken.
+        """Return a pair: the dataset in its state after ``epochs`` epochs and ``steps`` more steps, so that its first
+        pass is the rest of the current pass; and the number of batches of this pass that earlier epochs have taken.
         """
         dataset, length = self._dataset, self._length
         seen = 0

@@ -68,7 +68,7 @@ class PyDatasetSource(BatchSource):
         return pickle.loads(self.pickled.data)
 
     def drawing(self, dataset: Any) -> Any:
-        """Return the part of a copy that holds the random generators from which ``__getitem__`` draws."""
+        """Return the part of a copy that holds the random generators that ``__getitem__`` draws from."""
         return dataset
 
     def open(self, ctx: Any, reading: Reading) -> Opened:

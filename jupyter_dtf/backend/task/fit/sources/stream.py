@@ -263,7 +263,7 @@ def _tensor(leaf: Any) -> Any:
 
 
 def tuples(batch: Any) -> Any:
-    """Convert lists in a batch to tuples, because ``default_collate`` turns both into lists."""
+    """Convert lists in a batch to tuples, because PyTorch's ``default_collate`` turns tuples into lists."""
     if isinstance(batch, dict):
         return {key: tuples(value) for key, value in batch.items()}
     return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch

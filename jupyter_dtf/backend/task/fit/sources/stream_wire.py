@@ -44,8 +44,8 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     in_parts: bool = False
     """Whether epochs are parts of one pass."""
     peek: int = 0
-    """If not 0, only this many first batches are requested, if they are still kept. Such a request does not affect
-    training.
+    """If not 0, the task requests only this many of the stream's first batches, if they are still kept. Such a request
+    does not affect training.
     """
     ended: bool = False
     """Whether the task's program has ended, so that it needs no more batches, and the client must not wait for it."""
