@@ -97,9 +97,9 @@ def training_data(
 ) -> TaskData:
     """Return this task's part of the training data. A collective. Raises InvalidInput for unusable data.
 
-    ``must_find_end``: whether the last step of an epoch must be known, or be followed by a step without examples.
-    ``skip``: the part of the first epoch whose batches are omitted, unless ``skip.takes`` is set; the datasets report a
-    length that includes these batches.
+    ``must_find_end``: whether the tasks must detect the end of an epoch; the last step is then known in advance, or
+    followed by a step without examples. ``skip``: the part of the first epoch whose batches are omitted, unless
+    ``skip.takes`` is set; the datasets report a length that includes these batches.
     """
     if isinstance(job.data, Arrays):
         adapter = adapter_of(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)

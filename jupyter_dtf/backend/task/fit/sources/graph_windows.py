@@ -49,8 +49,8 @@ class Chain:
 
 
 def chain_of(view: GraphView) -> Chain | None:
-    """Return the last operations of a dataset, or None unless it makes batches of one size and does not change them
-    afterwards.
+    """Return the last operations of a dataset, or None unless the dataset makes batches of one size and does not change
+    them afterwards.
     """
     node, after, before = view.output, [], []
     while node.op in OPAQUE:
