@@ -187,7 +187,7 @@ class Worker:
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
             around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
-            skip = None if self._strategy.backup_workers else self._skip  # backup workers: starts at the run's step
+            skip = None if self._strategy.backup_workers else self._skip  # if so, it starts at the run's step
             self._fit = KerasFit(
                 job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
             )

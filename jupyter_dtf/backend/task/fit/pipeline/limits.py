@@ -21,7 +21,7 @@ def refuse_unsupported(model: Any) -> None:
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
-            f"A pipeline must be given a model with a Keras optimizer, got optimizer={optimizer!r:.100}", field="model"
+            f"A pipeline's model must have a Keras optimizer, got optimizer={optimizer!r:.100}", field="model"
         )
     if model.run_eagerly:
         raise InvalidInput(
