@@ -243,7 +243,7 @@ def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
     for received, wanted in zip(rest.after, expected.after[done:], strict=True):
         for one, other in zip(received, wanted, strict=True):
             np.testing.assert_allclose(one, other, atol=2e-5)
-    with pytest.raises(dtf.RunFailed, match="must be None or the length of a pass to resume within"):
+    with pytest.raises(dtf.RunFailed, match="can resume within .* only if `steps_per_epoch` is None"):
         cluster.fit(**options(resume=path, compute="each_epoch"))
 
 

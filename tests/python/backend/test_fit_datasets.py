@@ -247,7 +247,7 @@ def narrow_in_the_middle() -> tf.data.Dataset:
         ),
         (
             {"x": narrow_in_the_middle},
-            "RuntimeError: Batch 6 of epoch 1 of the tf.data.Dataset in x could not be computed by the model: Matrix "
+            "RuntimeError: Batch 6 of epoch 1 of the tf.data.Dataset in x could not be processed by the model: Matrix "
             "size-incompatible",
         ),
         (

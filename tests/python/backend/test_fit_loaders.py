@@ -262,7 +262,7 @@ def test_goes_on_within_a_pass_of_several_epochs(cluster: dtf.Cluster) -> None:
             "disks\n",
         ),
         ("hook", ": RuntimeError: on_epoch_end of the PyDataset in x failed in epoch 1: LookupError: no index\n"),
-        ("narrow", "InvalidInput: .*the structure and the shapes of its first two.*batch 3 of"),
+        ("narrow", "InvalidInput: .*the structure and the shapes of the first two.*batch 3 with"),
     ],
 )
 def test_what_fails_in_epoch_2_is_raised_once_with_its_batch(cluster: dtf.Cluster, kind: str, message: str) -> None:

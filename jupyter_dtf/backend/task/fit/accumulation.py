@@ -33,8 +33,8 @@ class Accumulation:
         self._examples.assign_add(examples)
 
     def total(self, gradients: Sequence[Gradient]) -> tuple[list[Gradient], tf.Tensor]:
-        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients that were added
-        last, which show the kind and shape of each total.
+        """Return the accumulated gradients and their number of examples. ``gradients``: the gradients that were passed
+        to the last ``add``, which determine whether each total is dense or ``Rows``, and its shape.
         """
         assert self._held is not None
         totals: list[Gradient] = []

@@ -54,8 +54,8 @@ def merged(rows: Rows) -> tf.IndexedSlices:
 
 
 def clip_by_global_norm(gradients: Sequence[Gradient], clip_norm: Any) -> list[Gradient]:
-    """Scale gradients by a common factor to a global norm of at most ``clip_norm``. All of them become NaN if the norm
-    is not finite.
+    """Scale gradients by a common factor so that their global norm is at most ``clip_norm``. If the norm is not finite,
+    all gradients become NaN.
 
     As in Keras, the rows of ``tf.IndexedSlices`` count separately, even if several of them belong to the same row of
     the variable.
@@ -78,7 +78,9 @@ def _with_values(gradient: Gradient, values: tf.Tensor) -> Gradient:
 
 
 def times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """Return the gradient times ``factor``, in float32 or float64, because many small numbers will be added up."""
+    """Return the gradient times ``factor``. A gradient that is not float64 is cast to float32, because many small
+    numbers will be added up.
+    """
     if gradient is None:
         return None
     values = _values(gradient)

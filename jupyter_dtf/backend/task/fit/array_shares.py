@@ -55,7 +55,9 @@ def _with_words(value: Any) -> Any:
 
 
 def next_epoch(first: int) -> tf.data.Dataset:
-    """Return a dataset of one number: ``first`` in the first iteration, and one more in each later iteration."""
+    """Return a dataset of one number: ``first`` when it is iterated for the first time, and one more each time after
+    that.
+    """
     number = tf.Variable(first, dtype=tf.int64, trainable=False)
     return tf.data.Dataset.range(1).map(lambda _: number.assign_add(1) - 1)
 
@@ -144,7 +146,7 @@ def _read_in_order(
     """Return the datasets of ``shares_in_order`` for arrays that stay in their files.
 
     ``share``: the bounds of this task's share within a full batch. ``rest``: the bounds of its share of the last,
-    partial batch within all examples.
+    partial batch, as indices of examples.
     """
     parts = []
     if full and share[1] > share[0]:
@@ -156,14 +158,15 @@ def _read_in_order(
 
 
 def no_batches(adapter: ArrayDataAdapter) -> tf.data.Dataset:
-    """Return an empty dataset with the element type of batches of the arrays, without a fixed batch size."""
+    """Return an empty dataset. Its element spec is that of a batch of the arrays, with an unknown batch size."""
     return tf.data.Dataset.range(1).batch(1).map(partial(_gather, _inputs(adapter))).take(0)
 
 
 def _inputs(adapter: ArrayDataAdapter, convert: Callable[[Any], Any] | None = None) -> Any:
-    """Return ``(x, y, sample_weight)`` as packed by Keras, as tensors or converted by ``convert``.
+    """Return ``(x, y, sample_weight)`` in Keras's packed structure. Arrays are converted by ``convert`` or, by default,
+    to tensors.
 
-    Arrays that stay in their files are not converted.
+    An array that stays in its file is not converted.
     """
 
     def converted(array: Any) -> Any:
@@ -181,7 +184,9 @@ def _gather(inputs: Any, chosen: tf.Tensor) -> Any:
 
 
 def tensors(adapter: ArrayDataAdapter) -> Any:
-    """Return ``(x, y, sample_weight)`` as packed by Keras, as tensors."""
+    """Return ``(x, y, sample_weight)`` in Keras's packed structure, with all arrays as tensors, even those that stay in
+    their files.
+    """
     return _cut(lambda a: tf.convert_to_tensor(np.asarray(a)) if isinstance(a, StoredArray) else a, _inputs(adapter))
 
 

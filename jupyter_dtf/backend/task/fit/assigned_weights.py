@@ -1,5 +1,5 @@
 """Finds assignments to a model's weights that are made outside of its optimizer: in a layer's ``call``, or before or
-after ``apply``.
+after the optimizer's ``apply``.
 
 Examples: the division of a kernel in spectral normalization, the clipping of weights after each update, a counter. The
 assignments are read from the graph of the step, or, if the step is run eagerly, recorded when they are made.
@@ -28,8 +28,8 @@ class Outside:
     """Watches the weights of a built model while a step is traced or run eagerly.
 
     ``agree(weights, before)`` is called for the weights that the step has assigned, before an optimizer is applied and
-    at the end of the step. ``before`` contains the earlier values of the weights that are not trainable if
-    ``may_be_empty`` is set (a task may get a batch without examples); its other elements are None.
+    at the end of the step. ``before`` has one element for each of these weights: if ``may_be_empty`` is set (a task may
+    get a batch without examples) and the weight is not trainable, its value before the assignment; otherwise None.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Outside:
         self.pass_over()
 
     def pass_over(self) -> None:
-        """Ignore the assignments so far."""
+        """Ignore the assignments made so far."""
         self._eager = set()
         self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
         self._before = [
@@ -82,7 +82,9 @@ class Outside:
         self._start = len(self._graph.get_operations()) if self._graph is not None else 0
 
     def _assigned(self) -> list[int]:
-        """Return the positions of the weights assigned so far."""
+        """Return the indices of the weights assigned since the last ``pass_over``. Raises the same errors as
+        ``settle``.
+        """
         if self._graph is None:
             return sorted(self._eager)
         graph = tf.compat.v1.get_default_graph()

@@ -21,21 +21,23 @@ from ....schema.metrics import RUNNING
 from .replaced_attributes import hooked
 
 _LOOKS = 8
-"""The number of steps, at the start of training, in which each log is compared with the mean that it is assumed to be.
-A ``train_step`` may return any values.
+"""The number of steps at the start of training in which each log is compared with the mean that it is assumed to be,
+because a ``train_step`` may return any values.
 """
 _LIKE = 1e-4
 
 
 def metrics_by_log(model: Any) -> dict[str, Any]:
-    """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``."""
+    """Return the metric behind each log of a built model, keyed by the log's name in ``get_metrics_result``. Empty if a
+    user-defined metric computes with another metric's result.
+    """
     stands: dict[str, Any] = {}
     with ExitStack() as stack:
         for metric in _leaves(model.metrics):
             stack.enter_context(hooked(metric, result=lambda metric=metric: _Stand(metric)))
         try:
             stands = model.get_metrics_result()
-        except Exception:  # a user's metric that computes with the result of a metric
+        except Exception:  # a user-defined metric that computes with another metric's result
             return {}
     return {name: stand.metric for name, stand in stands.items() if isinstance(stand, _Stand)}
 
@@ -66,8 +68,8 @@ def _leaves(metrics: Sequence[Any]) -> list[Any]:
 class BatchValues:
     """Computes the values to report from a step's logs.
 
-    ``counts``: returns the counts of the means, keyed by the log's name; None: the counts are read from the metrics'
-    variables.
+    ``counts``: a function that returns the counts of the means, keyed by the log's name; None: the counts are read from
+    the metrics' variables.
     """
 
     def __init__(self, model: Any, counts: Callable[[], Mapping[str, float]] | None = None) -> None:
@@ -80,7 +82,7 @@ class BatchValues:
         self._looks = _LOOKS if counts is None else 0
 
     def begin_epoch(self) -> None:
-        """Prepare for a new epoch, for which Keras has reset the metrics."""
+        """Prepare for a new epoch, after Keras has reset the metrics."""
         self._before.clear()
 
     def go_on(self) -> None:
@@ -91,8 +93,8 @@ class BatchValues:
                 self._before[name] = mean * count, count
 
     def __call__(self, logs: Mapping[str, Any]) -> dict[str, float]:
-        """Return the values of the batches since the last call. Metrics that none of these batches updated are
-        omitted.
+        """Return each metric's value over the batches since the last call, keyed by its log name (with the prefix
+        ``running_`` if it is known only for the epoch so far). Metrics that these batches did not update are omitted.
         """
         if self._metrics is None:
             self._metrics = self._find(logs)

@@ -35,7 +35,7 @@ def check_batched(model: Any, batch: Any, what: str, field: str, *, divided: boo
     received, advice = f"elements of shape {has}", "call `.batch(n)`"
     if divided:
         received = f"arrays of {len(has)} dimension{'s' * (len(has) != 1)}"
-        advice = "call `.batch(n)` on a dataset, or give each array a first dimension for the examples"
+        advice = "call `.batch(n)` on a dataset, or give each array a batch dimension"
     raise InvalidInput(
         f"{what[:1].upper()}{what[1:]} in `{field}` must be batched, because the model takes batches of shape {takes}, "
         f"got {received}; {advice}",

@@ -42,8 +42,9 @@ class State:
 
 
 class First(keras.callbacks.Callback):
-    """A callback that runs before the caller's callbacks, and records that the code that runs next may run on this task
-    alone.
+    """A callback that runs before the caller's callbacks. It sets ``Metrics.alone``, because the callbacks that follow
+    may run on this task alone. On the chief, it also stores a checksum of the weights before callbacks that may change
+    them.
     """
 
     def __init__(self, state: State, has_callbacks: bool) -> None:
@@ -91,8 +92,8 @@ class Last(keras.callbacks.Callback):
     """A callback that runs after the caller's callbacks, applies the changes they made on the chief to all tasks, and
     reports the run's progress.
 
-    ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and the number of them in
-    the epoch in which this run starts.
+    ``counts``: see ``BatchValues``. ``done``: the number of steps already done in all epochs, and how many of them
+    belong to the epoch in which this run starts.
     """
 
     def __init__(
@@ -241,7 +242,9 @@ class Last(keras.callbacks.Callback):
             self._progress()
 
     def _look_at_the_end(self, epoch: int) -> None:
-        """Raise InvalidInput if the data had no batches, and warn if they had fewer than ``steps_per_epoch``."""
+        """Raise InvalidInput if the data had no batches, and warn if the epoch had fewer steps than
+        ``steps_per_epoch``.
+        """
         wanted, found = self._job.steps_per_epoch, self.step_in_epoch
         if self.model.stop_training or self._ctx.should_stop or self._has_warned:
             return
@@ -274,7 +277,9 @@ class Last(keras.callbacks.Callback):
             state.weights.from_chief()
 
     def _agree(self) -> None:
-        """Apply changes made by callbacks on the chief to the other tasks. A collective."""
+        """Copy the changes that the chief's callbacks have made to the weights and the learning rate to the other
+        tasks, and stop training on all tasks if any task has requested it. A collective.
+        """
         state, model = self._state, self.model
         stop = bool(model.stop_training or self._ctx.should_stop)
         if state.reducer.size == 1:
@@ -320,8 +325,8 @@ def pickles_of(packed: PackedCallbacks, is_chief: bool, model: Any, own: Sequenc
 
 
 def attributes_of(callbacks: Sequence[Any], pickles: Pickles, ctx: Any) -> bytes:
-    """Return the pickled attributes of callbacks. Attributes that cannot be pickled are omitted, with a warning to the
-    user.
+    """Return a pickled list with one dict of attributes for each callback. Attributes that cannot be pickled are
+    omitted, with a warning to the user.
     """
     held = [
         {name: value for name, value in vars(callback).items() if name not in ("_model", "params")}

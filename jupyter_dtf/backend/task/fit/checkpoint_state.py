@@ -56,7 +56,7 @@ class FitState:
     history: dict[str, list[float]]
     history_epochs: list[int]
     told: list[tuple[int, int, dict[str, float]]] = field(default_factory=list)
-    """The epochs that have ended: the epoch's number, the step at its end, and the values of its metrics."""
+    """For each epoch that has ended: its number, the step at its end, and the values of its metrics."""
     places: tuple[tuple[int, int, int], ...] = ()
     """The epoch, the step in the epoch and the total step of each task, in rank order, if tasks are at different steps.
 
@@ -144,7 +144,9 @@ def assign(variables: Sequence[Any], values: Sequence[Any]) -> None:
 
 
 def attributes(callback: Any, pickles: Pickles) -> bytes:
-    """Pickle a callback's attributes, except the model and attributes that cannot be pickled."""
+    """Return a pickled dict of a callback's attributes, each of which is pickled separately. Models, layers, optimizers
+    and attributes that cannot be pickled are omitted.
+    """
     kept = {}
     for name, value in vars(callback).items():
         if name in ("_model", "params") or isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
@@ -169,8 +171,8 @@ def give_attributes(callback: Any, data: bytes, pickles: Pickles) -> None:
 
 
 def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
-    """Return the mean of each array over the tasks, or the chief's array if the values are not floating-point
-    numbers.
+    """Return the mean of each array over the tasks that have arrays, or the first task's array if its values are not
+    floating-point numbers. None if no task has arrays.
     """
     known = [part for part in parts if part is not None]
     if not known:
@@ -184,7 +186,9 @@ def mean_of(parts: Sequence[list[Any] | None]) -> list[Any] | None:
 
 
 def _total(parts: Sequence[list[Any] | None], rank: int) -> list[Any] | None:
-    """Return the sum of each array over the tasks if ``rank`` is the chief's, and zeros for other ranks."""
+    """Return the sum of each array over the tasks if ``rank`` is 0, and zeros for other ranks. None if no task has
+    arrays.
+    """
     known = [part for part in parts if part is not None]
     if not known:
         return None

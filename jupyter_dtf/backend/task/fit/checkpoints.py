@@ -85,13 +85,13 @@ class Training:
     tasks: int | None = None
     """The number of tasks that train; None: the reducer's size."""
     owners: Owners | None = None
-    """The tasks that can write the weights that they train, if they can access the checkpoint directory. No ``fetch``
-    is needed then.
+    """The tasks that write the weights that they train themselves, if they can access the checkpoint directory. In that
+    case, ``fetch`` is not called.
     """
 
 
 def forget_from(epoch: int, logger: Any) -> None:
-    """Remove the rows of ``epoch`` and later epochs from the file of a ``CSVLogger``, because these epochs are
+    """Remove the rows of ``epoch`` and later epochs from the file of a ``CSVLogger``, because these epochs will be
     repeated.
     """
     path = Path(logger.filename)
@@ -279,8 +279,8 @@ class Saving(keras.callbacks.Callback):
             self._save(epoch + 1, 0, self._best(values), is_last)
 
     def _is_asked_for(self, every_s: float | None) -> bool:
-        """Return whether the chief's clock or the cluster has requested a checkpoint. All tasks return the same result,
-        one exchange after the request.
+        """Return whether a checkpoint is due because ``every_s`` seconds have passed on the chief or the cluster has
+        requested one. If there are several tasks, all of them return True after the same step, one exchange later.
         """
         is_asked = False
         if self._reducer.rank == 0:
@@ -315,7 +315,7 @@ class Saving(keras.callbacks.Callback):
             if self._ctx.is_chief:
                 there = ", ".join(values) or "none"
                 self._ctx.note(
-                    "warning", f"There is no best checkpoint: no metric {name}", f"Metrics of the epochs: {there}"
+                    "warning", f"No best checkpoint: there is no metric {name}", f"Metrics of the epochs: {there}"
                 )
         return values.get(name)
 

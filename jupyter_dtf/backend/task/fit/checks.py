@@ -62,7 +62,7 @@ class Asked:
 
     @property
     def workers(self) -> int | None:
-        """The number of tasks that train."""
+        """The number of tasks that train; None if not known yet."""
         return None if self.jobs is None else sum(self.jobs.get(job, 0) for job in FIRST_JOBS)
 
 
@@ -85,7 +85,7 @@ class Checks:
             check()
 
     def refusals(self, asked: Asked, model: Any) -> list[InvalidInput]:
-        """Return all errors that ``validate`` could raise."""
+        """Return the errors of all failed checks; ``validate`` raises only the first one."""
         found = []
         for check in self._all(asked, model):
             try:
@@ -117,7 +117,7 @@ class Checks:
         return asked.shares if asked.shares is not None else asked.workers
 
     def of_tasks(self, asked: Asked) -> Iterator[Check]:
-        """Yield the checks that the run has the tasks that the strategy needs, and that the strategy's options fit
+        """Yield checks of whether the run has the tasks that the strategy needs, and whether the strategy's options fit
         these tasks.
         """
         yield from ()

@@ -1,5 +1,5 @@
-"""Applies ``class_weight`` to batches in the same way as Keras does for a ``PyDataset``: unnamed classes have the
-weight 1.
+"""Applies ``class_weight`` to batches in the same way as Keras does for a ``PyDataset``: classes that ``class_weight``
+does not name have the weight 1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def weighing(class_weight: dict[int, float]) -> Callable[..., Any]:
 
 
 def _classes(y: Any) -> Any:
-    """Return the class of each example. ``y`` gives it as a number, or as the position of a vector's largest value."""
+    """Return the class of each example. ``y`` gives it as a number, or as the index of a vector's largest value."""
     if y.shape.rank > 1:
         if y.shape[-1] != 1:
             return tf.argmax(y, -1, tf.int32)

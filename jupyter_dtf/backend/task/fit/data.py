@@ -48,8 +48,8 @@ class TaskData:
     first_batches: Callable[[int], list[Any]] | None = None
     """Returns the first ``count`` global batches. None if no single task can read all examples."""
     seen: int = 0
-    """The number of batches that earlier epochs have taken from the dataset's current pass. Keras must count them as
-    part of this pass.
+    """The number of batches that earlier epochs have taken from the current pass over the data. Keras must count them
+    as part of this pass.
     """
     class_weight: dict[int, float] | None = None
     """The class weights that Keras must still apply to the dataset's batches."""
@@ -72,16 +72,15 @@ class Skip:
     dataset.
     """
     passed: int = 0
-    """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length."""
+    """The number of steps in the previous epochs, if ``steps_per_epoch`` determines their length; otherwise 0."""
     first_epoch: int = 0
     """The first epoch of the training run that is resumed."""
 
     def place(self, epoch: int, batches: int, steps: int) -> tuple[tuple[int, int], int]:
-        """Return the position at which ``epoch`` resumes: the pass over the arrays, and the number of its batches
-        already taken.
+        """Return a pair: where ``epoch`` resumes, given as a pass over the arrays and the number of its batches already
+        taken; and how many of these batches earlier epochs have taken.
 
-        Also return how many of these batches earlier epochs have taken. ``batches`` is the number of batches per pass;
-        ``steps`` is the number of steps per epoch.
+        ``batches``: the number of batches per pass. ``steps``: the number of steps per epoch.
         """
         place = pass_place(batches, epoch - self.first_epoch, self.steps, steps)
         return (self.first_epoch + place.passes, place.first), place.seen
@@ -98,9 +97,9 @@ def training_data(
 ) -> TaskData:
     """Return this task's part of the training data. A collective. Raises InvalidInput for unusable data.
 
-    ``must_find_end``: whether the last step of an epoch must be known, or be followed by a step without examples.
-    ``skip``: the part of the first epoch whose batches are omitted, unless ``skip.takes`` is set; the datasets report a
-    length that includes these batches.
+    ``must_find_end``: whether the tasks must detect the end of an epoch; the last step is then known in advance, or
+    followed by a step without examples. ``skip``: the part of the first epoch whose batches are omitted, unless
+    ``skip.takes`` is set; the datasets report a length that includes these batches.
     """
     if isinstance(job.data, Arrays):
         adapter = adapter_of(job.data, job.batch_size, job.steps_per_epoch, job.class_weight)
@@ -153,7 +152,9 @@ def training_data(
 
 
 def steps_by_epoch(job: FitJob, batches: int | None) -> Callable[[int], int] | None:
-    """Return ``TaskData.steps_of`` for passes of ``batches`` batches, of which each epoch takes ``steps_per_epoch``."""
+    """Return ``TaskData.steps_of``, or None if all epochs have the same number of steps. ``batches``: the number of
+    batches in a pass over the data; if it is None, the function returns None.
+    """
     steps = job.steps_per_epoch
     if not batches or steps is None or not batches % steps or _follows_the_run(job):
         return None
@@ -176,7 +177,8 @@ def steps_of_epoch(job: FitJob) -> int | None:
 
 
 def validation_data(job: FitJob, ctx: Any, reducer: Reducer, model: Any) -> TaskData | None:
-    """Return this task's part of the validation data. Tasks may have different numbers of steps, or none.
+    """Return this task's part of the validation data, or None if the job has no validation data. Tasks may have
+    different numbers of steps, or none.
 
     If the built model has losses that are not plain means, and therefore cannot be combined from parts, rank 0 gets all
     examples and the other tasks get none.
@@ -258,22 +260,24 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
     elif skip is not None and not source.continues:
         if skip.passed and opened.length != -1 and job.steps_per_epoch not in (None, opened.length):
             raise InvalidInput(
-                f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, which is not "
-                f"endless, got {job.steps_per_epoch} of {opened.length or 'an unknown number of'} batches",
+                f"Training can resume within {source.what}, which is not endless, only if `steps_per_epoch` is None or "
+                f"the number of batches in a pass, got steps_per_epoch={job.steps_per_epoch} with passes of "
+                f"{opened.length or 'an unknown number of'} batches",
                 field="steps_per_epoch",
             )
         left_out = (0 if skip.takes else skip.steps) + (skip.passed if opened.length == -1 else 0)
         dataset = _without_first(dataset, left_out) if left_out else dataset
     if seen and ((skip is not None and skip.takes) or not _goes_in_step(job)):
         raise InvalidInput(
-            f"`steps_per_epoch` must be None or the length of a pass to resume within {source.what}, unless "
-            f"steps_per_execution is 1 and the tasks are synchronous, got {job.steps_per_epoch} of "
+            f"Training can resume within {source.what} only if `steps_per_epoch` is None or the number of batches in a "
+            "pass, or if steps_per_execution is 1 and the tasks are synchronous, got "
+            f"steps_per_epoch={job.steps_per_epoch} with passes of "
             f"{opened.length or 'an unknown number of'} batches",
             field="steps_per_epoch",
         )
     known = opened.length if opened.length is not None and opened.length >= 0 else None
     first = opened.first_batches if skip is None and not epochs else None
-    if job.class_weight is not None:  # Keras would prefetch after applying it, past the batches that all tasks read
+    if job.class_weight is not None:  # not by Keras, which would prefetch batches that not all tasks read
         weigh = (weighing if source.weighs_other_classes else make_class_weight_map_fn)(job.class_weight)
         dataset = dataset.map(weigh)
         first = None if first is None else partial(_weighed, weigh, first)
@@ -288,8 +292,8 @@ def _from_source(job: FitJob, ctx: Any, reducer: Reducer, *, must_find_end: bool
 
 
 def _validation_from_source(job: FitJob, source: BatchSource, ctx: Any, reducer: Reducer, is_plain: bool) -> TaskData:
-    """Return this task's shares that have examples, or all batches on rank 0 if results cannot be combined from
-    parts.
+    """Return this task's shares of the validation batches, except shares without examples. If results cannot be
+    combined from parts, rank 0 gets all batches and the other tasks get none.
     """
     share = Share(reducer.rank, reducer.size) if is_plain else Share(0, 1)
     reading = Reading(
@@ -325,8 +329,8 @@ def _weighed(weigh: Callable[..., Any], first: Callable[[int], list[Any]], count
 
 @tf.autograph.experimental.do_not_convert
 def _of_any_size(*batch: Any) -> Any:
-    """Remove the batch size from a batch's type, because Keras would count the examples of a batch that it cannot
-    get.
+    """Remove the batch size from a batch's static shapes, because Keras would count the examples of a batch that it
+    cannot get.
     """
 
     def unfixed(leaf: Any) -> Any:
@@ -355,7 +359,7 @@ def _goes_in_step(job: FitJob) -> bool:
 
 
 def _follows_the_run(job: FitJob) -> bool:
-    """Return whether all epochs have the same number of steps regardless of the data, because late tasks skip steps."""
+    """Return whether all epochs have the same number of steps regardless of the data, because slow tasks skip steps."""
     return isinstance(job.strategy, ParameterServer) and job.strategy.backup_workers > 0
 
 
@@ -382,7 +386,9 @@ def _empty(spec: Any) -> Any:
         return None
     shape = [0, *(1 if n is None else n for n in spec.shape.as_list()[1:])] if spec.shape.rank else None
     if shape is None:
-        raise InvalidInput(f"`data_fn` must return a batched dataset, whose tensors have a first dimension, got {spec}")
+        raise InvalidInput(
+            f"`data_fn` must return a batched dataset, in which every tensor has a batch dimension, got {spec}"
+        )
     if isinstance(spec, tf.RaggedTensorSpec):
         values = tf.zeros([0, *shape[spec.ragged_rank + 1 :]], spec.dtype)
         return tf.RaggedTensor.from_nested_row_splits(values, [tf.zeros([1], tf.int64)] * spec.ragged_rank)

@@ -1,4 +1,4 @@
-"""Handles the end of an epoch over several tasks."""
+"""Averages and checks weights at the end of an epoch, and ends an epoch when no task has more data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .job import FitJob
 
 
 class EpochEnd:
-    """A callable that runs between the last step of an epoch and the epoch's validation, and averages and checks the
-    weights.
+    """A callable that runs between the last step of an epoch and the epoch's validation. It averages the weights that
+    each task computes from its own examples, and checks that all tasks have the same weights.
     """
 
     def __init__(self, model: Any, weights: Weights, job: FitJob, between: BetweenBatches) -> None:

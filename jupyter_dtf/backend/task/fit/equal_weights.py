@@ -43,7 +43,7 @@ class Weights:
         self._broadcast(self.variables)
 
     def some_from_chief(self, positions: list[int]) -> None:
-        """Set the variables at ``positions`` on every task to the chief's values, between two batches."""
+        """Set some variables on every task to the chief's values. ``positions``: their indices in ``variables``."""
         self._broadcast([self.variables[position] for position in positions])
 
     def _broadcast(self, variables: list[Any]) -> None:
@@ -75,7 +75,9 @@ class Weights:
             variable.assign((total / self.reducer.size if _is_float(variable) else total).astype(value.dtype))
 
     def check(self, epoch: int) -> None:
-        """Raise RuntimeError, and show an error to the user, unless all tasks hold the same weights up to rounding."""
+        """Raise RuntimeError, and show an error to the user, unless all tasks hold the same weights up to rounding. If
+        they differ only by rounding, set them to the chief's values and warn the user.
+        """
         self.checks += 1
         checksums = self.reducer.all_gather(self.checksum())
         if len(set(checksums)) == 1:

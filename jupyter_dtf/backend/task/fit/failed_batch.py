@@ -1,4 +1,4 @@
-"""Adds to a TensorFlow error's message the batch of training or validation data at which the error occurred."""
+"""Adds the number of the failed batch of training or validation data to the message of a TensorFlow error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class BatchPlace(keras.callbacks.Callback):
     """A callback that tracks the position of a ``fit`` run: the epoch, and the batch that is being read or computed."""
 
     def __init__(self, what: str, validation: str, steps_per_execution: int = 1) -> None:
-        """``what``, ``validation``: the names that messages use for the training and the validation data."""
+        """Create the callback. ``what``, ``validation``: the names that messages use for the training and validation
+        data.
+        """
         super().__init__()
         self._names = what, validation
         self._together = steps_per_execution
@@ -40,7 +42,7 @@ class BatchPlace(keras.callbacks.Callback):
         self._validates, self._batch = True, batch
 
     def named(self, error: BaseException) -> RuntimeError | None:
-        """Return an error whose message names the batch, or None if the error is not caused by data."""
+        """Return an error whose message names the batch, or None if data did not cause the error."""
         if not isinstance(error, tf.errors.OpError):
             return None
         message = str(error.message)
@@ -49,7 +51,7 @@ class BatchPlace(keras.callbacks.Callback):
             return None
         first, last = self._batch + 1, self._batch + self._together
         which = f"Batch {first}" if first == last else f"One of the batches {first} to {last}"
-        failed = "could not be read" if is_of_data else "could not be computed by the model"
+        failed = "could not be read" if is_of_data else "could not be processed by the model"
         return RuntimeError(
             f"{which} of epoch {self._epoch + 1} of {self._names[self._validates]} {failed}: {essence(message)}"
         )

@@ -36,7 +36,7 @@ from .steps import batch_size
 BUDGET_S = 0.2
 """The largest estimated duration of the repetition, in seconds; a longer one is not attempted."""
 MOST_BYTES = 32 << 20
-"""The largest size in bytes of the copied variables, and of the copied batches, for which a step is repeated."""
+"""A step is repeated only if the copied variables, and the copied batches, have at most this many bytes."""
 LIMITS = {"float16": 0.3, "bfloat16": 0.3}
 LIMIT = 0.03
 """The largest relative difference between two updates to a variable that is attributed to rounding."""
@@ -177,7 +177,9 @@ class Guard:
             alone, gradients = self._alone(batches)
             states = self._differing_states(before, after, alone, batches)
         except Exception as error:
-            self._ctx.note("info", "The first step was not compared with one process", f"Repeating it failed: {error}")
+            self._ctx.note(
+                "info", "The first step was not compared with that of one process", f"Repeating it failed: {error}"
+            )
             return
         finally:
             self._assign(after)
@@ -221,8 +223,8 @@ class Guard:
         return type(self._model).train_step is keras.Model.train_step
 
     def _alone(self, batches: list[Any]) -> tuple[list[Any], dict[int, Any]]:
-        """Train on the batches. Return the variables' resulting values, and the absolute gradients of the last step,
-        keyed by the variables' ids.
+        """Train on the batches in this task alone. Return the resulting values of ``_variables``, and the absolute
+        gradients of the last step, keyed by the variables' ids.
         """
         gradients: dict[int, Any] = {}
         with ExitStack() as stack:
@@ -280,7 +282,7 @@ class Guard:
             self._warn(*worst)
 
     def _positions(self) -> dict[int, int]:
-        """Return the variables' positions, keyed by the variables' ids."""
+        """Return the index of each variable in ``_variables``, keyed by the variable's id."""
         return {id(v): number for number, v in enumerate(self._variables)}
 
     def _limit(self, variable: Any) -> float:

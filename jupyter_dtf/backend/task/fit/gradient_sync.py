@@ -26,7 +26,7 @@ from .reduction import Reduction
 
 @dataclass(frozen=True)
 class Agreement:
-    """The result of the last exchange."""
+    """The values on which the tasks agreed in the last exchange."""
 
     examples: float
     """The total number of examples, over all tasks and all steps whose gradients have been applied."""
@@ -41,9 +41,9 @@ class GradientSync:
     """Replaces the ``apply`` of a model's optimizers with a collective.
 
     ``may_end``: whether there may be a step in which no task has examples; such a step ends the epoch.
-    ``steps_per_epoch`` is None if it is unknown; ``steps_of``: see ``TaskData``. ``begin_epoch`` must be called before
-    every epoch. After a call of ``begin``, while a step is traced or run eagerly, ``examples`` is the number of this
-    task's examples in the step, a scalar tensor.
+    ``steps_per_epoch`` is None if it is unknown. ``steps_of``: see ``TaskData``. ``scaling``: None if the learning rate
+    is not scaled. ``begin_epoch`` must be called before every epoch. After a call of ``begin``, while a step is traced
+    or run eagerly, ``examples`` is the number of this task's examples in the step, a scalar tensor.
     """
 
     def __init__(
@@ -234,7 +234,9 @@ class _SharedOptimizer:
         """The fields of an Agreement, in order."""
 
     def apply(self, grads: Sequence[Gradient], trainable_variables: Any = None) -> None:
-        """Reduce and apply gradients, in place of the optimizer's own ``apply``. A collective in steps that are due."""
+        """Reduce and apply gradients, in place of the optimizer's own ``apply``. A collective, except in steps that
+        only accumulate gradients.
+        """
         if self._is_applying:
             self._apply(grads, trainable_variables)
         else:
@@ -365,7 +367,8 @@ def _tensors(gradients: Sequence[Gradient]) -> list[Any]:
 
 
 def update_directly(optimizer: Any) -> None:
-    """Make an optimizer update each variable by its own rule, bypassing Keras's code path through ``tf.distribute``.
+    """Make an optimizer call its ``update_step`` for each variable directly, bypassing Keras's code path through
+    ``tf.distribute``.
 
     Without a distribution strategy, both paths end in the same call, but Keras's path accounts for a tenth of the
     duration of the first step. An optimizer with its own update step, such as Nadam, is not changed.

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow 2.21: a tf.function recreates an iterator that is passed to it from its type spec, which is not public.
+# TensorFlow 2.21: a tf.function recreates an iterator argument from its type spec, whose class is not public.
 from tensorflow.python.data.ops.iterator_ops import IteratorSpec, OwnedIterator
 
 from .. import determinism

@@ -99,7 +99,8 @@ class FitJob:
     warmup_epochs: float = 0.0
     """The number of epochs over which the learning rate rises to the scaled rate."""
     layers: list[str] = field(default_factory=list)
-    """The ids of the model's layers as used by the client and by placements, in the order of their calls."""
+    """The ids that the client and placements use for the model's layers, in the order in which the layers are called.
+    """
     check: bool = True
     """Whether the first step of a model with custom parts is compared with the same step done by one task alone, and
     the outputs of the returned model are compared with the outputs that it had in its task.

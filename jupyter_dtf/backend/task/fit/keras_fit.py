@@ -31,7 +31,7 @@ from .sources.base import BatchSource
 
 class KerasFit:
     """One call of ``model.fit``. ``own``: the job's callbacks that run on this task. ``first``, ``last``: the
-    strategy's callbacks.
+    strategy's callbacks, which run before and after these.
 
     ``guard``: the guard that compares the first step; None: no comparison. ``history``: the callback that records the
     history, whether or not it is in ``own``. ``skip``: the part of the first epoch to skip. ``again``: the events that
@@ -229,7 +229,9 @@ class _GoingOnList(_SkippingList):
 
 
 def _skipping(run: Any, skip: Skip) -> Any:
-    """Wrap Keras's train function so that a skipped execution does no training."""
+    """Wrap Keras's train function so that a skipped execution does not train. It only takes ``skip.takes`` batches from
+    the iterator.
+    """
 
     def train_function(iterator: Any) -> Any:
         if not skip.executions:

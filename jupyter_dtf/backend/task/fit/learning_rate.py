@@ -1,11 +1,11 @@
 """Scales the learning rate linearly, with gradual warm-up.
 
 Goyal et al. 2017, "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", sections 2.1 and 2.2: with n times the
-batch size, the rate is multiplied by n. During warm-up, the rate increases from the rate of one task by the same amount
-in every step.
+batch size, the rate is multiplied by n. During warm-up, the rate increases from the unscaled rate by the same amount in
+every step.
 
-The optimizer still holds the rate of one task: callbacks and schedules see and set this rate, and the model has it
-after the run. The rate is multiplied only when an update is applied.
+The optimizer still holds the unscaled rate: callbacks and schedules see and set it, and the model has it after the run.
+The rate is multiplied only when an update is applied.
 """
 
 from __future__ import annotations

@@ -152,7 +152,9 @@ _OF_WHOLE_BATCH = ("dice", "tversky", "circle")
 
 
 def _axes(layer: Any) -> set[int]:
-    """Return the axes along which a Keras layer operates, counted from the first if the rank of its input is known."""
+    """Return the axes along which a Keras layer operates. If the rank of its input is known, negative axes are
+    converted to non-negative ones.
+    """
     axis = getattr(layer, "axis", ())
     try:
         inputs = layer.input

@@ -92,8 +92,9 @@ class Lookups:
         return run(*leaves)[sum(f is not None for f in fetched[:position])]
 
     def _traced(self, leaves: list[tf.Tensor]) -> tuple[Any, list[tf.Tensor | None]]:
-        """Return a function that computes from a batch's tensors the keys of those gradients that have keys, and a list
-        with the keys of every gradient, or None for a gradient without keys.
+        """Return a pair: a function that takes a batch's tensors and returns the keys of each gradient that has keys
+        (None if no gradient has keys); and a list with one element per gradient, which is None for a gradient without
+        keys.
         """
         fetched: list[tf.Tensor | None] = []
 

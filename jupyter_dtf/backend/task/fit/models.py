@@ -15,8 +15,8 @@ from .job import FitJob
 
 
 def configure_keras(config: dict[str, Any]) -> None:
-    """Apply the client's settings of Keras and TensorFlow. Limits on epochs and steps are removed, because the client
-    has already applied them to the job.
+    """Apply the client's Keras and TensorFlow settings. Limits on epochs and steps are removed, because the client has
+    already applied them to the job.
     """
     for name in ("set_max_epochs", "set_max_steps_per_epoch"):
         getattr(keras.config, name, lambda limit: None)(None)

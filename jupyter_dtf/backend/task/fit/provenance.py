@@ -30,9 +30,9 @@ class Provenance:
                         self._set(part, Fact(True))
 
     def parts(self, indices: tf.Tensor) -> list[tuple[tf.Tensor, bool]]:
-        """Return the tensors, one per lookup, from which ``indices`` is concatenated.
+        """Return the tensors that were concatenated to form ``indices``, one for each lookup.
 
-        Each tensor comes with a flag: whether the tensor is independent of the batch.
+        Each comes with a flag: whether it is independent of the batch.
         """
         return [(part, not self.of(part).depends) for part in _parts(indices)]
 
@@ -92,8 +92,8 @@ class Provenance:
         return outcomes(op, inputs)
 
     def _inside(self, op: Any, inputs: Sequence[Fact]) -> list[Fact] | None:
-        """Return the facts about the outputs of a call, derived from the graph of the called function; None: no such
-        graph.
+        """Return the facts about the outputs of a call, derived from the graph of the called function, or None if there
+        is no graph that matches the call.
         """
         try:
             graph = op.graph._get_function(op.get_attr("f").name).graph
@@ -121,7 +121,7 @@ def _operation(tensor: Any) -> Any:
 
 
 def _parts(tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Return the tensors from which a tensor is concatenated along its first dimension. Casts and flattening are
+    """Return the tensors that were concatenated along the first dimension to form ``tensor``. Casts and flattening are
     ignored.
     """
     op = _operation(tensor)

@@ -51,7 +51,7 @@ def constant(tensor: Any) -> Any:
 
 
 def none_of(tensor: Any) -> Flags | None:
-    """Return the flags of extents that do not depend on the batch, or None if the tensor's rank is unknown."""
+    """Return the extent flags of a tensor that has no extents that depend on the batch; None if its rank is unknown."""
     return None if tensor.shape.rank is None else (False,) * tensor.shape.rank
 
 

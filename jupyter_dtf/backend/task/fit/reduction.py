@@ -45,7 +45,7 @@ class Reduction:
         return received, lanes
 
     def _buckets(self, gradients: Sequence[Gradient]) -> list[list[int]]:
-        """Return the positions of the dense gradients in each bucket, last layers first, as in the backward pass."""
+        """Return the indices of the dense gradients in each bucket, last layers first, as in the backward pass."""
         buckets: list[list[int]] = [[]]
         filled = 0
         for index in reversed(range(len(gradients))):

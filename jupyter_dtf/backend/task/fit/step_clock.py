@@ -14,8 +14,9 @@ EVERY_S = 1.0
 
 
 class StepClock:
-    """Measures the parts in ``STEP_PARTS``. They add up to the step time, except that waiting is included in the
-    exchange. Calls ``tell(figures)`` to report them.
+    """Measures how long each part of a step takes. The parts, which ``STEP_PARTS`` lists, add up to the step time,
+    except that waiting is included in the exchange. Calls ``tell(figures)`` to report the mean seconds per step, keyed
+    by metric.
 
     As in ``step_seconds``, a step lasts from the end of the previous one to its own end. The first step, which includes
     compilation, is not counted. ``has_exchange``: whether this package performs all exchanges, so that they are
@@ -117,8 +118,8 @@ def parts_of(
     saved_s: float,
     saved_between_s: float,
 ) -> dict[str, float]:
-    """Return the parts of the ``seconds`` that steps have taken, keyed by metric. ``exchanged_s`` and ``waited_s`` are
-    None if they are not measured; they are then included in the computation.
+    """Return the parts of the ``seconds`` that steps have taken, keyed by metric. ``exchanged_s`` is None if exchanges
+    are not measured and therefore count as computation; ``waited_s`` is None if waiting is not measured.
 
     An exchange that runs during computation counts as exchange. The time spent saving checkpoints between steps is
     added to that of saving within steps.

@@ -23,8 +23,8 @@ from .losses import counted_by_examples, of_global_batch
 
 
 class TrainStep:
-    """A wrapper of a model's ``train_step`` that counts the examples, and participates in steps for which this task has
-    none.
+    """A wrapper of a model's ``train_step`` that counts the examples, and takes part in steps even if this task has no
+    examples.
     """
 
     def __init__(self, model: Any, sync: GradientSync, may_be_empty: bool) -> None:
@@ -60,7 +60,7 @@ class TrainStep:
         if not sync.applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, where gradients are averaged over the tasks, got a "
+                "optimizer that is an attribute of the model, because this call averages the gradients, got a "
                 f"train_step of {type(self._model).__name__} that calls neither"
             )
         if self._may_be_empty:
@@ -128,7 +128,7 @@ def counter() -> tf.Variable:
 
 
 def batch_size(data: Any) -> tf.Tensor:
-    """Return the number of examples in a batch: the first dimension of its first tensor. Shape (), int32."""
+    """Return the number of examples in a batch: the size of its first tensor's first dimension. Shape (), int32."""
     first = next(leaf for leaf in tf.nest.flatten(data) if leaf is not None)
     if isinstance(first, tf.RaggedTensor):
         return tf.cast(first.nrows(), tf.int32)
@@ -195,8 +195,8 @@ class Metrics:
             variable.assign((start + total).astype(value.dtype))
 
     def _starts(self, variables: list[Any], values: list[Any]) -> list[Any]:
-        """Return the initial values, to which the tasks' changes are added: zeros for a sum, otherwise the values after
-        a reset.
+        """Return the initial values that the tasks' changes are added to: zeros for a sum, otherwise the values after a
+        reset.
 
         Variables created by Keras's ``add_weight`` are sums. Other variables of a metric may also hold a setting.
         """

@@ -63,7 +63,9 @@ def _find(job: FitJob, ctx: Any, again: bool) -> files.Stored | None:
 
 
 def _named(job: FitJob, ctx: Any) -> str:
-    """Return the path to resume from, given when the run was started or by its program, or an empty string."""
+    """Return the path to resume from, which was given when the run was started or by its program; empty if none was
+    given.
+    """
     return str(ctx.goes_on_from or job.resume or "")
 
 
@@ -125,7 +127,7 @@ def check_data(begin: Begin, job: FitJob, steps_per_execution: int) -> None:
         and here.get("examples", 0) > job.steps_per_epoch * here.get("batch_size", 0)
     ):
         raise InvalidInput(
-            "`steps_per_execution` must be 1 to resume a training run whose epochs have only some examples, got "
+            "`steps_per_execution` must be 1 to resume a training run whose epochs use only some examples, got "
             f"{steps_per_execution} with steps_per_epoch={job.steps_per_epoch}",
             field="resume",
         )
@@ -150,7 +152,9 @@ class ModelAt(NamedTuple):
 
 
 def model_at(job: FitJob, path: str) -> ModelAt:
-    """Return a job's model with the state from a checkpoint. Raises InvalidInput or NotFound."""
+    """Return a job's model with the state from a checkpoint. Raises InvalidInput or NotFound if the checkpoint is
+    missing, invalid, or of another model.
+    """
     stored = _newest(place_of(path))
     begin = _read(stored, again=False)
     model = keras_io.unpack(job.model) if isinstance(job.model, keras_io.PackedModel) else job.model()

@@ -2,8 +2,8 @@
 
 The weight update is the last part of a step, and is atomic (``GradientSync.whole``). Everything else that a step
 changes is small, and is copied before the step begins. If a call of Keras's train function executes several steps, it
-may fail after it has applied some updates. The variables that updates change are then copied as well, and the whole
-call is repeated.
+may fail after it has applied some updates. For such a call, the variables that updates change are copied as well, and
+the whole call is repeated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class KeptStep:
     """Wraps ``step``, the replacement for the model's ``train_step``, and copies the variables that the step changes
     outside of the update.
 
-    ``updated``: returns the variables that updates change. They are also copied if a call of Keras's train function
-    executes several steps.
+    ``updated``: a function that returns the variables that updates change. These are also copied if a call of Keras's
+    train function executes several steps.
     """
 
     def __init__(self, model: Any, step: Any, updated: Callable[[], Sequence[Any]]) -> None:
@@ -79,7 +79,9 @@ class KeptStep:
         return self._step.last_examples
 
     def marking(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Wrap Keras's train function ``run`` so that it records whether it is running."""
+        """Wrap Keras's train function ``run`` so that ``is_under_way`` is True from the beginning of a call until the
+        call completes, and so that the variables are copied before a call that executes several steps.
+        """
 
         def train_function(iterator: Any) -> Any:
             self._copy()

@@ -1,5 +1,5 @@
-"""Trains a tiny model before the first real training run, so that TensorFlow and Keras do their one-time work in this
-process.
+"""Trains a tiny model, so that TensorFlow and Keras complete their one-time initialization in this process before the
+first real training run.
 """
 
 from __future__ import annotations

@@ -20,14 +20,17 @@ from ..models import seed_of_task
 
 @dataclass
 class Standing:
-    """The position of a surviving task. ``part``, ``own`` and the fields after ``own`` describe only this task."""
+    """The position of a surviving task, and the state from which it and others can continue. ``state``, ``seeds`` and
+    ``chiefs`` describe the whole run; the other fields describe only this task.
+    """
 
     step: int
     """The number of steps completed so far, in all epochs."""
     epoch: int
     """The epoch to continue with, counted from 0."""
     within: int
-    """The number of completed steps of this epoch; while the end of the epoch is being processed, all of its steps."""
+    """The number of completed steps of this epoch. It is reset to 0 only after the end of the epoch has been processed.
+    """
     part: Part
     """The task's own state."""
     state: FitState
@@ -66,8 +69,8 @@ class Agreed:
 def agree(own: Standing | None, tasks: Sequence[str], packed: PackedCallbacks, reducer: Reducer) -> Agreed:
     """Agree with all other tasks on the state from which training continues. A collective.
 
-    ``own``: this task's position; None: this task is new. ``tasks``: the names of the tasks, in rank order; ``packed``:
-    the job's callbacks.
+    ``own``: this task's position, or None if this task is new. ``tasks``: the names of the tasks, in rank order;
+    ``packed``: the job's callbacks.
     """
     standings: list[Standing | None] = reducer.all_gather(own)
     living = [(rank, each) for rank, each in enumerate(standings) if each is not None]
@@ -113,15 +116,15 @@ def _part_of(rank: int, standings: Sequence[Standing | None], furthest: int, pac
 
 
 def _counted_as(seeds: Sequence[int], states: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Return states of random generators with these seeds and the counters of ``states``."""
+    """Return one generator state per seed, with the counter of the corresponding state in ``states``."""
     return [np.array([seed, int(state[1])], np.asarray(state).dtype) for seed, state in zip(seeds, states, strict=True)]
 
 
 def _callbacks_of(
     rank: int, own: Standing | None, best: Standing, chief: Standing | None, packed: PackedCallbacks
 ) -> list[bytes]:
-    """Return the pickled attributes of a task's callbacks: its own, or the last known attributes of the chief or
-    another task.
+    """Return the pickled attributes of each callback of task ``rank``, in the job's order: the attributes that the task
+    itself holds, or else those last known from the chief or another task.
 
     ``chief``: the position of the chief, if it has survived; otherwise None, and only the attributes that the chief has
     shared with the other tasks are known.

@@ -1,5 +1,5 @@
-"""Continues training in the surviving processes after other tasks are lost: records their positions and replaces the
-reducer.
+"""Continues training in the surviving processes after other tasks are lost: records the survivors' positions and
+replaces the reducer.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def go_over(ctx: Any, reducer: Reducer, transport: str) -> Reducer:
 def can_go_on(
     model: Any, job: FitJob, ctx: Any, *, optimizers: Sequence[Any], reducer: Reducer, begin: Begin | None
 ) -> bool:
-    """Return whether a step that fails halfway can be repeated, because all of its effects can be undone.
+    """Return whether all effects of a step that fails halfway can be undone, so that the step can be repeated.
 
-    The last surviving task of a group, which is recognized by ``begin``, can also repeat steps, so that other tasks can
-    rejoin it.
+    Steps must be repeatable even on the last surviving task of a group, which is recognized by ``begin``, because other
+    tasks may rejoin it.
     """
     strategy = job.strategy if isinstance(job.strategy, AllReduce) else AllReduce()
     is_left_alone = isinstance(reducer, Alone) and begin is not None and bool(begin.of)
@@ -177,15 +177,18 @@ class Survival(keras.callbacks.Callback):
     # -- events ---------------------------------------------------------------------------------------------------
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Announce that one surviving task is sufficient from now on, because all tasks have the same weights."""
+        """Prepare for the loss of other tasks, and announce that one surviving task is sufficient from now on, because
+        all tasks have the same weights.
+        """
         self._kept.prepare()
         if states := seed_states(self.model):
             self._seeds = self._reducer.all_gather([int(state.numpy()[0]) for state in states])
         self._ctx.going_over.say(True)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Raise the error for a lost peer if the run has a newer attempt, because tasks may join it even if none was
-        lost. All tasks detect such an attempt at the end of a step.
+        """Raise the error for a lost peer if the run has a newer attempt. A newer attempt can also begin because tasks
+        join the run, without any task being lost. This check lets all tasks detect such an attempt at the end of a
+        step.
         """
         check_gang()
 

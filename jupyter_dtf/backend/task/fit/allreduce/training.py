@@ -81,8 +81,8 @@ def train_with(
     """Run Keras's ``fit`` on this task's data. ``make_step(model, sync, may_be_empty)`` returns the replacement for the
     model's ``train_step``.
 
-    ``replicas``: the number of replicas that compute a step's gradients, by which the learning rate may be scaled;
-    None: one replica per task.
+    ``replicas``: the number of replicas that compute a step's gradients, which is also the factor for scaling the
+    learning rate; None: one replica per task.
     """
     return _begun(job, ctx, reducer, checks, make_step=make_step, replicas=replicas)()
 
@@ -118,7 +118,7 @@ def _joined(job: FitJob, ctx: Any, reducer: Reducer, fit: Fit | None) -> Fit:
 
 class Fit:
     """A training run in one task, starting at ``begin``. ``stored``: the files of the checkpoint that ``begin`` comes
-    from; only on the chief.
+    from; None on tasks other than the chief.
 
     For the other arguments, see ``train_with``. Both creating and calling a ``Fit`` are collectives.
     """
@@ -214,7 +214,7 @@ class Fit:
         self._survival = None
 
     def take_up(self, begin: Begin | None, stored: Stored | None = None) -> None:
-        """Make the next call continue from ``begin``. A collective."""
+        """Prepare the next call to continue from ``begin``, or from the beginning if it is None. A collective."""
         job, ctx, reducer = self._given, self._ctx, self.reducer
         if begin is not None:
             job = begin.job(job)

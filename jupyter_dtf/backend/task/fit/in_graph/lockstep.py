@@ -98,7 +98,7 @@ class Lockstep:
 
 
 class _Abandoned(BaseException):
-    """Raised in the thread of a replica that is no longer needed, to end it."""
+    """Raised in the thread of a replica that is no longer needed, to end the thread."""
 
 
 class _Replica:
@@ -163,7 +163,9 @@ class _Replica:
 
 
 def _surroundings(graph: Any) -> Callable[[], Any]:
-    """Return a context manager that gives another thread the TensorFlow and Keras state of this thread."""
+    """Return a function that returns a context manager. Inside it, another thread has the TensorFlow and Keras state
+    that this thread has now.
+    """
     keras_state = dict(vars(GLOBAL_STATE_TRACKER))
 
     @contextmanager

@@ -17,8 +17,9 @@ from ..lookups import Lookups
 
 @dataclass
 class WeightedGradients:
-    """A replica's weighted gradients: the dense ones in one vector per dtype, the sparse ones as ``Rows`` keyed by
-    position. ``positions``: the positions of the gradients in each vector.
+    """A replica's weighted gradients: the dense ones concatenated into one vector per dtype, and the sparse ones as
+    ``Rows``, keyed by their indices in the list of gradients. ``positions``: the indices of the gradients that each
+    vector consists of.
     """
 
     flat: dict[tf.DType, tf.Tensor]
@@ -27,7 +28,7 @@ class WeightedGradients:
 
 
 def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookups: Lookups) -> WeightedGradients:
-    """Return ``grads`` (None: no gradient) multiplied by ``weight``, a number or a scalar tensor."""
+    """Return ``grads`` (None: no gradient), multiplied by ``weight``, which is a number or a scalar tensor."""
     positions: dict[tf.DType, list[int]] = {}
     sparse: dict[int, Rows] = {}
     for position, (grad, variable) in enumerate(zip(grads, variables, strict=True)):
@@ -46,8 +47,8 @@ def weighted(grads: Sequence[Any], variables: Sequence[Any], weight: Any, lookup
 
 
 def mean_gradients(replicas: Sequence[WeightedGradients], variables: Sequence[Any]) -> list[Any]:
-    """Return the sum of the replicas' weighted gradients for each variable. For the rows of sparse gradients, see
-    ``lookups``.
+    """Return each variable's mean gradient (None: no gradient), which is the sum of the replicas' weighted gradients.
+    See ``lookups`` for which rows of sparse gradients are summed.
     """
     grads: list[Any] = [None] * len(variables)
     for dtype, chosen in replicas[0].positions.items():

@@ -9,8 +9,8 @@ from ...trace.device_names import parts
 
 
 def check_devices(names: Sequence[str], jobs: Mapping[str, int]) -> None:
-    """Raise InvalidInput for a device of an unknown task. Whether a task has the device is checked only when the run
-    has started.
+    """Raise InvalidInput for an invalid name, or a device of an unknown task. Whether a task has the device is checked
+    only when the run has started.
     """
     for name in names:
         found = parts(name)

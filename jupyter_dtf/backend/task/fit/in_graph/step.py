@@ -4,7 +4,7 @@ Each replica runs the model's own ``train_step`` on its share of the batch, on i
 When all replicas have computed their gradients, the client applies the mean, weighted by the numbers of examples.
 Variables that replicas compute from their own examples (moving statistics) are set to their mean, weighted in the same
 way. Metrics include all examples, because each replica adds its own examples. Losses that are not means over examples
-are corrected in the same way as over several tasks (see ``losses.py``).
+are corrected in the same way as in training over several tasks (see ``losses.py``).
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class ReplicaStep:
         if not self._applied:
             raise InvalidInput(
                 "`model`: train_step must update the weights with optimizer.apply or optimizer.apply_gradients of an "
-                "optimizer that is an attribute of the model, where replicas are merged, got a train_step of "
-                f"{type(self._model).__name__} that calls neither"
+                "optimizer that is an attribute of the model, because this call merges the replicas, got a train_step "
+                f"of {type(self._model).__name__} that calls neither"
             )
         for index, values in self._moved.items():
             self._assign[index](self._mean_moved(values))
@@ -156,8 +156,8 @@ class ReplicaStep:
         return self._meet(mine, lambda all_replicas: apply(mean_gradients(all_replicas, variables), variables))
 
     def _refuse(self, optimizer: Any, apply: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        """Run in place of the ``apply`` of an optimizer that is not an attribute of the model, so its gradients are not
-        summed. Raises InvalidInput if there are several replicas.
+        """Run in place of the ``apply`` of an optimizer that is not an attribute of the model, because the gradients of
+        such an optimizer are not merged. Raises InvalidInput if there are several replicas.
         """
         if self._lockstep.current is None or len(self._sizes) == 1:
             return apply(grads, trainable_variables)
@@ -218,8 +218,8 @@ class ReplicaStep:
         return total / tf.add_n(list(weights.values()))
 
     def _results(self, outputs: list[Any], metrics: Any) -> Any:
-        """Return the result that ``train_step`` would have in one process: the current results of metrics, and means of
-        other outputs.
+        """Return the result that ``train_step`` would have in one process: the current results of metrics, the weighted
+        means of other floating-point outputs, and the last replica's values of all other outputs.
         """
         first = outputs[0]
         if isinstance(first, dict):

@@ -1,4 +1,6 @@
-"""``dtf.ParameterServer``: the ``ps`` tasks hold the variables and the optimizer; the other tasks compute gradients."""
+"""Implements ``dtf.ParameterServer``: the ``ps`` tasks hold the variables and the optimizer; the other tasks compute
+gradients.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The positions at which asynchronous tasks start and resume, and their checkpoints, which only the chief writes.
 
 A worker's process gets its starting position from the servers, which derive it from the message that the chief sends
-when the group starts, and from the worker's last gradient received by the first server. So the procedure is the same
-for a new run, for a run that resumes from a checkpoint, and for a worker process that replaces a lost one.
+when the group starts and from the last gradient that the first server has received from the worker. The procedure is
+therefore the same for a new run, for a run that resumes from a checkpoint, and for a worker process that replaces a
+lost one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Beginning:
         return self.place.steps > 0 or self.started.version > 0
 
     def job(self, job: FitJob) -> FitJob:
-        """Return a job that continues from this process's starting position."""
+        """Return a copy of ``job`` that begins at this process's starting position."""
         place, began = self.place.epoch, self.started.first_epoch
         return dataclasses.replace(job, seed=self.started.seed, initial_epoch=place, began=began)
 
@@ -103,9 +104,10 @@ def _place_of_the_run(started: Started, steps: int) -> Place:
 
 
 class OwnSaving(Saving):
-    """Writes the servers' state on the chief, at the chief's own steps. ``end`` writes the last checkpoint.
+    """Saves checkpoints of the servers' state, on the chief, at the chief's own steps. ``end`` writes the last
+    checkpoint.
 
-    ``run_step``: with backup workers, returns the step of the run at the last fetch.
+    ``run_step``: with backup workers, a function that returns the run's step as of the last fetch; otherwise None.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sums over the workers of a run, on one ``ps`` task."""
+"""Computes sums over the workers of a run, on one ``ps`` task."""
 
 from __future__ import annotations
 

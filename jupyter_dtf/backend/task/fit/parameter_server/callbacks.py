@@ -20,8 +20,8 @@ from .skipping import FollowTheRun
 class ServedWeights(Weights):
     """The weights of synchronous tasks. Values that callbacks assign on the chief are sent to the servers first.
 
-    ``slots``: the optimizer's variables, which only the servers use. ``push``: sends the chief's weights and slots.
-    ``replace``: sends the values of variables.
+    ``slots``: the optimizer's variables, which only the servers use. ``push``: sends the chief's weights and slots to
+    the servers. ``replace``: sends the values of the given variables to the servers.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class OwnLast(Last):
         """
         super().__init__(state, job, ctx, steps, done=(begins.steps, begins.within))
         self.place = begins
-        """The position of this task, counting finished steps."""
+        """The position of this task after its last finished step."""
         self._exchange = exchange
         self._between = between
         self._ends_within = False

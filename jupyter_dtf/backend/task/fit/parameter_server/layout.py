@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows ``first`` to ``first + rows`` of a variable, or the whole variable. ``shape`` is the shape of the piece."""
+    """The rows of a variable from ``first`` up to, but not including, ``first + rows``, or the whole variable.
+    ``shape`` is the shape of the piece.
+    """
 
     variable: int
     """The index in ``model.trainable_variables``."""

@@ -25,8 +25,9 @@ def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | Non
         )
     if optimizer.global_clipnorm is not None and (servers or 1) > 1:
         raise InvalidInput(
-            "`global_clipnorm` must be None with several ps tasks, because it is the norm of all gradients together, "
-            f"which one ps task must hold, got {optimizer.global_clipnorm!r} with {servers} ps tasks",
+            "`global_clipnorm` must be None with several ps tasks, because it limits the norm of all gradients "
+            "together, and each ps task has only some of them, got "
+            f"{optimizer.global_clipnorm!r} with {servers} ps tasks",
             field="strategy",
         )
     if scale_lr and strategy.sync and not hasattr(optimizer._learning_rate, "assign"):
@@ -38,11 +39,11 @@ def refuse_unsupported(strategy: ParameterServer, model: Any, servers: int | Non
 
 
 def refuse_what_cannot_skip(model: Any, *, has_length: bool) -> None:
-    """Raise InvalidInput for a model that does not allow a late task to continue at the other tasks' step."""
+    """Raise InvalidInput if a task that falls behind could not skip to the step that the other tasks have reached."""
     if model.steps_per_execution != 1:
         raise InvalidInput(
-            "`steps_per_execution` must be 1 with backup_workers, because a late task continues at the step of the "
-            f"others, got {model.steps_per_execution}",
+            "`steps_per_execution` must be 1 with backup_workers, because a task that falls behind skips to the step "
+            f"that the others have reached, got {model.steps_per_execution}",
             field="model",
         )
     if not has_length:

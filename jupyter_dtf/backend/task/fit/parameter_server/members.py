@@ -17,11 +17,11 @@ class Visit:
 
 @dataclass
 class Member:
-    """A worker, as a ``ps`` task knows it."""
+    """A ``ps`` task's record of one worker."""
 
     task: str
     number: int = 0
-    """The number of the worker's last gradient."""
+    """The number of the worker's last gradient, counted from 1; 0: none has arrived yet."""
     scheduled: int = 0
     applied: int = 0
     repeated: int = 0
@@ -30,7 +30,9 @@ class Member:
     has_gone: bool = False
     """Whether the worker's process has disconnected after the end of its training."""
     place: Place | None = None
-    """The worker's position after its last gradient; None before its first gradient, at its starting position."""
+    """The worker's position after its last gradient; None before its first gradient, while the worker is at its
+    starting position.
+    """
     visit: Visit | None = None
     """The current connection; None while the worker is not connected."""
     visits: int = 0
@@ -54,7 +56,7 @@ class Members:
         return tuple(self.by_rank[rank].number for rank in sorted(self.by_rank))
 
     def place(self, rank: int) -> Place:
-        """Return a worker's position."""
+        """Return a worker's position, which is its starting position until it has sent a gradient."""
         assert self.start is not None
         known = self.by_rank[rank].place
         if known is not None:

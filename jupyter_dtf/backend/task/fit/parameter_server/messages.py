@@ -23,7 +23,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Join(Word, frozen=True):
-    """The first message, from the task with this rank. ``shares_memory``: whether payloads are sent through files."""
+    """The first message from the worker with this rank. ``shares_memory``: whether payloads are sent through files."""
 
     rank: int
     shares_memory: bool
@@ -89,11 +89,14 @@ class Push(Word, frozen=True):
     """The version of the variables that the gradient was computed from."""
     examples: int
     absent: tuple[int, ...] = ()
-    """Positions of this server's pieces that the loss does not depend on."""
+    """The indices, among this server's pieces, of the pieces that the loss does not depend on."""
     sparse: tuple[tuple[int, int, bool], ...] = ()
-    """(position of the piece, number of rows, whether they have keys) of each sparse piece."""
+    """For each sparse piece: its index among this server's pieces, its number of rows, and whether the rows have keys.
+    """
     learning_rate: float | None = None
-    """The learning rate set on the chief's optimizer."""
+    """The learning rate set on the chief's optimizer; None if this worker is not the chief, or if the rate follows a
+    schedule.
+    """
     stop: bool = False
     """Whether this worker requests that all workers stop."""
     place: Place | None = None
@@ -121,7 +124,7 @@ class Leave(Word, frozen=True):
 
 
 class GetState(Word, frozen=True):
-    """Requests variables and optimizer slots; ``final``: after all workers have left.
+    """Requests variables and optimizer slots. ``final``: wait until all workers have left.
 
     ``numbers``: the number of each worker's last gradient to include, in rank order. ``version``: the earliest version
     to return. ``stays``: keep a copy for ``WritePart`` instead of sending the state.
@@ -138,7 +141,9 @@ class SetState(Word, frozen=True):
 
 
 class Replace(Word, frozen=True):
-    """Replaces the values of pieces with those that a step has assigned (payload). ``pieces``: their positions."""
+    """Replaces the values of some pieces with the values in the payload. ``pieces``: their indices among this server's
+    pieces.
+    """
 
     pieces: tuple[int, ...]
 
@@ -166,7 +171,7 @@ class WritePart(Word, frozen=True):
 
 
 class Values(Word, frozen=True):
-    """The variables (payload), and the outcome of the gradient."""
+    """The answer to ``Push`` and ``Fetch``: the variables (payload) and, for ``Push``, the outcome of the gradient."""
 
     version: int
     iterations: int
@@ -185,7 +190,9 @@ class Sum(Word, frozen=True):
 
 
 class Started(Word, frozen=True):
-    """The position at which a worker starts. ``number``: the number of its last gradient received by this server."""
+    """The answer to ``GetStart``: the position at which a worker starts. ``number``: the number of the worker's last
+    gradient that this server has received.
+    """
 
     seed: int
     first_epoch: int
@@ -193,13 +200,13 @@ class Started(Word, frozen=True):
     version: int
     number: int
     has_left: bool = False
-    """Whether its training has already ended."""
+    """Whether the worker's training has already ended."""
     is_back: bool = False
     """Whether an earlier process of this worker was connected."""
 
 
 class Kept(Word, frozen=True):
-    """The kept moving statistics (payload) and their size in bytes."""
+    """The answer to ``GetKept``: the kept moving statistics (payload) and their size in bytes."""
 
     nbytes: int
 
@@ -225,10 +232,10 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class State(Word, frozen=True):
-    """Variables and slots (payload), and the counts of gradients so far.
+    """The answer to ``GetState``: variables and slots (payload), and the counts of gradients so far.
 
-    ``moving``: the number of summed moving statistics at the beginning of the payload. ``moving_workers``: the number
-    of workers in these sums.
+    ``moving``: the number of values at the beginning of the payload that are sums of the workers' moving statistics.
+    ``moving_workers``: the number of workers in these sums.
     """
 
     updates: dict[int, Counts]

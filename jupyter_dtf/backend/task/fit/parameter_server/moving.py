@@ -1,4 +1,5 @@
-"""Values that a task estimates from its own examples, such as the moving statistics of normalization layers.
+"""Reads and assigns the values that a task estimates from its own examples, such as the moving statistics of
+normalization layers.
 
 These are the floating-point weights that are not trained. Integers and booleans cannot be averaged, so the chief keeps
 its own values of these.

@@ -13,7 +13,7 @@ from .wire import Bytes, Reader
 
 
 def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
-    """Return the gradient in a push, as views of the payload."""
+    """Return the gradient that a ``Push`` message contains, as views of the payload."""
     reader = Reader(payload)
     elsewhere = {*word.absent, *(piece for piece, *_ in word.sparse)}
     size = sum(piece.size for i, piece in enumerate(shard.pieces) if i not in elsewhere)
@@ -29,6 +29,8 @@ def gradient(word: Push, payload: Bytes, shard: Shard) -> Gradient:
 
 
 def arrays(payload: Bytes, shapes: list[tuple[Any, int]]) -> list[npt.NDArray[Any]]:
-    """Return consecutive arrays with these pairs of dtype and size, as views of the payload."""
+    """Return the consecutive arrays in a payload, as views. ``shapes``: the dtype and the number of items of each
+    array.
+    """
     reader = Reader(payload)
     return [reader.take(dtype, size) for dtype, size in shapes]

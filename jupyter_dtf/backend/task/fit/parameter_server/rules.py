@@ -1,4 +1,5 @@
-"""Rules for when a gradient is applied and when its worker continues: asynchronously, within a bound, or step by step.
+"""Rules for when a gradient is applied and when its worker continues: asynchronously, with or without a bound on
+staleness, or synchronously.
 
 Pure: workers are identified by rank, and rules do not handle the gradients themselves. A ``ps`` task passes events to
 its rule, which returns the list of updates to apply. Each update is the set of workers whose gradients it contains.
@@ -31,19 +32,21 @@ class Rule(ABC):
 
     @abstractmethod
     def push(self, worker: int, version: int) -> Updates:
-        """Handle the arrival of a gradient."""
+        """Handle the arrival of a gradient. Return the updates to apply now."""
 
     @abstractmethod
     def may_go_on(self, worker: int) -> bool:
         """Return whether a worker that has pushed a gradient receives the variables now."""
 
     def leave(self, worker: int) -> Updates:
-        """Handle the end of a worker's training."""
+        """Handle the end of a worker's training. Return the updates to apply now."""
         self.training.discard(worker)
         return []
 
     def lose(self, worker: int) -> Updates:
-        """Handle the loss of a worker. Its gradients that are not part of an update yet are discarded."""
+        """Handle the loss of a worker. Return the updates to apply now. Gradients of the worker that are not part of an
+        update yet are discarded.
+        """
         self.away.add(worker)
         return []
 
@@ -60,8 +63,8 @@ class Rule(ABC):
 class Asynchronous(Rule):
     """Applies each gradient when it arrives.
 
-    ``max_staleness``: a worker starts a step only when the slowest worker that is still training has finished all but
-    this many of the previous steps (stale synchronous parallel: Ho et al. 2013).
+    ``max_staleness``: the largest number of finished steps by which a worker that starts a step may be ahead of the
+    slowest worker that is still training (stale synchronous parallel: Ho et al. 2013); None: no limit.
     """
 
     def __init__(self, workers: Iterable[int], max_staleness: int | None) -> None:
@@ -89,8 +92,8 @@ class Asynchronous(Rule):
 
 
 class Synchronous(Rule):
-    """Makes one update per step, from the gradients that arrive first: one from each worker except ``backup_workers``
-    of them.
+    """Makes one update per step, from one gradient of each worker. The last ``backup_workers`` gradients of a step are
+    not waited for.
 
     The first ``ps`` task uses this rule, and decides for all servers which workers' gradients form an update.
     """
@@ -139,7 +142,7 @@ class Following(Rule):
         super().__init__(workers)
         self._arrived: set[int] = set()
         self._decided: dict[int, frozenset[int]] = {}
-        # The first version in whose update each lost or reconnected worker takes part; infinite while it is lost.
+        # For each lost or reconnected worker, the first version whose update includes it; infinite while it is lost.
         self._takes_part_from: dict[int, float] = {}
 
     def push(self, worker: int, version: int) -> Updates:
@@ -150,7 +153,9 @@ class Following(Rule):
         return self._complete()
 
     def decide(self, version: int, workers: Iterable[int]) -> Updates:
-        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``."""
+        """Handle the first ``ps`` task's decision on which workers' gradients form the update of ``version``. Return
+        the updates to apply now.
+        """
         self._decided[version] = frozenset(workers)
         return self._complete()
 

@@ -1,4 +1,4 @@
-"""The chief's interface to the servers for writing their own parts of a checkpoint."""
+"""The interface through which the chief makes the servers write their own parts of a checkpoint."""
 
 from __future__ import annotations
 

@@ -163,8 +163,8 @@ class Server:
     def _have(self, done: Callable[[Member], bool]) -> bool:
         """Return whether ``done`` is true of all workers, except those that will not reconnect.
 
-        If the run is being stopped, no absent worker will reconnect; otherwise, only the workers in ``ctx.without``
-        will not, because no resources are available for them.
+        If the run is being stopped, no lost worker will reconnect; otherwise, only the workers in ``ctx.without`` will
+        not, because no resources are available for them.
         """
         stops, without = self._ctx.should_stop, self._ctx.without
         lost = {rank for rank in self._rule.away if stops or self._members[rank].task in without}
@@ -293,7 +293,7 @@ class Server:
 
     def _replace(self, word: Replace, payload: Bytes) -> Answer:
         """Keep a step's assignments until the next update, because other workers may not have received the previous
-        values yet.
+        values yet. If workers are asynchronous, make the assignments immediately.
         """
         shard, reader = self._built(), Reader(payload)
         for i in word.pieces:

@@ -26,7 +26,7 @@ class Places:
         self.servers = [task for task, job in zip(ctx.tasks, jobs, strict=True) if job == "ps"]
         if not self.servers or len(self.workers) + len(self.servers) < ctx.size:
             raise InvalidInput(
-                "`jobs` must be chief, worker and ps, with at least one ps task, for parameter servers, got "
+                "`jobs` must be chief, worker or ps, with at least one ps task, under parameter servers, got "
                 f"{sorted(set(jobs))}",
                 field="jobs",
             )
@@ -45,7 +45,8 @@ class Places:
     def reach(self, server: int) -> wire.Channel:
         """Wait until a server listens, and return a channel to it.
 
-        Raises Unavailable if it does not listen within a minute. A task that replaces a lost one does not wait.
+        Raises Unavailable if the server does not listen within a minute. A task that replaces a lost one does not wait
+        for the server.
         """
         end = time.monotonic() + (0 if self._ctx.rejoins else _REACH_S)
         address: Path | tuple[str, int]

@@ -46,13 +46,13 @@ Rows = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64] | None, npt.NDArray[An
 
 @dataclass
 class Answered:
-    """The servers' last answer."""
+    """The contents of the servers' last answer, except the variables."""
 
     version: int = 0
     iterations: int = 0
     learning_rate: float = 0.0
     staleness: float = 0.0
-    """The mean over the servers of the gradient's staleness."""
+    """The staleness of the gradient, averaged over the servers."""
     stop: bool = False
     examples: int = 0
     """The number of examples in this task's last update: this task's own, or, if tasks are synchronous, those of all
@@ -143,7 +143,9 @@ class Client:
         return values
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the servers' values of variables. ``values`` is keyed by the position of the variable."""
+        """Replace the servers' values of variables. ``values`` is keyed by their indices in
+        ``model.trainable_variables``.
+        """
 
         def message(server: int) -> tuple[AnyWord, Sequence[npt.NDArray[Any]]]:
             here = [(i, p) for i, p in enumerate(self._by_server[server]) if p.variable in values]
@@ -315,7 +317,7 @@ class Client:
 def _within(
     piece: Piece, indices: npt.NDArray[np.int64], keys: npt.NDArray[np.int64] | None, rows: npt.NDArray[Any]
 ) -> Rows:
-    """Return the part of a sparse gradient in a piece, with rows numbered from the piece's first."""
+    """Return the part of a sparse gradient in a piece, with rows numbered from the piece's first row."""
     if piece.is_whole:
         return indices, keys, rows
     chosen = (indices >= piece.first) & (indices < piece.first + piece.rows)

@@ -114,7 +114,7 @@ class Exchange:
 
     @property
     def agreement(self) -> Agreement:
-        """The servers' last answer."""
+        """The values on which the tasks agree, according to the servers' last answer."""
         answered = self._client.answered
         return Agreement(float(self._all_examples), answered.stop, answered.learning_rate)
 
@@ -124,7 +124,7 @@ class Exchange:
         return self._client.answered.examples == 0
 
     def begin_epoch(self, epoch: int, done: int = 0) -> None:
-        """Restart the count of steps at ``done``."""
+        """Start an epoch in which ``done`` steps have already been taken."""
         self.steps = done
 
     @property
@@ -135,7 +135,7 @@ class Exchange:
         """
         if self._place is None:
             return None
-        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts from the first
+        more = min(self._sent + 1, self._steps_at_once)  # a step with several gradients counts as taken after the first
         return Place(self._place.epoch, self._place.within + more, self._place.steps + more)
 
     @place.setter
@@ -221,7 +221,9 @@ class Exchange:
         self.collectives.append((without_examples, tf.compat.v1.get_default_graph()))
 
     def _exchange(self, optimizer: Any, rate: Any, is_chief: bool, grads: dict[int, Any], examples: tf.Tensor) -> None:
-        """Push gradients, keyed by the positions of their variables, and assign the variables in the answer."""
+        """Push gradients, keyed by the indices of their variables, and assign the values in the answer to the
+        variables.
+        """
         sparse = {i: grad for i, grad in grads.items() if isinstance(grad, Rows)}
         absent = frozenset(range(len(self._variables))) - set(grads)
         dense = [

@@ -29,7 +29,7 @@ class SparsePiece:
 
 @dataclass(frozen=True)
 class Gradient:
-    """A worker's mean gradient over its examples. Pieces are identified by their position on this server."""
+    """A worker's mean gradient over its examples. Pieces are identified by their index among this server's pieces."""
 
     examples: int
     dense: npt.NDArray[Any]
@@ -39,7 +39,7 @@ class Gradient:
 
     @property
     def kind(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The absent and the sparse pieces."""
+        """The indices of the absent pieces, and those of the sparse pieces."""
         return self.absent, tuple(part.piece for part in self.sparse)
 
 
@@ -131,7 +131,7 @@ class Shard:
         self._keep(self._look())
 
     def replace(self, values: dict[int, npt.NDArray[Any]]) -> None:
-        """Replace the values of pieces. ``values`` is keyed by the position of the piece."""
+        """Replace the values of some pieces. ``values`` is keyed by the index of the piece in ``pieces``."""
         for i, value in values.items():
             self._held[i].assign(value.reshape(self.pieces[i].shape))
         self._keep(self._look())
@@ -160,7 +160,7 @@ class Shard:
 
     def _update(self, gradients: dict[int, Any]) -> None:
         optimizer, variables = self.optimizer, [self._held[i] for i in gradients]
-        if not gradients:  # other servers have gradients, so run an optimizer's common work for the step here, too
+        if not gradients:  # other servers have gradients, so do the optimizer's once-per-step work here, too
             optimizer._backend_apply_gradients([], [])
             optimizer._iterations.assign_add(1)
         elif has_own_apply_gradients(optimizer):

@@ -1,4 +1,4 @@
-"""Skipping of steps with backup workers: a late task continues at the step and data position of the run."""
+"""Skips steps, with backup workers: a task that falls behind continues at the run's step and position in the data."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def fresh(optimizer: Any) -> Any:
 def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
     """Build an optimizer for ``variables``, and return the slot of each of ``optimizer.variables``.
 
-    ``Slot.variable`` is a position in ``variables``.
+    ``Slot.variable`` is an index in ``variables``.
     """
     positions = {id(variable): position for position, variable in enumerate(variables)}
     owners: dict[int, int] = {}
@@ -74,7 +74,8 @@ def build(optimizer: Any, variables: list[Any]) -> list[Slot]:
 def for_pieces(
     optimizer: Any, variables: list[Any], pieces: list[Piece], held: list[Any], servers: int
 ) -> tuple[Any, list[Any]]:
-    """Return an optimizer for a server's ``pieces`` of ``variables``, and its own variables in the order of ``Plan``.
+    """Return an optimizer for a server's ``pieces`` of ``variables``, and the optimizer's variables in the order of
+    ``Plan``.
 
     ``held``: the variables that hold these pieces. A single server uses the model's own optimizer, as a single process
     does.
@@ -87,8 +88,7 @@ def for_pieces(
     own.exclude_from_weight_decay()
     by_keras = type(own)._apply_weight_decay is not keras.optimizers.Optimizer._apply_weight_decay  # such as Muon's
     for variable, piece in zip(held, pieces, strict=True):
-        # Exclusion by name depends on the whole variable's name, for which Keras uses the name of its TensorFlow
-        # variable.
+        # Exclusion by name depends on the whole variable's name, which Keras takes from its TensorFlow variable.
         whole = variables[piece.variable]
         asked = whole if by_keras else whole.value
         own._exclude_from_weight_decay_cache[own._var_key(variable)] = optimizer._use_weight_decay(asked)

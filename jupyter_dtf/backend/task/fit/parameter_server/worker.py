@@ -152,7 +152,7 @@ class Worker:
 
     @property
     def _draw(self) -> int:
-        """The index of this process's sequence of random numbers; the chief's sequence is that of a single process."""
+        """The index of this process's sequence of random numbers. The chief has the same one as a single process."""
         again = self._beginning.place.steps if self._beginning is not None and not self._ctx.is_chief else 0
         rank: int = self._ctx.rank
         return rank + self._ctx.size * again
@@ -187,7 +187,7 @@ class Worker:
             first, last = self._in_step(stack) if self._goes_in_step else self._apart(stack)
             around, self._saving = self._with_checkpoints(last, history)
             guard = guard_of(job, model, ctx, Parts(self._reducer.size), data, exact=ServedChecks().is_exact(job))
-            skip = None if self._strategy.backup_workers else self._skip  # backup workers: starts at the run's step
+            skip = None if self._strategy.backup_workers else self._skip  # if so, it starts at the run's step
             self._fit = KerasFit(
                 job, ctx, self._data, own, first=first, last=around, guard=guard, history=history, skip=skip
             )
@@ -198,7 +198,9 @@ class Worker:
                     self._saving.close()
 
     def finish(self) -> FitResult | None:
-        """Report the end of training to the servers. The chief waits for the other tasks and returns the result."""
+        """Report the end of training to the servers. The chief then waits for the other tasks and returns the result;
+        the other tasks return None.
+        """
         model, ctx = self._model, self._ctx
         place = self._last.place if isinstance(self._last, OwnLast) else None
         self._client.leave(bool(model.stop_training), moving.take(model), place)
@@ -224,7 +226,8 @@ class Worker:
         return self._fit.result(model, self._spec, {task: count.as_dict() for task, count in updates.items()})
 
     def _finalize(self, variables: list[Any]) -> None:
-        """Set the weights of all tasks and servers to their averages, if tasks are in step.
+        """If tasks are in step and the optimizer keeps averages of the weights (``use_ema``), set the weights of all
+        tasks and servers to these averages.
 
         Keras calls this at the end of training, before the last callbacks.
         """
@@ -394,9 +397,10 @@ class Worker:
         return ServedParts(self._places, parts, keys, take) if can_write_parts(parts) else None
 
     def _places_of_all(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the tasks' last fetched positions.
+        """Return the position of each task (epoch, steps within the epoch, total steps), as of the last fetch of the
+        servers' state.
 
-        The tuple is empty with backup workers, because all tasks are then at the run's step.
+        Empty for synchronous training, in which all tasks are at the same step.
         """
         if self._strategy.sync:
             return ()

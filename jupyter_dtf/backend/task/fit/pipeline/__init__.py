@@ -1,4 +1,4 @@
-"""``dtf.Pipeline``: each layer runs on a chosen device, and one client splits batches into microbatches."""
+"""Implements ``dtf.Pipeline``: each layer runs on a chosen device, and one client splits batches into microbatches."""
 
 from __future__ import annotations
 

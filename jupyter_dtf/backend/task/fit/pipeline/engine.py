@@ -67,7 +67,7 @@ class Engine:
         copies = places.copies(ctx.tasks, replicas, ctx.gang)
         client = f"/job:{ctx.job_name}/task:{ctx.task_index}/device:CPU:0"
         self._graph = PipelineGraph(client)
-        # Integers, such as the states of random generators, have few operations on GPUs.
+        # Few operations on integers, such as the states of random generators, can run on GPUs.
         config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
         self._session = tf.compat.v1.Session(ctx.server.target, graph=self._graph, config=config)
         there = [plain(device.name) for device in self._session.list_devices()]
@@ -121,7 +121,7 @@ class Engine:
         return run_placement(metadata, self._planned, {layer: scope_name(layer) for layer in self._planned})
 
     def test(self, batch: Any, spec: Any) -> dict[str, Any]:
-        """Run one validation step."""
+        """Run one validation step, and return the results of the metrics so far. ``spec``: the batches' TensorSpecs."""
         step, feeds = self._step(False, batch, spec)
         _, self.logs = self._session.run([step.run, step.logs.results], feeds)
         self._is_ahead = True  # layers assign variables during validation, too
@@ -149,10 +149,10 @@ class Engine:
         self._steps.metrics.fetch(self._session)
 
     def parts(self, variables: Iterable[tuple[str, Any]]) -> DeviceParts | None:
-        """Return the interface to the tasks that write the ``variables`` they hold, or None.
-
-        Each variable comes with its checkpoint key. With this interface, ``fetch_all`` is not needed. Returns None if
+        """Return the interface through which the tasks write those of ``variables`` that they hold, or None if
         TensorFlow cannot merge the variables that are split.
+
+        Each variable comes with its checkpoint key. With this interface, ``fetch_all`` is not needed.
         """
         stored = self._units.stored({id(variable): key for key, variable in variables})
         split = [part for parts in (v for _, v in self._units.split) for part in parts]

@@ -66,7 +66,9 @@ def _outside(tensor: Any) -> Any:
 
 
 def _pull(tensor: tf.Tensor) -> tuple[bool, bool, int]:
-    """Return a sort key that is highest for tensors with a device, then tensors outside the batch, then larger ones."""
+    """Return a sort key that ranks tensors with a device highest, then tensors that are not part of the batch, then
+    larger tensors.
+    """
     known = tensor.shape.rank is not None
     size = 1
     for length in tensor.shape if known else ():

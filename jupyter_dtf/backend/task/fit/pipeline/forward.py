@@ -27,7 +27,7 @@ for microbatch 2.
 
 @dataclass
 class Part:
-    """The examples of a microbatch: rows ``low`` to ``high`` of the batch.
+    """The examples of a microbatch: the rows of the batch from ``low`` up to, but not including, ``high``.
 
     ``share``: the microbatch's fraction of the batch's examples, float32.
     """

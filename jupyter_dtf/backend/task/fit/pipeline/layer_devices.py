@@ -1,5 +1,5 @@
-"""The devices of a model's layers, and checks of placements. Pure, apart from the given layers. Also used by the
-client.
+"""The devices of a model's layers, and checks of placements. Pure, except that the given layers are Keras objects. Also
+used by the client.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ def refuse_unsupported(model: Any) -> None:
     optimizer = model.optimizer
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         raise InvalidInput(
-            f"A pipeline must be given a model with a Keras optimizer, got optimizer={optimizer!r:.100}", field="model"
+            f"A pipeline's model must have a Keras optimizer, got optimizer={optimizer!r:.100}", field="model"
         )
     if model.run_eagerly:
         raise InvalidInput(
-            "The model must be compiled with run_eagerly=False, because a pipeline's step is a graph, for which Python "
-            "code runs only once, when it is built, got run_eagerly=True",
+            "The model must be compiled with run_eagerly=False, because a pipeline's step is a graph, and Python code "
+            "runs only once, when the graph is built, got run_eagerly=True",
             field="model",
         )
     for method in ("make_train_function", "make_test_function"):
@@ -58,7 +58,7 @@ def refuse_splits(model: Any, layers: Mapping[str, Any], where: Places) -> None:
 
 
 def refuse_split_model(model: Any, path: str = "") -> None:
-    """Raise InvalidInput for an optimizer with which no layer can be split."""
+    """Raise InvalidInput if the model's optimizer does not allow layers to be split."""
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     if not is_elementwise(optimizer):
         raise InvalidInput(

@@ -1,8 +1,8 @@
 """Computes the loss of a batch as the sum of its microbatches' parts, if this is possible.
 
 It is possible if every loss is one of Keras's own, uses each example separately, and is a mean or a sum over examples.
-Then, a microbatch's outputs suffice for the derivatives. A loss that combines several examples, or uses the total of
-masked steps or weights, needs the outputs of all microbatches first.
+Then, the derivatives of a microbatch's part can be computed from the microbatch's own outputs. A loss that combines
+several examples, or uses the total of masked steps or weights, needs the outputs of all microbatches first.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def loss_of_part(model: Any, one: Pass, y: Any, sample_weight: Any, examples: tf
 
 
 class _Shares:
-    """The interface through which ``of_global_batch`` computes a microbatch's share of its batch."""
+    """Implements ``losses.Shares`` for one microbatch."""
 
     def __init__(self, one: Pass, examples: tf.Tensor) -> None:
         self.examples = one.part.high - one.part.low

@@ -60,7 +60,9 @@ class PipelineGraph(tf.Graph):
 
 
 def pipeline_graph(graph: Any) -> PipelineGraph | None:
-    """Return ``graph`` if it is a pipeline's graph, or the pipeline's graph that encloses it, or None."""
+    """Return ``graph`` if it is a pipeline's graph, otherwise the pipeline's graph that encloses it; None if there is
+    none.
+    """
     while graph is not None and not isinstance(graph, PipelineGraph):
         graph = getattr(graph, "outer_graph", None)
     return graph

@@ -44,7 +44,9 @@ class Sum:
         self._same_rows: list[tf.IndexedSlices] = []
 
     def add(self, derivatives: Sequence[Any]) -> None:
-        """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, dense, rows or None."""
+        """Add the derivatives of a microbatch, or of the loss: for each tensor of the variable, a dense tensor,
+        IndexedSlices or None.
+        """
         same = []
         for piece in [piece for derivative in derivatives for piece in _pieces(derivative)]:
             if not isinstance(piece, tf.IndexedSlices):
@@ -61,7 +63,7 @@ class Sum:
         self._add_same(other._same_rows)
 
     def total(self) -> Any:
-        """Return the dense or IndexedSlices sum, or None if there were no derivatives."""
+        """Return the sum, as a dense tensor or IndexedSlices, or None if there were no derivatives."""
         rows = [*self._rows, *self._same_rows]
         if self._dense is not None:
             return tf.add_n([self._dense, *map(tf.convert_to_tensor, rows)])

@@ -28,9 +28,8 @@ from .pipeline_graph import PipelineGraph
 
 
 class Values:
-    """Variables and the tensors that represent them.
-
-    ``split``: variables that exist only as parts, with these parts.
+    """Variables and the tensors that represent them. ``split``: the variables that exist only as parts, each with its
+    parts.
     """
 
     def __init__(self, pairs: Sequence[tuple[Any, tf.Tensor]], split: Sequence[tuple[Any, Sequence[Any]]] = ()) -> None:
@@ -52,7 +51,7 @@ class Values:
         return [*self.pairs, *((variable, tf.concat(self.parts(variable), -1)) for variable, _ in self.split)]
 
     def changed(self, changes: dict[int, tf.Tensor]) -> Values:
-        """Return a copy with changed values, keyed by the variables' ids."""
+        """Return a copy with some values replaced. ``changes``: the new values, keyed by the variables' ids."""
         return Values([(variable, changes.get(id(variable), value)) for variable, value in self.pairs], self.split)
 
 
@@ -136,7 +135,9 @@ class Microbatches:
                 self._fixed.setdefault(id(variable), value)
 
     def end(self) -> Values:
-        """Return the variables after all microbatches. Floating-point values that copies have changed are averaged."""
+        """Return the variables after all microbatches. Floating-point values that several copies have changed are
+        averaged.
+        """
         changes = dict(self._fixed)
         for variable in self._per_example:
             if rows := self._rows[id(variable)]:

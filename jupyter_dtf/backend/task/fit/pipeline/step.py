@@ -57,7 +57,7 @@ class Logs:
 
 @dataclass
 class Step:
-    """The placeholders and fetches with which a session runs a step."""
+    """The placeholders and fetches that a session needs to run a step."""
 
     fed: list[str]
     """The names of the placeholders for a batch's arrays, as a flat list: tensors cannot be keys of a dict."""

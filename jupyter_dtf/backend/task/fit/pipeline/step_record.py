@@ -48,7 +48,9 @@ def _moves(node: Any) -> bool:
 
 
 def _layer(node: str, layers: Mapping[str, str]) -> str | None:
-    """Return the layer whose scope contains a node, or the node that it is derived from; None if no scope does."""
+    """Return the layer whose name scope contains a node or the forward node that it was derived from; None if there is
+    no such layer.
+    """
     match = _OF_LAYER.search(node)
     scope = match["rest"] if match else ""
     while scope and scope not in layers:

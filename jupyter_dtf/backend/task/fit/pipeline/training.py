@@ -1,4 +1,6 @@
-"""The tasks' parts of a pipelined ``fit``: the chief is the only client, the other tasks provide their devices."""
+"""Runs a task's part of a pipelined ``fit`` job: the chief is the only client, and the other tasks provide their
+devices.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,8 @@ from .limits import own_step
 
 
 def train(job: FitJob, ctx: Any) -> FitResult | None:
-    """Run ``job`` as the client on the chief; on other tasks, serve until the client ends, and return None.
+    """Run ``job`` as the client on the chief; on other tasks, run the TensorFlow server until the client ends, and
+    return None.
 
     Raises InvalidInput for a job that a pipeline cannot train, and any error of Keras or TensorFlow.
     """
@@ -67,11 +70,11 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
     own = [method for method in ("train_step", "test_step") if own_step(model, method)]
     for method in own:
         why = f"It runs on whole batches, each layer on its device: microbatches={strategy.microbatches} is ignored"
-        ctx.note("info", f"A custom {method}: nothing overlaps", why)
+        ctx.note("info", f"A custom {method} runs without microbatches", why)
     for name, plain, why in (("jit_compile", False, "several tasks"), ("steps_per_execution", 1, "microbatches")):
         if getattr(model, name) != plain:
             setattr(model, name, plain)
-            ctx.note("info", f"{name} is ignored", f"A step of {why} does not support it")
+            ctx.note("info", f"{name} is ignored", f"A step with {why} does not support it")
     if begin is not None:
         check_data(begin, job, 1)
     skip = skip_of(begin, job, 1)
@@ -150,7 +153,7 @@ def train(job: FitJob, ctx: Any) -> FitResult | None:
 
 
 class _Recording:
-    """Runs training steps, and records the devices on which the layers ran in the first ones.
+    """Runs training steps, and records the devices on which the layers ran in the first ``steps`` steps.
 
     Two steps are recorded by default, because the very first step also prepares the devices.
     """

@@ -21,7 +21,7 @@ from .layer_devices import Places
 
 
 class Home(NamedTuple):
-    """The device and the name scope in which a variable is kept."""
+    """The device on which a variable is kept, and the variable's name scope."""
 
     device: str
     scope: str
@@ -49,7 +49,7 @@ class Units:
             self._keep(variable, found.get(id(variable), [Home(client, "model")]))
         self.trainable = [unit for variable in model.trainable_variables for unit in self.parts(variable)]
         self.optimizer = self._of_parts(model) if self._whole else model.optimizer
-        """The model's own optimizer, or, if variables are split, an optimizer for the units with the same settings."""
+        """The model's own optimizer, or, if variables are split, an optimizer with the same settings for the units."""
         own = Home(client, "optimizer")
         self._keep_slots(model, found, own)
         for optimizer in optimizers_of(model)[1:]:

@@ -24,7 +24,7 @@ SCOPE = "variables"
 
 
 class GraphVariables:
-    """A graph variable for each added Keras variable, and the transfer of its value in both directions.
+    """Holds a graph variable for each Keras variable that was added, and transfers values between the two.
 
     Must be used while the graph is the default graph.
     """
@@ -69,7 +69,7 @@ class GraphVariables:
                 yield held.keras, cpu, copy.assign(held.read), copy.value()
 
     def write(self, values: Iterable[tuple[Any, tf.Tensor]]) -> None:
-        """Write the new values of Keras variables."""
+        """Assign the new values of Keras variables to their graph variables. Unchanged values are skipped."""
         for variable, value in values:
             if value.op.type != "ReadVariableOp":  # a ReadVariableOp means that it has not changed
                 self._held[id(variable)].assign(value)

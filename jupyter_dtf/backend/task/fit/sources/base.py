@@ -28,13 +28,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Reading:
-    """The settings with which a task reads a source. Only ``share`` differs between the tasks."""
+    """The settings that a task uses to read a source. Only ``share`` differs between the tasks."""
 
     field: str
     """The argument's name, for messages: ``x`` or ``validation_data``."""
     share: Share
     seed: int | None = None
-    """The seed with which the source is shuffled; None: its order is kept."""
+    """The seed for shuffling the source; None: its order is kept."""
     first_epoch: int = 0
     """The epoch of the first pass."""
     batch_size: int | None = None
@@ -42,9 +42,9 @@ class Reading:
     steps: int | None = None
     """The number of batches per epoch or validation run, if the user has specified it."""
     passes: int = 0
-    """The number of passes that training from epoch 0 would already have completed."""
+    """The number of passes that training from epoch 0 would have completed before ``first_epoch``."""
     passes_before: int = 0
-    """The number of these passes that precede epoch ``began``, at which the resumed training run started."""
+    """The number of these passes that precede epoch ``began``, at which the resumed training run originally started."""
     within: int = 0
     """The number of batches of the first epoch that have already been trained on, for a source that ``continues`` and
     therefore skips these batches itself.
@@ -84,10 +84,10 @@ class Opened:
     data.
     """
     standing: Callable[[int, int, int | None], Any] | None = None
-    """Called with ``(epochs, steps, steps_per_epoch)``: returns the dataset in its state after ``epochs`` epochs of
-    ``steps_per_epoch`` steps (None: a whole pass) and ``steps`` steps of the next epoch, and the number of batches of
-    the current pass that earlier epochs have taken. Set if skipping batches of the first pass would not restore this
-    state.
+    """A function of ``(epochs, steps, steps_per_epoch)`` that returns a pair: the dataset in its state after ``epochs``
+    epochs of ``steps_per_epoch`` steps (None: a whole pass) and ``steps`` steps of the next epoch; and the number of
+    batches of the current pass that earlier epochs have taken. Set if skipping batches of the first pass would not
+    restore this state.
     """
     seen: int = 0
     """The number of batches of the current pass that epochs before ``Reading.first_epoch`` have taken."""

@@ -20,7 +20,8 @@ class LoaderBatches(keras.utils.PyDataset):
     """The batches of a ``DataLoader``, indexed in the order that its sampler has drawn.
 
     If ``collates_lists``, ``sampler`` yields lists of indices, like a loader's ``batch_sampler``; otherwise, it yields
-    keys of the dataset, and the item of each key is a whole batch. ``order`` is the sampler's last result.
+    keys of the dataset, and the item of each key is a whole batch. ``order``: the list of all index lists or keys that
+    the sampler yielded for the current pass.
     """
 
     # Kept out of __dict__, because __dict__ is pickled to find changes made by hooks, and a dataset may be large.

@@ -34,8 +34,8 @@ def check_spec(spec: Any, field: str) -> None:
             shapes.append(tuple(leaf.shape))
     if () in shapes or len({shape[0] for shape in shapes} - {None}) > 1:
         raise InvalidInput(
-            f"`{field}`: the dataset must be batched: each tensor of an element must have the same first dimension, "
-            f"the examples, got elements of shapes {', '.join(map(str, shapes))}; call `.batch(n)`",
+            f"`{field}`: the dataset must be batched, so that all tensors of an element have the same batch dimension, "
+            f"got elements of shapes {', '.join(map(str, shapes))}; call `.batch(n)`",
             field=field,
         )
 
@@ -65,7 +65,7 @@ def check_graph(view: GraphView, field: str) -> None:
         if python and node.name not in of_values:
             raise OnlyWhereMade(
                 "a Python function determines which elements the dataset has (from_generator, or a py_function before "
-                f"a filter, flat_map or interleave), below {node.op}",
+                f"a filter, flat_map or interleave; in {node.op})",
                 field,
             )
         unseeded = [inner for inner in calls if is_random(inner) and not is_seeded(inner)]

@@ -37,7 +37,7 @@ SEEDS = {
     "RandomDatasetV2": (0, 1),
     "SamplingDataset": (2, 3),
 }
-"""The positions of the inputs that hold the seeds of a dataset operation. If both seeds are zero, the operation draws
+"""The indices of the inputs that hold the seeds of a dataset operation. If both seeds are zero, the operation draws
 different seeds each time.
 """
 PYTHON = frozenset({"PyFunc", "PyFuncStateless", "EagerPyFunc"})

@@ -22,8 +22,8 @@ from .graph_import import dataset_at
 from .graph_view import BATCHES, MAPS, OPAQUE, SEEDS, GraphView, changes_state, is_random, is_seeded
 
 _MOST_BATCH = 1 << 16
-"""The largest batch size, in examples, with which a dataset is divided before its maps are applied. It is limited
-because the shares of all possible partial batches are checked one by one.
+"""A dataset is divided before its maps are applied only if its batches have at most this many examples. The limit
+exists because the shares of all possible partial batches are checked one by one.
 """
 
 
@@ -49,8 +49,8 @@ class Chain:
 
 
 def chain_of(view: GraphView) -> Chain | None:
-    """Return the last operations of a dataset, or None unless it makes batches of one size and does not change them
-    afterwards.
+    """Return the last operations of a dataset, or None unless the dataset makes batches of one size and does not change
+    them afterwards.
     """
     node, after, before = view.output, [], []
     while node.op in OPAQUE:
@@ -93,11 +93,11 @@ def _shuffles(view: GraphView, node: Any) -> bool:
 def windowed(
     view: GraphView, chain: Chain, share: Share, spec: Any, feeds: dict[str, Any]
 ) -> tuple[tf.data.Dataset, bool] | None:
-    """Return a dataset of this task's shares of the batches that does not compute other shares, or None if this is
-    impossible.
+    """Return a pair: a dataset of this task's shares of the batches, which does not compute the other tasks' shares;
+    and whether a share consists of every n-th example instead of consecutive examples. Return None if such a dataset
+    cannot be made.
 
-    Also return whether a share consists of every n-th example instead of consecutive examples. ``view`` must not be
-    used afterwards.
+    ``view`` must not be used afterwards.
     """
     columns = _columns(chain.root)
     if not chain.maps or share.size == 1 or columns is None or chain.size > _MOST_BATCH:
@@ -219,8 +219,8 @@ def _attributes(op: str) -> set[str]:
 
 
 def _rebuilt(view: GraphView, chain: Chain, top: str, own: int, flagged: bool) -> Any:
-    """Replace node ``top`` with a placeholder, and make the maps and the batching of ``own`` mapped elements read from
-    it. Return the output node.
+    """Replace node ``top`` with a placeholder, make the maps read from it, and make the batching operation combine
+    ``own`` mapped elements. Return the output node.
     """
     fed = view.nodes[top]
     fed.Clear()

@@ -32,6 +32,6 @@ class PassedGraph:
     constants: dict[str, Any] = field(default_factory=dict)
     """Arrays, keyed by the names of the Placeholders that they are fed to."""
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    """Python functions, keyed by the tokens with which the graph calls them."""
+    """Python functions, keyed by the tokens that the graph uses to call them."""
     files: list[str] = field(default_factory=list)
     """The paths of the files on the caller's machine that the dataset reads."""

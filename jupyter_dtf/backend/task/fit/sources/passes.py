@@ -18,8 +18,8 @@ class Passes:
     """
 
     def __init__(self, view: GraphView, dataset: tf.data.Dataset, length: int | None, count: Callable[[], int]) -> None:
-        """Initialize the passes. ``count``: returns the number of batches in a pass, counted in another copy of the
-        dataset.
+        """Initialize the passes. ``count``: a function that returns the number of batches in a pass, counted in another
+        copy of the dataset.
         """
         self._dataset = dataset
         self._count = count
@@ -30,10 +30,8 @@ class Passes:
         self._draws_more = len(drawing) > 1 or bool(drawing and repeats)
 
     def standing(self, epochs: int, steps: int, steps_per_epoch: int | None) -> tuple[tf.data.Dataset, int]:
-        """Return the dataset after ``epochs`` epochs and ``steps`` more steps. Its first pass is the rest of the
-        current pass.
-
-        Also return how many batches of this pass the previous epochs have taken.
+        """Return a pair: the dataset in its state after ``epochs`` epochs and ``steps`` more steps, so that its first
+        pass is the rest of the current pass; and the number of batches of this pass that earlier epochs have taken.
         """
         dataset, length = self._dataset, self._length
         seen = 0

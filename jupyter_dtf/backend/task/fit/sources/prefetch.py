@@ -151,7 +151,7 @@ class _Child:
 
 
 def _serve(call: Callable[[Any], Any], line: Any, begin: Callable[[], object], parent: int) -> None:
-    die_with_parent()  # processes forked later also hold the other end of the pipe, so that end may stay open
+    die_with_parent()  # processes forked later keep the other end of the pipe open, too
     if os.getppid() != parent:
         return
     begin()

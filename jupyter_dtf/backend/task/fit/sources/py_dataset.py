@@ -68,7 +68,7 @@ class PyDatasetSource(BatchSource):
         return pickle.loads(self.pickled.data)
 
     def drawing(self, dataset: Any) -> Any:
-        """Return the part of a copy that holds the random generators from which ``__getitem__`` draws."""
+        """Return the part of a copy that holds the random generators that ``__getitem__`` draws from."""
         return dataset
 
     def open(self, ctx: Any, reading: Reading) -> Opened:
@@ -328,8 +328,8 @@ def _is_own(dataset: Any, name: str) -> bool:
 
 
 def _stretches(length: int, steps: int | None, first: int) -> Iterator[tuple[int, int | None]]:
-    """Yield the first batch and the number of batches of each epoch in a pass, starting at batch ``first``. An endless
-    epoch has the number None.
+    """Yield, for each epoch in a pass, its first batch and its number of batches (None: endless). Start at batch
+    ``first`` of the pass.
     """
     if length < 0 and not steps:
         yield first, None

@@ -182,7 +182,9 @@ class Exchange:
 
 
 def ended(ctx: Any, share: Share) -> None:
-    """Announce that a task's program has ended, so that the task no longer takes or reads batches. Raises OSError."""
+    """Announce that a task's program has ended, so that the task no longer takes or reads batches. Raises OSError if
+    this fails.
+    """
     if len(members_of(ctx, share)) > 1:
         with Exchange._telling:
             _ended(_directory(ctx), getattr(ctx, "attempt", 1), share.rank).touch(mode=0o600)
@@ -229,7 +231,7 @@ def _array(leaf: Any, what: str, number: int) -> Any:
     array = np.asarray(leaf) if dense else None
     if array is None or array.ndim == 0:
         raise InvalidInput(
-            f"A batch must consist of dense arrays with the examples as first dimension; batch {number} of {what} "
+            f"A batch must consist of dense arrays with a batch dimension; batch {number} of {what} "
             f"contains {leaf!r:.200}"
         )
     return array
@@ -250,8 +252,8 @@ def check_fits(batch: Any, spec: Any, what: str, number: int) -> None:
     if not fits:
         shapes, wanted = (tf.nest.map_structure(_shape, found) for found in (batch, spec))
         raise InvalidInput(
-            f"A batch of {what} must have the structure and the shapes of its first two batches, {wanted}, got batch "
-            f"{number} of {shapes}"
+            f"A batch of {what} must have the structure and the shapes of the first two batches, {wanted}, got batch "
+            f"{number} with {shapes}"
         )
 
 

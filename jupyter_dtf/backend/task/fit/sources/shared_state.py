@@ -84,8 +84,8 @@ def draw_from(*seed: int) -> None:
 
 
 def vary(value: Any, *by: int) -> None:
-    """Make the random generators of a copy draw other numbers than the generators of copies for which ``by`` has other
-    values.
+    """Make the random generators of a copy draw different numbers from the generators of copies for which ``by`` has
+    different values.
 
     If ``by`` consists only of zeros, nothing changes. Generators in objects that cannot be pickled are never changed.
     """

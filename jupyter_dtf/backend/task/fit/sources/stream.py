@@ -84,7 +84,7 @@ class StreamSource(BatchSource):
             batches, output_signature=_packed(self.structure, self._specs(), tf.NoneTensorSpec())
         )
         if reading.field == "x":
-            dataset = dataset.prefetch(_PREFETCHED)  # otherwise, only the batches that are used may be read
+            dataset = dataset.prefetch(_PREFETCHED)  # other fields: unused batches must not be read
         return Opened(dataset, None, first_batches=batches.first)
 
     def leave(self, ctx: Any, share: Share) -> None:
@@ -263,7 +263,7 @@ def _tensor(leaf: Any) -> Any:
 
 
 def tuples(batch: Any) -> Any:
-    """Convert lists in a batch to tuples, because ``default_collate`` turns both into lists."""
+    """Convert lists in a batch to tuples, because PyTorch's ``default_collate`` turns tuples into lists."""
     if isinstance(batch, dict):
         return {key: tuples(value) for key, value in batch.items()}
     return tuple(map(tuples, batch)) if type(batch) in (list, tuple) else batch

@@ -44,8 +44,8 @@ class Hello(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     in_parts: bool = False
     """Whether epochs are parts of one pass."""
     peek: int = 0
-    """If not 0, only this many first batches are requested, if they are still kept. Such a request does not affect
-    training.
+    """If not 0, the task requests only this many of the stream's first batches, if they are still kept. Such a request
+    does not affect training.
     """
     ended: bool = False
     """Whether the task's program has ended, so that it needs no more batches, and the client must not wait for it."""
@@ -85,7 +85,7 @@ def is_own(peer: socket.socket) -> bool:
 
 
 def say(peer: socket.socket, hello: Hello) -> None:
-    """Send a task's request to a client. Raises OSError."""
+    """Send a task's request to a client. Raises OSError if the connection is lost."""
     data = msgspec.msgpack.encode(hello)
     peer.sendall(HEADER.pack(len(data), 0) + data)
 

@@ -313,7 +313,7 @@ def test_the_best_is_kept_and_a_name_that_is_none_is_told_of() -> None:
     assert sorted(set(best.saved) - set(best.removed)) == there
     assert best.saved == [5, 10, 15, 20]
     warnings = [note for note in other.notes if note[0] == "warning"]
-    assert [title for _, title, _ in warnings] == ["There is no best checkpoint: no metric val_nothing"]
+    assert [title for _, title, _ in warnings] == ["No best checkpoint: there is no metric val_nothing"]
     assert "accuracy, loss, val_accuracy, val_loss" in warnings[0][2]
 
 

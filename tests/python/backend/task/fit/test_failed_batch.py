@@ -82,7 +82,7 @@ def test_what_the_model_cannot_compute() -> None:
     with pytest.raises(tf.errors.OpError) as caught:
         fit(narrow(4), place)
     assert str(place.named(caught.value)) == (
-        "Batch 5 of epoch 1 of the tf.data.Dataset in x could not be computed by the model: Matrix size-incompatible: "
+        "Batch 5 of epoch 1 of the tf.data.Dataset in x could not be processed by the model: Matrix size-incompatible: "
         "In[0]: [10,2], In[1]: [4,3]"
     )
 

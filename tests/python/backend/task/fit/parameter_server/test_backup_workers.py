@@ -138,7 +138,7 @@ def refusals(ctx: FakeContext) -> Any:
     refused("all", "got 2 with 2 workers", sgd, ParameterServer(sync=True, backup_workers=2))
     refused("executions", "`steps_per_execution` must be 1", lambda: dense("sgd", steps_per_execution=2), backup)
     clipped = lambda: dense(keras.optimizers.SGD(global_clipnorm=1.0))  # noqa: E731
-    refused("clip", "which one ps task must hold, got 1.0 with 2", clipped, ParameterServer())
+    refused("clip", "each ps task has only some of them, got 1.0 with 2", clipped, ParameterServer())
     scaled = lambda: dense(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD()))  # noqa: E731
     refused("scaled", "must not scale its loss", scaled, ParameterServer())
     return True

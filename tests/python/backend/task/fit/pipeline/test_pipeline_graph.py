@@ -59,7 +59,7 @@ def test_weights_follow_one_process(name: str, reference: dict[str, Recorded], p
 
 def test_a_step_of_ones_own_is_run_without_overlap_and_says_so(pipelined: dict[str, Any]) -> None:
     notes = [title for _, title, _ in pipelined["own train_step and test_step"].more["ctx"].notes]
-    assert "A custom train_step: nothing overlaps" in notes
+    assert "A custom train_step runs without microbatches" in notes
 
 
 def refused(name: str) -> Any:
