@@ -59,7 +59,7 @@ class ClusterProcess:
         self.request = request
         self._ready_fd = ready_fd
         self._connection = connections.read(request.name)
-        self._connection.speech = protocol.ours()  # the process that reserved the file may be of another version
+        self._connection.speech = protocol.ours()  # the process that reserved the file may run another version
         self._token = self._connection.token
         self._directory = paths.machine_dir(self._token)
         self._stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The SchedulerPlugin that handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
+"""The SchedulerPlugin that handles requests to a cluster and its hosts' reports. Modeled on Dask's plugin for shuffles.
 
 A viewer attaches with the operation ``dtf_attach``, which turns its connection into a stream of messages. All other
 operations are ordinary requests. Nothing depends on a viewer staying connected.
@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Stop the watchers and the dashboard, and release the results (called by Dask when the scheduler closes)."""
+        """Stop the watchers and the dashboard, and release the results. Called by Dask when the scheduler closes."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -207,7 +207,7 @@ class Controller(SchedulerPlugin):
     async def attach(
         self, comm: Comm, role: str, after: dict[str, int], speech: object = None, **unknown: object
     ) -> Status:
-        """Stream everything to a viewer: the cluster, every run, and the events that the viewer has not seen.
+        """Stream everything to a viewer: descriptions of the cluster and of every run, and the events it has not seen.
 
         The first message states the protocols supported here; a viewer that supports none of them receives nothing
         else.
@@ -486,7 +486,11 @@ class Controller(SchedulerPlugin):
         return dict(to_plain(await self.checkups.all(name, kind, network=network, clean=clean, alive=alive)))
 
     async def dashboard(self, start: bool) -> str:
-        """Return the Unix socket of Dask's dashboard, starting it if ``start``; empty while the dashboard is off."""
+        """Return the path of the Unix socket of Dask's dashboard, or an empty string if the dashboard is off.
+
+        ``start``: whether to start the dashboard first. Raises Unavailable if the scheduler is not on this machine, or
+        is not this cluster's own.
+        """
         if self._guest is not None:
             raise Unavailable(self._guest.dashboard())
         if self.settings.abandon is not None:

@@ -36,7 +36,7 @@ PART_BYTES = 16 << 20
 
 
 class _Kept:
-    """The results of one run: in memory (``held``) until they have been written to a file, one after another."""
+    """The results of one run: in memory (``held``) until they have been written, concatenated, to one file."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
@@ -62,7 +62,7 @@ class KeptResults:
         self._directory = directory
         self._background = background
         self._most_bytes = most_bytes
-        self._by_run: dict[str, _Kept] = {}  # in the order in which the runs have ended
+        self._by_run: dict[str, _Kept] = {}  # in the order in which the runs ended
         self._made_room = False
         self._turn = asyncio.Lock()
         self._held = -1

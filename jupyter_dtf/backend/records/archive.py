@@ -243,7 +243,7 @@ class Archive:
                 self._failed(str(error))
                 raise
             if self.error:
-                _log.warning("Runs are being saved again")
+                _log.warning("Saving of runs has resumed")
                 self.error = ""
                 self.unsaved = set()
                 self.on_change()

@@ -345,7 +345,7 @@ def _with_checkpoint(message: str, record: RunRecord) -> str:
 
 def _check_ended(info: RunInfo) -> None:
     if not info.state.is_final:
-        raise Conflict(f"A run must have ended to be deleted, got {info.id}, {info.state.value}: stop it first")
+        raise Conflict(f"A run must have ended to be deleted, but {info.id} is {info.state.value}: stop it first")
 
 
 def _no_run(run_id: str) -> NotFound:

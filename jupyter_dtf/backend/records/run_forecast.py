@@ -125,7 +125,7 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     if found is None or not strategy:
         raise Conflict(
             f"A run can be forecast if it trains with one of {', '.join(_STRATEGIES)} and has completed {_FEWEST} "
-            f"steps after the first {LEFT_OUT}, got {info.name}, {info.strategy or info.kind}"
+            f"steps after the first {LEFT_OUT}. This does not apply to {info.name} ({info.strategy or info.kind})"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 

@@ -300,11 +300,14 @@ def _check_unused(name: str) -> None:
     """Raise Conflict if a live cluster may have the name."""
     try:
         if read(name).is_alive:
-            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
+            raise Conflict(f"`name` must be unused, but a cluster named {name!r} exists")
     except NotFound:
         pass
     except Unavailable as error:
-        raise Conflict(f"`name` must be unused, got {name!r}. {error}. Remove it if there is no such cluster") from None
+        raise Conflict(
+            f"`name` must be unused, but a cluster named {name!r} may exist. {error}. Remove the file if there is no "
+            "such cluster"
+        ) from None
 
 
 def mark_lost(connection: Connection, message: str) -> Connection | None:

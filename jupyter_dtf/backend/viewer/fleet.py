@@ -337,7 +337,7 @@ class Fleet:
         check_count(steps)
         info = self.hub.info(run_id)
         if info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, got {run_id}, {info.state.value}")
+            raise Conflict(f"A run must be running to be profiled, but {run_id} is {info.state.value}")
         return int(await self._ask(info.cluster, "profile_run", run_id=run_id, steps=steps))
 
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:

@@ -173,7 +173,9 @@ def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]
     """Return the problems of a request, and the hosts that its cluster would have."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
-        problems.append(Problem(field="name", message=f"`name` must be unused, got {request.name!r}, which exists"))
+        problems.append(
+            Problem(field="name", message=f"`name` must be unused, but a cluster named {request.name!r} exists")
+        )
     try:
         kind = registry.find_kind(request.kind)
     except DtfError as error:
