@@ -1,4 +1,4 @@
-"""The queue of runs that request places of their own: first come, first served."""
+"""The queue of runs that request places for themselves alone: first come, first served."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """Return the number of the last known event of each run of a cluster, so that known events are not sent again.
+        """Return the number of the last known event of each run of a cluster, keyed by run.
+
+        Known events are not sent again.
 
         If the store fails, return an empty dict: events that are sent again do no harm.
         """

@@ -1,4 +1,4 @@
-"""Tracks which clusters exist, by their connection files, and handles clusters whose process has ended."""
+"""Tracks through connection files which clusters exist, and handles clusters whose process has ended."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Presence:
             member.info = described(connection)
         else:
             member.info.message = connection.message
-        member.process_end.watch(connection, self.refresh)  # its file may say why it ended
+        member.process_end.watch(connection, self.refresh)  # then, its file may say why it ended
         if changed:
             self._roster.tell()
 

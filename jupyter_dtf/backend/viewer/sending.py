@@ -27,7 +27,7 @@ _WRITTEN_BYTES = 32 << 20
 """The number of bytes written at a time to a directory that the cluster can access."""
 _SENT_BYTES = 2 << 20
 _ON_THE_WAY = 8
-"""The maximum number of chunks sent but not yet acknowledged."""
+"""The maximum number of chunks that have been sent but not yet acknowledged."""
 
 
 class Sending:
@@ -70,7 +70,10 @@ class Sending:
             comm.abort()
 
     async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
-        """Write the program to a directory that the cluster can access. Returns False if none has enough space."""
+        """Write the program to a directory that the cluster can access too, unless the run ends first.
+
+        Returns False if no such directory is accessible and has enough space.
+        """
         for index, directory in enumerate(self._places):
             if not (word := await asyncio.to_thread(shared_directory.read_word, directory)):
                 continue
