@@ -48,7 +48,7 @@ class Hub:
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._summaries: dict[str, RunInfo] = {}  # sent by links ahead of the events
+        self._summaries: dict[str, RunInfo] = {}  # sent by links before the events
         self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
         self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
@@ -83,7 +83,7 @@ class Hub:
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """Return the sequence number of the next event for a link to request: the first not in memory or the store.
+        """Return the number of the next event for a link to request: the first that is not in memory or in the store.
 
         An active run is loaded from the store, so that its record is in memory for the next event. This can take a
         while.
@@ -206,7 +206,7 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return ``(seq, event)`` for a run's events after the number ``after``, without points (``RunRecord.events``).
+        """Return ``(seq, event)`` for a run's events after sequence number ``after``, as ``RunRecord.events`` does.
 
         Raises NotFound.
         """
@@ -263,7 +263,7 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes.
+        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes it.
 
         If a callback raises an exception, this is logged once, and the callback is still called for later changes.
         """

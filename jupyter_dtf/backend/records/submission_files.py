@@ -1,4 +1,4 @@
-"""Keeps a run's submission in its directory: the program with model and data, and the request.
+"""Keeps a run's submission in the run's directory: the program with its model and data, and the request.
 
 ``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest,
 which is written last and marks both files as complete. The process that submits the run writes them, and the process
@@ -68,9 +68,10 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Also keep the program of the run in ``of`` for a run that continues it, as a hard link if possible.
+    """Keep the submission of the run in directory ``of`` for another run that continues it, in directory ``run_dir``.
 
-    ``found`` is the submission that ``read`` returned for ``of``.
+    The program is hard-linked if possible, otherwise copied. ``found`` is the submission that ``read`` returned for
+    ``of``; ``request`` is the request of the other run.
     """
     directory = run_dir / DIRECTORY
     try:
