@@ -256,7 +256,7 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note is the first to report a metric as not finite, or reports it for an earlier step.
+        """Return whether a note is the first to report a metric as not finite, or names an earlier step than known.
 
         Each task sends its own note on the same problem, and a later note may be about an earlier step.
         """

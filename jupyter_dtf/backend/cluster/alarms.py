@@ -74,7 +74,7 @@ class Alarms:
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """Return the alarms that the hosts of the run's tasks raise. Must be called at intervals.
+        """Return new alarms about the hosts of a run's tasks. Must be called at intervals.
 
         ``now`` is the time of a monotonic clock, in seconds.
         """

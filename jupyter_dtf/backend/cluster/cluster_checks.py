@@ -67,7 +67,7 @@ class ClusterChecks:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the hosts. A warning that applies to several hosts is one sentence."""
+        """Warnings about the hosts. Equal warnings about several hosts are combined into one sentence."""
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:

@@ -447,7 +447,7 @@ class Controller(SchedulerPlugin):
         run = self.runs.find(run_id)
         if not run.is_active:
             raise Conflict(f"The trial {run_id} has ended ({run.info.state.value}), so it cannot forward a request")
-        asked = "Stop of the search requested" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
+        asked = "The search was asked to stop" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
         run.note("info", asked)
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
 
@@ -479,7 +479,7 @@ class Controller(SchedulerPlugin):
 
         Args:
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether hosts remove leftovers of clusters that no longer exist.
+            clean: Whether hosts should remove leftovers of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
@@ -501,7 +501,10 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Set a standing warning of the cluster, also recorded in ``runs``; an empty ``text`` withdraws the warning."""
+        """Set the cluster's warning ``key`` to ``text``, and record it in ``runs``.
+
+        An empty ``text`` withdraws the warning.
+        """
         self.warnings.set(key, text, runs)
         self.viewers.tell_cluster()
 

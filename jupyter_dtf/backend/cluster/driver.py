@@ -173,9 +173,8 @@ class Driver:
     ) -> None:
         """Fork a run's tasks on their planned hosts.
 
-        Tasks in ``going_on`` join the attempt in their existing processes.
-
-        ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
+        Tasks in ``going_on`` join the attempt in their existing processes. ``ready`` describes hosts that have already
+        been prepared. Raises DtfError or OSError unless all tasks start.
         """
         planned = run.planned
         is_ready = ready is not None

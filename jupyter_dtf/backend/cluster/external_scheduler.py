@@ -202,9 +202,8 @@ class Guest:
     async def leave(self, wait_s: float) -> list[str]:
         """Remove this cluster from the scheduler.
 
-        Returns the workers that have not been cleaned up within ``wait_s`` seconds.
-
-        These workers have not responded. Each is cleaned up once it responds.
+        Returns the workers that have not been cleaned up within ``wait_s`` seconds. These workers have not responded;
+        each is cleaned up once it responds.
         """
         self.leave_soon()
         assert self._leaving is not None

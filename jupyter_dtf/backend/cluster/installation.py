@@ -22,7 +22,7 @@ class Installation:
         self._stream_handlers: list[str] = []
 
     def answer(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
-        """Register handlers for requests, keyed by operation. The scheduler replies with what they return."""
+        """Register handlers for requests, keyed by operation. The scheduler replies with their return values."""
         for name, handler in handlers.items():
             self._handlers.append(scoped(name, self._scope))
             self._scheduler.handlers[self._handlers[-1]] = handler

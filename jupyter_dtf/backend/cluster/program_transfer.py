@@ -258,7 +258,7 @@ class _Told:
 
 
 def _has_plenty(directory: Path, size: int) -> bool:
-    """Return whether twice ``size`` is available as memory, so that enough is left for tasks and all-reduce."""
+    """Return whether ``2 * size`` bytes of memory are available, so that enough is left for tasks and all-reduce."""
     try:
         room = os.statvfs(directory)
         return min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available, _left_of_limit()) >= 2 * size

@@ -41,7 +41,7 @@ class Reach:
     async def look(self, addresses: Sequence[str], *, again: bool = False) -> list[tuple[str, str, str]]:
         """Test which hosts reach each other.
 
-        Hosts on the same machine are not tested. Hosts that do not respond to the request itself are left out.
+        Hosts on the same machine are not tested. A host that does not respond to the request for the test is left out.
 
         Args:
             addresses: The hosts.

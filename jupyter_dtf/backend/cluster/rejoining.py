@@ -100,7 +100,7 @@ class Rejoining:
         return ""
 
     async def _tell_without(self, run: Run) -> None:
-        """Notify the other tasks which lost tasks they need not wait for."""
+        """Tell the run's hosts which lost tasks the other tasks need not wait for."""
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
@@ -155,7 +155,9 @@ class Rejoining:
             await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
         if run.is_active:
             took = duration(time.monotonic() - began)
-            run.note("info", f"{task} is restarted: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
+            run.note(
+                "info", f"{task} is restarted: {run.words_of(attempt)}", f"Started within {took}, on {host.name}", task
+            )
 
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Return a place for a task: its previous host if that still exists. Raises Unavailable.

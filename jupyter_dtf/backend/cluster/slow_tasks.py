@@ -1,4 +1,4 @@
-"""Watches runs for delays: reports slow tasks, and kills a task that stalls its run, as if it had died."""
+"""Watches runs for delays: reports slow tasks, and kills a task that stalls its run, which then counts as lost."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Stalls:
         self._quiet.pop(address, None)
 
     def blamed(self, run: Run) -> tuple[str, str, str] | None:
-        """If a run is stalled, return the task to blame: its host's address, its name, and why, as a predicate."""
+        """Return the task to blame if a run is stalled, else None: ``(host address, task, why as a predicate)``."""
         limit_s = run.request.stalled_after_s
         if run.info.state is not RunState.RUNNING:
             return None

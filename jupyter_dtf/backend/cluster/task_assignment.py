@@ -164,7 +164,7 @@ class TaskAssignment:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Return where the tasks of a run with default settings would be placed, and notes for the user about this."""
+        """Return the places of a run's tasks with default settings, and notes for the user on these places."""
         if not self.has_all_hosts:
             return [], []
         try:

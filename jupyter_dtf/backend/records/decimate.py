@@ -1,4 +1,4 @@
-"""Decimates a series for a plot's width: keeps minimum and maximum of equal buckets. Stable as the series grows. Pure.
+"""Decimates a series for a plot's width: keeps each bucket's minimum and maximum. Stable as the series grows. Pure.
 
 The first points of a series are cut into buckets of ``2^k`` consecutive points, where ``k`` is the least number with
 ``n / 2^k <= width / 2``. The minimum and the maximum of each bucket are kept, in their original order. The tail, which

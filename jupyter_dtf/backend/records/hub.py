@@ -113,7 +113,7 @@ class Hub:
         self._tell(run_id)
 
     def mark_lost(self, run_id: str, message: str) -> None:
-        """Mark a run whose cluster is gone as LOST, in memory and in the store, unless it has ended in the store.
+        """Mark a run whose cluster is gone as LOST, in memory and in the store, unless its end is in the store.
 
         The message names the checkpoint that the run can be resumed from, if there is one.
 
@@ -215,7 +215,10 @@ class Hub:
             return record.events(after, limit)
 
     def output(self, run_id: str, task: str = "") -> OutputReader:
-        """Return the output of all tasks of a run, or of one task, from the run's files. Raises NotFound."""
+        """Return a reader for the output of all of a run's tasks, or of one task, in the run's files.
+
+        Raises NotFound.
+        """
         return OutputReader(Path(self.info(run_id).run_dir), task)
 
     def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:

@@ -1,4 +1,4 @@
-"""Decides which histograms and pictures a run's log keeps in memory. The store has all of them. Pure."""
+"""Decides which media items, such as pictures, a run's log keeps in memory. The store has all of them. Pure."""
 
 from __future__ import annotations
 

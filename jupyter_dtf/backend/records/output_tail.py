@@ -49,7 +49,7 @@ class OutputTail:
     def shrink(self, most_bytes: int) -> list[tuple[int, Source]]:
         """Return ``(seq, source)`` for each event to drop to stay within this many bytes.
 
-        Keep each stream's newest event.
+        The newest event of every stream is kept.
         """
         gone = []
         while self._total > most_bytes:

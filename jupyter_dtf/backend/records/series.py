@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """Points as columns of shape ``[n]``. ``time`` is in seconds since the epoch; ``seq`` counts a task's points."""
+    """Points as columns of shape ``[n]``. ``time`` is in seconds since the epoch; ``seq`` numbers a task's points."""
 
     step: Floats
     time: Floats
@@ -191,9 +191,8 @@ class MeanSeries:
 class Sparkline:
     """At most ``limit`` means, each over the same number of consecutive values.
 
-    Values that are not finite are left out.
-
-    The result depends on the values, not on the batches in which they are added.
+    Values that are not finite are left out. The result depends on the values, not on the batches in which they are
+    added.
     """
 
     def __init__(self, limit: int = 60) -> None:

@@ -22,7 +22,10 @@ _KEPT = 50
 """A viewer that is at most this many versions behind is sent only the changes; any other is sent everything."""
 
 _MOST_POINTS = 40_000
-"""The approximate limit on the points in all tasks' lines of a metric. With 512 tasks, a plot shows mean and range."""
+"""The approximate limit on the points in all tasks' lines of a metric.
+
+With 512 tasks, a plot shows their mean and range, for which coarse lines suffice.
+"""
 
 _Line = tuple[str, str, int | None]
 """A line of a plot: its metric, its task, and its attempt if a later attempt replaced these points (otherwise None)."""

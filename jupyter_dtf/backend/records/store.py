@@ -43,7 +43,7 @@ _decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # for infos that this pr
 
 
 class Store:
-    """Runs and their events.
+    """A store of runs and their events.
 
     ``moved_aside`` is the new path of a damaged file, if one was moved when this store was opened. ``refusal`` is the
     reason why the file is not written to, if a newer version has made it read-only for this version.

@@ -47,7 +47,8 @@ class Submission(PeerStruct):
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
     """Keep a run's submission: ``program``, or ``without_data`` if only that is at most ``MOST_BYTES`` long.
 
-    If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
+    Nothing is kept if both are longer. If the disk has too little free space or ``run_dir`` cannot be written, nothing
+    is kept either, and a warning is logged.
     """
     kept, left_out_bytes = program, 0
     if program.size > MOST_BYTES:

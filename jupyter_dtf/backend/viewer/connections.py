@@ -98,13 +98,13 @@ class Connection(PeerStruct):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the cluster process is on another machine or in another container, out of sight of this process."""
+        """Whether the cluster process is on another machine or in another container and so cannot be seen here."""
         here = whereabouts.here()
         return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
 
     @property
     def has_lost_its_machine(self) -> bool:
-        """Whether the cluster process ran on this machine before its last restart."""
+        """Whether the cluster process ran on this machine before the machine was restarted."""
         return whereabouts.here().is_later_boot_of(self.where)
 
     @property

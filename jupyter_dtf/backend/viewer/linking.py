@@ -125,9 +125,8 @@ class Linking:
     def _known(self, member: Member) -> dict[str, int]:
         """Return the number of the last known event of each run of a cluster, keyed by run.
 
-        Known events are not sent again.
-
-        If the store fails, return an empty dict: events that are sent again do no harm.
+        Known events are not sent again. If the store fails, return an empty dict: events that are sent again do no
+        harm.
         """
         known = {}
         try:

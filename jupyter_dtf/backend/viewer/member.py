@@ -90,7 +90,7 @@ class Member:
         before = self.info.silent_s, self.info.state
         self.info.silent_s = self._silent_s(patience_s)
         is_there = self.connection.state is ClusterState.RUNNING
-        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # was only assumed
+        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # it was only assumed
             self.info.state = ClusterState.RUNNING
         return (self.info.silent_s, self.info.state) != before
 

@@ -57,7 +57,7 @@ class Presence:
         self._look_again(unreadable)
 
     def may_exist(self, name: str) -> bool:
-        """Return whether an unknown cluster of that name may exist, because its connection file cannot be read."""
+        """Return whether an unknown cluster with that name may exist, because its connection file cannot be read."""
         return self._is_blind or name in self._unreadable
 
     def _look_again(self, unreadable: dict[str, str]) -> None:
