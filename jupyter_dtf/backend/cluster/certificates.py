@@ -1,7 +1,7 @@
 """A cluster's certificate: temporary, in memory, and the same for every role, like Dask's ``Security.temporary``.
 
-Dask's own temporary certificate becomes valid in the second in which it is created, so a host with a clock that is
-slightly behind would reject it. This certificate is valid from one day before its creation.
+Dask's own temporary certificate is not valid before the moment of its creation, so a host with a clock that is slightly
+behind would reject it. This certificate is valid from one day before its creation.
 """
 
 from __future__ import annotations

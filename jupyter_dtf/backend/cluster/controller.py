@@ -266,7 +266,7 @@ class Controller(SchedulerPlugin):
         self.viewers.tell_cluster()
 
     def _watch_idle(self) -> None:
-        """(Re)start or cancel the countdown after which an unused cluster is closed."""
+        """Restart or cancel the countdown to closing the cluster, depending on whether the cluster is in use."""
         in_use = self.settings.request.keep or self.viewers.are_watching or self.runs.are_busy or self.closing
         self._countdown.look(in_use=in_use, was_seen=self.viewers.were_watching)
         if self._alone is not None:

@@ -18,7 +18,7 @@ LOOK_S = 2.0
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """While ``is_busy()`` is true, record task transitions, by which Dask recognizes work. Runs until cancelled."""
+    """While ``is_busy()`` is true, record task transitions, so that Dask sees work. Runs until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

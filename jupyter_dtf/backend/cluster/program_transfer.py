@@ -79,7 +79,10 @@ class ProgramTransfer:
 
     @property
     def places(self) -> list[str]:
-        """The directories, best first, in which a sender that can access them may write the file itself."""
+        """The directories that are offered to the sender, best first.
+
+        If it can access one of them, it may write the file there itself.
+        """
         return [str(place.directory) for place in self._places]
 
     def remove(self) -> None:

@@ -164,7 +164,10 @@ class TaskAssignment:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Return the places of a run's tasks with default settings, and notes for the user on these places."""
+        """Plan a run with default settings. Returns the places of its tasks, and notes for the user.
+
+        There are no places if hosts or devices are missing.
+        """
         if not self.has_all_hosts:
             return [], []
         try:

@@ -85,9 +85,10 @@ class _Batch:
 class Archive:
     """Accepts descriptors and events on one event loop and writes them in a thread, in order and in batches.
 
-    A batch is written at most ``WRITE_EVERY_S`` after its first event, and immediately when a run ends. A batch that
-    cannot be written is kept and retried, with pauses of up to two seconds; meanwhile, ``error`` contains the reason
-    (otherwise it is empty). ``on_change()`` is called when ``error`` changes and when more runs become ``unsaved``.
+    A batch is written at most ``WRITE_EVERY_S`` seconds after its first event, and immediately when a run ends. A batch
+    that cannot be written is kept and retried, with pauses of up to two seconds; meanwhile, ``error`` contains the
+    reason (otherwise it is empty). ``on_change()`` is called when ``error`` changes and when more runs become
+    ``unsaved``.
     """
 
     def __init__(self, store: Store | Callable[[], Store]) -> None:
@@ -152,9 +153,10 @@ class Archive:
         await self._write()
 
     async def close(self) -> None:
-        """Write what remains, then end the thread.
+        """Write the remaining data, then end the thread.
 
-        Raises Unavailable if writing fails: call this again, or save the runs elsewhere (``save_to``).
+        Raises Unavailable if writing fails. In this case, call the method again, or save the runs elsewhere
+        (``save_to``).
         """
         if self._task is not None:
             self._task.cancel()

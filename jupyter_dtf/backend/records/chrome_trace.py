@@ -78,7 +78,10 @@ class _Places:
         self._threads: dict[tuple[str, str], int] = {}
 
     def thread(self, device: str, what: str, lane: int) -> dict[str, int]:
-        """Return ``pid`` and ``tid`` of a lane of a device."""
+        """Return the ``pid`` and ``tid`` of a device's lane.
+
+        ``what`` is ``sends``, ``receives``, or empty for operations.
+        """
         task = task_of(device)
         name = " ".join(filter(None, [device.rpartition("/device:")[2] or task, what, str(lane + 1) if lane else ""]))
         if task not in self._processes:

@@ -137,8 +137,9 @@ class Hub:
     def record(self, run_id: str) -> RunRecord:
         """Return the record of a run, loaded from the store if it is not in memory. Raises NotFound.
 
-        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread. The rest
-        must be read by methods of this class, which lock, or in the thread in which links deliver events.
+        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread.
+        Everything else must be read through methods of this class, which take the lock, or in the thread that delivers
+        the events.
         """
         with self._lock:
             record = self._records.get(run_id)

@@ -35,7 +35,7 @@ _SAID = {
 }
 _SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
-"""The minimum number of steps of a task for which results are meaningful."""
+"""A task must have completed at least this many steps for its results to be meaningful."""
 _SLOWER = 0.1
 """A task counts as slower than the others if its own part of a step takes longer by this fraction."""
 _APART = 0.15

@@ -114,7 +114,7 @@ class Plot:
 
 
 def width_of_each(width: int, tasks: int) -> int:
-    """Return the width in pixels for which each task's line is decimated in a plot that is ``width`` pixels wide."""
+    """Return the width in pixels to decimate each task's line for, in a plot that is ``width`` pixels wide."""
     return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
 
 

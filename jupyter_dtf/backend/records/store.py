@@ -120,7 +120,7 @@ class Store:
     def mark_lost(
         self, run_id: str, message: str, when: float | None = None, *, known: RunDescriptor | None = None
     ) -> RunInfo:
-        """Mark a run whose cluster is gone as lost, with an event. A run that has ended is not changed.
+        """Mark a run whose cluster is gone as lost, by adding an event. A run that has ended is not changed.
 
         ``known``: the description to write if the cluster has not written one. Raises NotFound if there is neither.
         """

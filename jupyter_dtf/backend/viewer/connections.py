@@ -1,4 +1,4 @@
-"""Connection files, through which this user's clusters are found and reached. Only their owner can read them.
+"""The connection files that are used to find and reach this user's clusters. Only their owner can read them.
 
 The process that starts a cluster reserves its file (``starting``). From then on, only the cluster process writes it.
 

@@ -58,7 +58,10 @@ class Linking:
             await self.end(member)
 
     async def answering(self, member: Member) -> Link | None:
-        """Wait for the link to a cluster. Returns None if it does not respond. Raises NotFound if it is gone."""
+        """Wait for the link to a cluster. Returns None if the cluster does not respond or cannot be used.
+
+        Raises NotFound if the cluster is gone.
+        """
         await self._roster.wait_for(
             lambda: (
                 not self._roster.holds(member)

@@ -40,7 +40,10 @@ class Sending:
         self._comm: Comm | None = None
 
     async def start(self, request: bytes) -> dict[str, Any]:
-        """Ask the cluster to accept the run. Returns its description. Raises ClusterLost, or the controller's error."""
+        """Ask the cluster to accept the run. Returns the run's descriptor as plain data.
+
+        Raises ClusterLost, or the controller's error.
+        """
         op = scoped("dtf_send", self._connection.scope)
         message = {"op": op, "request": request, "size": self._program.size, "reply": False}
         try:
@@ -58,7 +61,10 @@ class Sending:
         return info
 
     async def finish(self, is_over: Callable[[], bool]) -> None:
-        """Send the whole program, or stop once ``is_over()`` is true. Errors are reported when the run ends."""
+        """Send the whole program, or stop once ``is_over()`` is true.
+
+        Errors of the transfer are not raised: the run reports them when it ends.
+        """
         comm = self._comm
         assert comm is not None
         try:
