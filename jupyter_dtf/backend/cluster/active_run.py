@@ -561,7 +561,7 @@ class Run:
         return {state for state, count in self._in_state.items() if count}
 
     def _look(self) -> None:
-        """Set the asyncio events that follow from the tasks' states."""
+        """Set the asyncio events whose conditions the tasks' states now meet."""
         left = {state for state in self._states() if not state.is_final}
         if not left:
             self.tasks_ended.set()
@@ -571,7 +571,7 @@ class Run:
             self.work_done.set()
 
     def _work_is_done(self, left: set[TaskState]) -> bool:
-        """Return whether the tasks that have not ended only keep servers running that no task will use again.
+        """Return whether no task has work left: the remaining ones only keep servers running that no task will use.
 
         ``left`` contains the states of these tasks. A run in which every task has only served from the beginning waits
         for clients until it is stopped.

@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """Return an alarm because epochs do not report the watched metric, or None if it was returned before."""
+        """Return an alarm that epochs do not report the watched metric, or None if this alarm was returned before."""
         if self._knows_metric:
             return None
         self._knows_metric = True

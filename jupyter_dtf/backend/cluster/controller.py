@@ -290,7 +290,7 @@ class Controller(SchedulerPlugin):
     # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
-        """Handle a host's report, sent when it joins, when it has imported TensorFlow, and at intervals with its load.
+        """Handle a report that a host sends when it joins, when it has imported TensorFlow, and at intervals with its load.
 
         Must not raise, because an exception would end the worker's stream.
         """

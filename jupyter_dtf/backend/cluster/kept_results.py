@@ -160,7 +160,7 @@ class KeptResults:
             await self._drop(each)
 
     async def _hold_less(self, run_id: str) -> None:
-        """Drop the oldest results that could not be written to disk until the rest fit into MOST_HELD_BYTES."""
+        """Drop the oldest of the results that could not be written to disk, until the rest fit into MOST_HELD_BYTES."""
         held = [each for each, kept in self._by_run.items() if kept.held is not None]
         left = sum(self._by_run[each].size for each in held)
         for each in held[: held.index(run_id)]:
@@ -192,5 +192,5 @@ def _read(path: Path, at: int, count: int) -> bytes:
         file.seek(at)
         data = file.read(count)
     if len(data) != count:
-        raise OSError(f"{os.fspath(path)} is shorter than it was")
+        raise OSError(f"{os.fspath(path)} is shorter than when it was written")
     return data

@@ -173,7 +173,7 @@ class ProgramTransfer:
         """Accept a file that a sender has written. Raises Unavailable unless the sender can access the directory."""
         place = self._places[index] if 0 <= index < len(self._places) else None
         if place is None or not place.is_seen_by(word):
-            raise Unavailable("The program's sender cannot access the directory in which it claims to have written it")
+            raise Unavailable("The sender cannot access the directory in which it claims to have written the program")
         found = place.program.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size != self.size or found.st_uid != os.getuid():
             raise Unavailable(f"The program must be a file of {self.size} bytes, got one of {found.st_size}")

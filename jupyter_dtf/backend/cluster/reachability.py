@@ -83,7 +83,7 @@ class Reach:
         return found
 
     def _forget(self, now: float) -> None:
-        """Drop results that are too old, or that concern a host that has left since then."""
+        """Drop results that are too old, or that are about a host that has left since."""
         gone, self._gone = self._gone, {}
         self._reached = {
             (source, target): when
@@ -120,7 +120,7 @@ class Reach:
             places = {}
             for address, answer in zip(hosts, answers, strict=True):
                 if isinstance(answer, BaseException):
-                    logger.warning("The host %s could not open a probe for the others: %r", address, answer)
+                    logger.warning("The host %s could not open a probe for the other hosts: %r", address, answer)
                 else:
                     places[address] = str(answer)
             try:

@@ -80,7 +80,7 @@ class TaskAssignment:
 
     @property
     def has_all_hosts(self) -> bool:
-        """Whether all hosts are present: at least as many as in the design (or one), with none starting or released."""
+        """Whether all hosts are present: at least one, no fewer than in the design, and none starting or released."""
         return not self.rests and self._count >= max(1, len(self._layout.hosts)) and not self._are_expected()
 
     @property
@@ -136,7 +136,7 @@ class TaskAssignment:
     ) -> list[PlannedTask]:
         """Return places for tasks; those in ``going_on`` keep theirs. Raises GangIncomplete if the rest do not fit.
 
-        ``crowd``: whether the tasks of a host may have more threads than the host.
+        ``crowd``: whether the tasks on a host may together use more threads than the host has.
         """
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 

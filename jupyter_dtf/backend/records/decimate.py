@@ -94,7 +94,7 @@ class SeriesCursor:
     """Tracks which points of a line have been sent to a viewer, and creates the frames that update the viewer."""
 
     def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
-        """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
+        """``width`` is in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
         check_view(width, x)
         self._metric = metric
         self._task = task

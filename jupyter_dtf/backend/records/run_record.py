@@ -46,12 +46,12 @@ class RunRecord:
     * ``skipped``: ``{type: number of events}`` from a newer version that this version cannot read.
 
     A restarted task continues its series. From its first step on, its points replace the earlier ones, so that a plot
-    shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of their
-    points are kept, and their steps (seconds) continue from the last one.
+    shows the path that led to the model. Metrics of the machine refer to points in time, not to training steps: all of
+    their points are kept, and their steps (seconds) continue from the last one.
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """Create a record without events. ``run`` may be a summary from any time: events will override its fields."""
+        """Create a record without events. ``run`` may be a summary as of any time: events will override its fields."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()

@@ -107,8 +107,8 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
                 )
             if submission.format != FORMAT or found.st_size != submission.bytes:
                 raise InvalidInput(
-                    f"A kept submission must have format {FORMAT} and a program of {submission.bytes} bytes, but the one "
-                    f"in {directory} has format {submission.format} and a program of {found.st_size} bytes"
+                    f"A kept submission must have format {FORMAT} and a program of {submission.bytes} bytes, but "
+                    f"{directory} has format {submission.format} and a program of {found.st_size} bytes"
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:

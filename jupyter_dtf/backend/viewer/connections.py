@@ -98,7 +98,7 @@ class Connection(PeerStruct):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the cluster process is on another machine or in another container and so cannot be seen here."""
+        """Whether the cluster process is on another machine or in another container, and not visible from here."""
         here = whereabouts.here()
         return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
 

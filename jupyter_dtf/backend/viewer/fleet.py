@@ -145,7 +145,7 @@ class Fleet:
         return registry.describe_kinds()
 
     def preview(self, request: ClusterRequest) -> Preview:
-        """Return a preview of the cluster that a request would create, and the problems of the request."""
+        """Return a preview of the cluster that a request would create, including the request's problems."""
         return starting.preview(request)
 
     # -- waiting ------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ class Presence:
         await off_loop(lambda: ending.end_rest(connection))
 
     async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
-        """Record in the runs and the file how a cluster ended. Returns the result of ``connections.mark_lost``."""
+        """Record how a cluster ended in its runs and in its file. Returns the result of ``connections.mark_lost``."""
         await self._linking.end(member)
         how = await off_loop(lambda: starting.how_it_died(connection))
         if "status" not in how and (memory := self._oom.explain(connection.pid)):
