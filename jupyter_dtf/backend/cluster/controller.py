@@ -290,7 +290,7 @@ class Controller(SchedulerPlugin):
     # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
-        """Handle a report that a host sends when it joins, when it has imported TensorFlow, and at intervals with its load.
+        """Handle a host's report. Hosts report when they join, when they have imported TensorFlow, and at intervals.
 
         Must not raise, because an exception would end the worker's stream.
         """
@@ -488,8 +488,8 @@ class Controller(SchedulerPlugin):
     async def dashboard(self, start: bool) -> str:
         """Return the path of the Unix socket of Dask's dashboard, or an empty string if the dashboard is off.
 
-        ``start``: whether to start the dashboard first. Raises Unavailable if the scheduler is not on this machine, or
-        is not this cluster's own.
+        ``start``: whether to start the dashboard first. Raises Unavailable if the scheduler is on another machine, or
+        does not belong to this cluster.
         """
         if self._guest is not None:
             raise Unavailable(self._guest.dashboard())

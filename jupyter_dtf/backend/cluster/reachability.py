@@ -22,7 +22,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class Reach:
-    """Tests which hosts reach each other.
+    """Tests which hosts can reach each other.
 
     ``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info, keyed by address.
     """

@@ -117,7 +117,7 @@ class Archive:
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
-        """Append the run's next encoded event. The end of a run is written immediately.
+        """Append a run's next encoded event. The end of a run is written immediately.
 
         Of a run's output, the store keeps only the last lines, as memory does.
         """

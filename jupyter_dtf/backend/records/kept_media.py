@@ -100,7 +100,7 @@ class KeptMedia:
             self._make_room(MOST_BYTES - MOST_BYTES // 8)  # more than needed, so that this is rare
 
     def _make_room(self, most_bytes: int) -> None:
-        """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
+        """Drop items until the rest fits in the given number of bytes, but never drop the newest item."""
         largest = [(-kept.bytes, key) for key, kept in self._kept.items() if len(kept) > 2]
         heapq.heapify(largest)
         while self._bytes > most_bytes and largest:

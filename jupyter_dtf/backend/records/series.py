@@ -1,4 +1,4 @@
-"""Series of points: of one metric of one task, of the mean over tasks, and of a run's sparkline. Pure."""
+"""Series of points: for one metric of one task, for the mean over tasks, and for a run's sparkline. Pure."""
 
 from __future__ import annotations
 

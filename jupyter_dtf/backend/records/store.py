@@ -122,7 +122,8 @@ class Store:
     ) -> RunInfo:
         """Mark a run whose cluster is gone as lost, by adding an event. A run that has ended is not changed.
 
-        ``known``: the description to write if the cluster has not written one. Raises NotFound if there is neither.
+        ``known``: the description to write if the cluster has not written one. Raises NotFound if there is no
+        description at all.
         """
         with self._transaction() as db:
             try:
