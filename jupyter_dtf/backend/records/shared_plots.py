@@ -50,9 +50,9 @@ class Plot:
         self._encoded: dict[int, list[bytes]] = {}  # frames, keyed by the version that they update
 
     def since(self, version: int) -> tuple[int, list[bytes], bool]:
-        """Return a newer version, the encoded frames that lead to it from ``version``, and whether it is the newest.
+        """Return the plot's version, the encoded frames that update it from ``version``, and whether it is up to date.
 
-        Version 0 is an empty plot. If the returned version is not the newest, call again.
+        Version 0 is an empty plot. If the plot is not up to date with the run's events, call again.
         """
         with self._lock:
             if time.monotonic() - self._made >= FRESH_S or version == self._version:
