@@ -1,1 +1,1 @@
-"""The code that runs inside the cluster process, including Dask's scheduler."""
+"""The code that runs in the cluster process and in Dask's scheduler."""

@@ -67,7 +67,7 @@ class Run:
         self.log = RunLog()
         self.planned: list[PlannedTask] = []
         self.gang: list[PlannedTask] = []
-        """The planned tasks, plus the lost tasks that the run continues without, each with its last place."""
+        """The planned tasks, and the lost tasks that the run continues without. A lost task keeps its last place."""
         self.by_host: dict[str, list[PlannedTask]] = {}
         """The planned tasks, keyed by the address of their host."""
         self.first_places: list[PlannedTask] = []
@@ -85,8 +85,9 @@ class Run:
         self.is_there = asyncio.Event()
         """Set when the program of every task of the attempt has started."""
         self.ended_before: dict[str, bytes] = {}
-        """The results, keyed by task, of tasks that should have joined this attempt but succeeded in the previous one.
-        Such results are recorded only if no task was lost.
+        """Results of tasks that should have joined this attempt but had already succeeded in the previous one.
+
+        They are pickled, keyed by task, and recorded only in an attempt that began without the loss of a task.
         """
         self.has_ended_before = asyncio.Event()
         """Set when ``ended_before`` has a new entry."""
@@ -94,22 +95,28 @@ class Run:
         self.first_failure: TaskInfo | None = None
         """The first task that failed in the current attempt."""
         self.attempt = 0
-        """The number of restarts so far. A restart concerns either all tasks or one task alone."""
+        """The number of restarts so far, whether of all tasks or of one task alone."""
         self.unlost = 0
-        """The number of restarts due to a pause or to growth, not to a loss. The limit on restarts ignores them."""
+        """The number of restarts that were due to a pause or to growth.
+
+        They do not count toward the limit on restarts.
+        """
         self.continued = asyncio.Event()
         """Set when a paused run should continue, or when the run has ended."""
         self.gang_attempt = 0
-        """The last attempt in which all tasks were started together."""
+        """The number of the last attempt in which all tasks were started together."""
         self.specs: dict[str, TaskSpec] = {}
         """The specs that the gang's tasks had when all of them were last started together."""
         self.to_rejoin: asyncio.Queue[str] = asyncio.Queue()
-        """Lost tasks that must be restarted individually. Their state is ``PENDING``."""
+        """The lost tasks that must be restarted alone. Their state is ``PENDING``."""
         self.without: set[str] = set()
-        """Lost tasks that could rejoin if a host had free resources. They are ``FAILED`` but keep their last place."""
+        """The lost tasks that will rejoin when a host has free resources.
+
+        They are ``FAILED`` but keep their last place.
+        """
         self._cannot_rejoin: set[str] = set()
         self._died: set[str] = set()  # tasks of this attempt that ended without an error in their program
-        self._told_of: dict[str, float] = {}  # the first step at which each metric was not finite
+        self._told_of: dict[str, float] = {}  # metric -> the first step at which it was not finite
         self._recovery: Recovery | None = None
         self.profile: Profile | None = None
         """The most recently requested profile."""
@@ -149,7 +156,10 @@ class Run:
 
     @property
     def begins_again(self) -> bool:
-        """Whether the tasks should be restarted: one was lost without an error in its program, and restarts remain."""
+        """Whether the tasks should be restarted: one was lost without an error in its program, and restarts remain.
+
+        False while the run is being stopped or paused.
+        """
         lost = self.first_failure is not None and self.first_failure.task in self._died
         return lost and not self.is_stopping and self.may_restart
 
@@ -164,7 +174,7 @@ class Run:
         return self.words_of(self.attempt)
 
     def words_of(self, attempt: int) -> str:
-        """Return an attempt, counted from 0, in words: ``attempt 2 of 4`` for 1."""
+        """Return the number of an attempt (from 0) in words, such as ``attempt 2 of 4`` for 1."""
         return f"attempt {attempt + 1} of {self.request.restarts.attempts + self.unlost}"
 
     @property
@@ -197,8 +207,8 @@ class Run:
 
         Raises:
             msgspec.MsgspecError: If ``data`` is not an encoded event.
-            Conflict: If a task may not report the event: only the task's host reports its end, and only the cluster
-                sets the state of a run.
+            Conflict: If a task reports a change of state that only its host may report (the task's end) or only the
+                cluster may make (the run's state), or that cannot be read.
         """
         if (source := source_of(data)) is not None:
             self._tell_of(self.log.append(data, source=source), data)
@@ -246,7 +256,7 @@ class Run:
             self.note("info", *words)
 
     def _is_first(self, note: Note) -> bool:
-        """Return whether a note is the first to report a metric as not finite, or reports it for an earlier step.
+        """Return whether a note is the first to report a metric as not finite, or names an earlier step than known.
 
         Each task sends its own note on the same problem, and a later note may be about an earlier step.
         """
@@ -291,7 +301,7 @@ class Run:
         self.record(note)
 
     def _look_at_profile(self, over: str = "") -> None:
-        """Record the result of the current profile once it is over. ``over``: why no more steps can be traced."""
+        """Record the current profile's result if the profile is complete, or if ``over`` says why it will not be."""
         if self.profile is None or (said := self.profile.verdict(self.info.tasks, over)) is None:
             return
         if said.message:
@@ -340,7 +350,7 @@ class Run:
         return task not in [each.task for each in servers] and not any(each.state.is_final for each in servers)
 
     def _lose_alone(self, task: str) -> None:
-        """Begin a new attempt of one task, which is pending until it has a place."""
+        """Begin a new attempt of one lost task. The task is pending until it has a place."""
         self._died.discard(task)
         lost = self.task_info(task)
         why, was, where = predicate(lost.message), self.words_of(lost.attempt), f", on {lost.host}" * bool(lost.host)
@@ -371,7 +381,7 @@ class Run:
         self.record(TaskChanged(time=time.time(), task=task, attempt=attempt, state=TaskState.FAILED, message=word))
 
     def take_back(self, task: str) -> None:
-        """Start a new attempt of a task for which a host has free resources again. It does not count as a restart."""
+        """Begin a new attempt of a task for which a host has free resources again. The limit on restarts ignores it."""
         self.without.discard(task)
         self.attempt += 1
         self.unlost += 1
@@ -442,7 +452,7 @@ class Run:
             event.clear()
         self.place(planned)
         for task in self.missing:
-            if self.task_info(task).state is not TaskState.FAILED:  # left out: a lost task has its place
+            if self.task_info(task).state is not TaskState.FAILED:  # left out because a lost task has its place
                 self._has_no_room(task, self.attempt)
 
     def end_as_before(self) -> None:
@@ -469,7 +479,7 @@ class Run:
     def moves(self) -> bool:
         """Whether the run can grow only by restarting all of its tasks from a checkpoint.
 
-        This is so if it writes checkpoints, and no process of this attempt has joined from an earlier one.
+        This is the case if it writes checkpoints, and no process of this attempt has joined from an earlier one.
         """
         return self.info.goes_on and not any(spec.joins for spec in self.specs.values())
 
@@ -551,7 +561,7 @@ class Run:
         return {state for state, count in self._in_state.items() if count}
 
     def _look(self) -> None:
-        """Set the asyncio events that follow from the tasks' states."""
+        """Set the asyncio events whose conditions the tasks' states now meet."""
         left = {state for state in self._states() if not state.is_final}
         if not left:
             self.tasks_ended.set()
@@ -561,10 +571,10 @@ class Run:
             self.work_done.set()
 
     def _work_is_done(self, left: set[TaskState]) -> bool:
-        """Return whether the tasks that have not ended only keep servers running that no task will use again.
+        """Return whether no task has work left: the remaining ones only keep servers running that no task will use.
 
-        ``left`` has the states of these tasks. A run in which every task has only served from the beginning waits for
-        clients until it is stopped.
+        ``left`` contains the states of these tasks. A run in which every task has only served from the beginning waits
+        for clients until it is stopped.
         """
         return left <= _IDLE and (self._states() != {TaskState.SERVING} or self.is_stopping)
 

@@ -17,7 +17,7 @@ from ..planning.launch_plan import PlannedTask
 IDLE_GPU = 0.02
 """A GPU with a lower utilization (from 0 to 1) counts as idle."""
 IDLE_CORES = 0.1
-"""A host that uses fewer cores than this, including its tasks, counts as idle."""
+"""A host counts as idle if it and its tasks together use fewer cores than this."""
 QUIET = Notify(nan=False, idle_s=None, memory=None, end=False)
 
 
@@ -65,7 +65,7 @@ class Alarms:
         return Word(NO_IMPROVEMENT, title, f"It is {number(value)}; {best}")
 
     def _unknown(self, metric: str, event: EpochEnded) -> Word | None:
-        """Return an alarm that says that epochs do not report the watched metric. Only the first call returns it."""
+        """Return an alarm that epochs do not report the watched metric, or None if this alarm was returned before."""
         if self._knows_metric:
             return None
         self._knows_metric = True
@@ -74,7 +74,7 @@ class Alarms:
     def machines(
         self, state: RunState, planned: Iterable[PlannedTask], hosts: Mapping[str, HostInfo], now: float
     ) -> list[Word]:
-        """Return the alarms that the hosts of the run's tasks raise. Must be called at intervals.
+        """Return new alarms about the hosts of a run's tasks. Must be called at intervals.
 
         ``now`` is the time of a monotonic clock, in seconds.
         """

@@ -1,7 +1,7 @@
 """A cluster's certificate: temporary, in memory, and the same for every role, like Dask's ``Security.temporary``.
 
-Dask's certificate becomes valid in the second of its creation, so a host with a clock that is slightly behind would
-reject it. This certificate is valid from one day before its creation.
+Dask's own temporary certificate is not valid before the moment of its creation, so a host with a clock that is slightly
+behind would reject it. This certificate is valid from one day before its creation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distributed import Security
 
 CLOCKS_APART = datetime.timedelta(days=1)
 VALID = datetime.timedelta(days=3650)
-"""How long the certificate is valid: longer than any cluster lives, because later connections would be rejected."""
+"""How long the certificate is valid: longer than any cluster lives, because connections fail once it has expired."""
 _NAME = "jupyter-dtf"
 
 

@@ -67,11 +67,11 @@ class ClusterChecks:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the hosts. A warning that applies to several hosts is one sentence."""
+        """Warnings about the hosts. Equal warnings about several hosts are combined into one sentence."""
         return [f"{names}: {finding.text}" for names, finding in self._known(self._infos)]
 
     def _known(self, addresses: Iterable[str]) -> list[tuple[str, Finding]]:
-        """Return ``(hosts, problem)`` for each known problem, with the hosts described in words. Sends no requests."""
+        """Return ``(hosts, finding)`` for each problem known from reports, with the hosts in words: ``Host a``."""
         alike: dict[tuple[str, str, str], list[str]] = {}
         for address in addresses:
             info = self._infos.get(address)
@@ -134,11 +134,11 @@ class ClusterChecks:
             name: The cluster's name.
             kind: The cluster's kind.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether hosts remove leftovers of clusters that no longer exist.
+            clean: Whether hosts should remove leftovers of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
 
         Returns:
-            The findings.
+            The findings about each host and about the cluster, and the bandwidths (if ``network``).
         """
         addresses = sorted(self._infos, key=lambda address: self._infos[address].name)
         hosts = list(await asyncio.gather(*(self._of_host(address, clean, alive) for address in addresses)))

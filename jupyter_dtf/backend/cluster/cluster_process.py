@@ -59,7 +59,7 @@ class ClusterProcess:
         self.request = request
         self._ready_fd = ready_fd
         self._connection = connections.read(request.name)
-        self._connection.speech = protocol.ours()  # the process that reserved the file may be of another version
+        self._connection.speech = protocol.ours()  # the process that reserved the file may run another version
         self._token = self._connection.token
         self._directory = paths.machine_dir(self._token)
         self._stop = asyncio.Event()
@@ -73,7 +73,7 @@ class ClusterProcess:
         """A message for the user that the connection file keeps when the cluster ends."""
 
     async def run(self) -> None:
-        """Run the cluster from start to end."""
+        """Start the cluster, run it until it is closed or lost, and clean up."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)

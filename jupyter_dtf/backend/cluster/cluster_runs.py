@@ -1,4 +1,4 @@
-"""All runs of a cluster, including the most recent ones that have ended."""
+"""The runs of a cluster: all active ones, and the most recent ones that have ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SchedulerPlugin that handles requests to a cluster and reports from its hosts. Modeled on Dask's shuffle.
+"""The SchedulerPlugin that handles requests to a cluster and its hosts' reports. Modeled on Dask's plugin for shuffles.
 
 A viewer attaches with the operation ``dtf_attach``, which turns its connection into a stream of messages. All other
 operations are ordinary requests. Nothing depends on a viewer staying connected.
@@ -181,7 +181,7 @@ class Controller(SchedulerPlugin):
         self._installation.hear({"dtf_event": self.on_event, "dtf_ended": self.on_ended, "dtf_host": self.on_host})
 
     async def close(self) -> None:
-        """Stop the watchers and the dashboard, and release the results (called by Dask when the scheduler closes)."""
+        """Stop the watchers and the dashboard, and release the results. Called by Dask when the scheduler closes."""
         for task in self._watching:
             task.cancel()
         await self._dashboard.stop()
@@ -207,7 +207,7 @@ class Controller(SchedulerPlugin):
     async def attach(
         self, comm: Comm, role: str, after: dict[str, int], speech: object = None, **unknown: object
     ) -> Status:
-        """Stream everything to a viewer: the cluster, every run, and the events that the viewer has not seen.
+        """Stream everything to a viewer: descriptions of the cluster and of every run, and the events it has not seen.
 
         The first message states the protocols supported here; a viewer that supports none of them receives nothing
         else.
@@ -266,7 +266,7 @@ class Controller(SchedulerPlugin):
         self.viewers.tell_cluster()
 
     def _watch_idle(self) -> None:
-        """(Re)start or cancel the countdown after which an unused cluster is closed."""
+        """Restart or cancel the countdown to closing the cluster, depending on whether the cluster is in use."""
         in_use = self.settings.request.keep or self.viewers.are_watching or self.runs.are_busy or self.closing
         self._countdown.look(in_use=in_use, was_seen=self.viewers.were_watching)
         if self._alone is not None:
@@ -290,7 +290,7 @@ class Controller(SchedulerPlugin):
     # -- reports of hosts ---------------------------------------------------------------------------------------
 
     def on_host(self, worker: str, info: dict[str, Any], **more: Any) -> None:
-        """Handle a host's report, sent when it joins, when it has imported TensorFlow, and at intervals with its load.
+        """Handle a host's report. Hosts report when they join, when they have imported TensorFlow, and at intervals.
 
         Must not raise, because an exception would end the worker's stream.
         """
@@ -447,7 +447,7 @@ class Controller(SchedulerPlugin):
         run = self.runs.find(run_id)
         if not run.is_active:
             raise Conflict(f"The trial {run_id} has ended ({run.info.state.value}), so it cannot forward a request")
-        asked = "Stop of the search requested" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
+        asked = "The search was asked to stop" if stop else f"{more} more trial{'s' if more != 1 else ''} requested"
         run.note("info", asked)
         run.record(SearchAsked(time=time.time(), attempt=run.attempt, stop=stop, more=more))
 
@@ -479,14 +479,18 @@ class Controller(SchedulerPlugin):
 
         Args:
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether hosts remove leftovers of clusters that no longer exist.
+            clean: Whether hosts should remove leftovers of clusters that no longer exist.
             alive: Tokens of clusters that are known to be alive.
         """
         name, kind = self.settings.name, self.settings.request.kind
         return dict(to_plain(await self.checkups.all(name, kind, network=network, clean=clean, alive=alive)))
 
     async def dashboard(self, start: bool) -> str:
-        """Return the Unix socket of Dask's dashboard, starting it if ``start``; empty while the dashboard is off."""
+        """Return the path of the Unix socket of Dask's dashboard, or an empty string if the dashboard is off.
+
+        ``start``: whether to start the dashboard first. Raises Unavailable if the scheduler is on another machine, or
+        does not belong to this cluster.
+        """
         if self._guest is not None:
             raise Unavailable(self._guest.dashboard())
         if self.settings.abandon is not None:
@@ -497,7 +501,10 @@ class Controller(SchedulerPlugin):
         return await self._dashboard.start() if start else self._dashboard.socket
 
     def warn(self, key: str, text: str, runs: list[str]) -> None:
-        """Set a standing warning of the cluster, also recorded in ``runs``; an empty ``text`` withdraws the warning."""
+        """Set the cluster's warning ``key`` to ``text``, and record it in ``runs``.
+
+        An empty ``text`` withdraws the warning.
+        """
         self.warnings.set(key, text, runs)
         self.viewers.tell_cluster()
 

@@ -35,7 +35,7 @@ from .task_assignment import RESTING, TaskAssignment
 logger = logging.getLogger(__name__)
 
 LOSS_S = 2.0
-"""How long to wait, after a gang could not be started, to learn whether a task or host has died."""
+"""How long to wait, after a gang failed to start, for a report that a task or a host has died."""
 END_RUN_S = 8.0
 """How long a closing cluster waits for a run to end."""
 
@@ -153,7 +153,10 @@ class Driver:
             not_started(run, f"was not started: {error}")
 
     async def _make_ready(self, run: Run, transfer: ProgramTransfer, planned: list[PlannedTask]) -> Ready:
-        """Prepare the hosts that the run has not used yet for its next attempt. Raises DtfError, OSError."""
+        """Prepare hosts that the run has not used yet, so that they can join its next attempt.
+
+        Raises DtfError, OSError.
+        """
         new = [task for task in planned if task.host.address not in run.by_host]
         endpoints = await ask_hosts(
             self._rpc,
@@ -168,9 +171,10 @@ class Driver:
     async def _start_tasks(
         self, run: Run, transfer: ProgramTransfer, going_on: Collection[str] = (), ready: Ready | None = None
     ) -> None:
-        """Fork the tasks of a run in their places. Tasks in ``going_on`` join the attempt in their existing processes.
+        """Fork a run's tasks on their planned hosts.
 
-        ``ready`` describes hosts that have already been prepared. Raises DtfError or OSError unless all tasks start.
+        Tasks in ``going_on`` join the attempt in their existing processes. ``ready`` describes hosts that have already
+        been prepared. Raises DtfError or OSError unless all tasks start.
         """
         planned = run.planned
         is_ready = ready is not None
@@ -254,7 +258,7 @@ class Driver:
         run.continued.set()
 
     async def continue_(self, run: Run) -> None:
-        """Continue a paused run. Raises Conflict."""
+        """Continue a run. Raises Conflict if it is not paused."""
         self._pausing.continue_(run)
 
     async def profile(self, run: Run, steps: int) -> int:

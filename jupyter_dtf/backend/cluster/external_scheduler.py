@@ -48,7 +48,7 @@ is still joining may receive the plugin after its first replies.
 
 
 class SentAsText:
-    """Unpickles as a ``Visitor`` created from its source text, using only builtins that every Python version has."""
+    """Unpickles as a ``Visitor`` that is created from its source text, using only builtins of every Python version."""
 
     def __init__(self, *arguments: Any) -> None:
         self._names = {
@@ -62,7 +62,7 @@ class SentAsText:
 
 
 class Guest:
-    """The presence of one cluster in an external scheduler.
+    """One cluster's presence in an external scheduler.
 
     Args:
         scheduler: The scheduler.
@@ -200,9 +200,10 @@ class Guest:
     # -- departure ----------------------------------------------------------------------------------------------
 
     async def leave(self, wait_s: float) -> list[str]:
-        """Remove this cluster from the scheduler. Returns the workers that are not cleaned up after ``wait_s`` seconds.
+        """Remove this cluster from the scheduler.
 
-        These workers have not responded. Each is cleaned up once it responds.
+        Returns the workers that have not been cleaned up within ``wait_s`` seconds. These workers have not responded;
+        each is cleaned up once it responds.
         """
         self.leave_soon()
         assert self._leaving is not None

@@ -55,7 +55,7 @@ async def ask_hosts(
 
 
 def places(tasks: Sequence[PlannedTask]) -> list[str]:
-    """Return the names of the ports to reserve: per task, one for its server, one for connections from other tasks."""
+    """Return the names of the ports to reserve: for each task, one for its server and one for other tasks' links."""
     return [task.task for task in tasks] + [link_of(task) for task in tasks]
 
 
@@ -70,12 +70,12 @@ def task_specs(run: Run, cluster: str, endpoints: dict[str, str], *, joins: bool
     Args:
         run: The run.
         cluster: The name of the cluster.
-        endpoints: The endpoint, ``host:port``, of each port, keyed by its name (see ``places``).
+        endpoints: The endpoint (``host:port``) of each reserved port, keyed by the port's name (see ``places``).
         joins: Whether tasks of the previous attempt join this one.
     """
     jobs = by_job(run.planned, endpoints)
     on_one_machine = len({task.host.machine for task in run.planned}) == 1
-    # TensorFlow's collectives are used for the sake of NCCL, which needs a separate GPU for each task.
+    # TensorFlow's collectives are used only for NCCL, which needs a separate GPU for each task.
     by_nccl = all(task.gpus.gpus and not task.gpus.memory_bytes for task in run.planned)
     between_machines = "ring" if by_nccl else "tcp"
     secret = secrets.token_hex(32)

@@ -23,9 +23,7 @@ AFTER_SAVING_S = 3.0
 async def is_spent(run: Run, grace_s: float, rpc: Callable[[str], Any]) -> bool:
     """Wait up to ``grace_s`` seconds for a run's tasks to end, or longer while a task writes a checkpoint.
 
-    Returns whether the time is up and the tasks should be killed.
-
-    ``rpc(address)`` connects to a host.
+    ``rpc(address)`` connects to a host. Returns whether the time is up and the tasks should be killed.
     """
     attempt = run.attempt
     if await _ended(run, grace_s):

@@ -83,7 +83,11 @@ class HostVersions:
 
 
 def _problem(versions: Mapping[str, str], usual: Mapping[str, str]) -> str:
-    """Return the differences from ``usual``: the cluster's version, or that of most hosts if the cluster has none."""
+    """Return the differences from ``usual`` in words; empty if there are none.
+
+    ``usual`` has the expected version of each package: the cluster's, or that of most hosts if the cluster lacks the
+    package.
+    """
     if not versions:  # an old host that does not report versions
         return ""
     return ", ".join(

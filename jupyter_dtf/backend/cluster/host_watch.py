@@ -201,7 +201,7 @@ class HostWatch:
             return False
         try:
             stat = stat_of(pid)
-            if stat is None or stat.started != started:  # another machine of the same name, or another process
+            if stat is None or stat.started != started:  # another machine with the same name, or another process
                 return False
             handle.kill()
             return handle.wait(_END_S)

@@ -1,4 +1,4 @@
-"""The controller's additions to a Dask scheduler: operations for viewers and hosts, and the plugin of all workers."""
+"""The controller's additions to a Dask scheduler: operations for viewers and hosts, and a plugin for all workers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ class Installation:
         self._stream_handlers: list[str] = []
 
     def answer(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
-        """Register operations that the scheduler replies to."""
+        """Register handlers for requests, keyed by operation. The scheduler replies with their return values."""
         for name, handler in handlers.items():
             self._handlers.append(scoped(name, self._scope))
             self._scheduler.handlers[self._handlers[-1]] = handler
 
     def hear(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
-        """Register operations of the workers' streams. Dask shuts down a worker that sends an unknown operation."""
+        """Register handlers for messages on the workers' streams, which get no reply, keyed by operation.
+
+        Dask shuts down a worker that sends an unknown operation.
+        """
         for name, handler in handlers.items():
             self._stream_handlers.append(scoped(name, self._scope))
             self._scheduler.stream_handlers[self._stream_handlers[-1]] = handler
@@ -38,14 +41,17 @@ class Installation:
         await self._scheduler.register_worker_plugin(None, plugin, self.name, idempotent=False)
 
     def stop_answering(self) -> None:
-        """Remove the operations and the controller itself, while the workers still have the plugin."""
+        """Remove the controller and its request handlers, except the one for ``LEAVE``.
+
+        The workers still have the plugin, so their messages are still handled.
+        """
         self._scheduler.plugins.pop(self.name, None)
         for name in self._handlers:
             if name != scoped(LEAVE, self._scope):
                 del self._scheduler.handlers[name]
 
     def stop_hearing(self) -> None:
-        """Remove the remaining operations. Must be called only when workers no longer send anything."""
+        """Remove the remaining handlers. Must be called only when workers no longer send anything."""
         for name in self._stream_handlers:
             del self._scheduler.stream_handlers[name]
         self._scheduler.handlers.pop(scoped(LEAVE, self._scope), None)

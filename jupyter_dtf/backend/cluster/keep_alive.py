@@ -14,11 +14,11 @@ from distributed import Scheduler
 from distributed.scheduler import Transition
 
 LOOK_S = 2.0
-"""The interval between two traces of work: shorter than any sensible idle timeout."""
+"""The interval between two recorded transitions: shorter than any sensible idle timeout."""
 
 
 async def stay_awake(scheduler: Scheduler, is_busy: Callable[[], bool]) -> None:
-    """Leave the traces by which Dask recognizes work while ``is_busy()`` is true. Runs until cancelled."""
+    """While ``is_busy()`` is true, record task transitions, so that Dask sees work. Runs until cancelled."""
     while True:
         if is_busy():
             scheduler.transition_counter += 1

@@ -36,7 +36,7 @@ PART_BYTES = 16 << 20
 
 
 class _Kept:
-    """The results of one run: in memory (``held``) until they have been written to a file, one after another."""
+    """The results of one run: in memory (``held``) until they have been written, concatenated, to one file."""
 
     def __init__(self, results: Mapping[str, bytes]) -> None:
         self.held: dict[str, bytes] | None = dict(results)
@@ -62,7 +62,7 @@ class KeptResults:
         self._directory = directory
         self._background = background
         self._most_bytes = most_bytes
-        self._by_run: dict[str, _Kept] = {}  # in the order in which the runs have ended
+        self._by_run: dict[str, _Kept] = {}  # in the order in which the runs ended
         self._made_room = False
         self._turn = asyncio.Lock()
         self._held = -1
@@ -160,7 +160,7 @@ class KeptResults:
             await self._drop(each)
 
     async def _hold_less(self, run_id: str) -> None:
-        """Drop the oldest results that could not be written to disk until the rest fit into MOST_HELD_BYTES."""
+        """Drop the oldest of the results that could not be written to disk, until the rest fit into MOST_HELD_BYTES."""
         held = [each for each, kept in self._by_run.items() if kept.held is not None]
         left = sum(self._by_run[each].size for each in held)
         for each in held[: held.index(run_id)]:
@@ -192,5 +192,5 @@ def _read(path: Path, at: int, count: int) -> bytes:
         file.seek(at)
         data = file.read(count)
     if len(data) != count:
-        raise OSError(f"{os.fspath(path)} is shorter than it was")
+        raise OSError(f"{os.fspath(path)} is shorter than when it was written")
     return data

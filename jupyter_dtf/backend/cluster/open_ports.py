@@ -1,4 +1,4 @@
-"""Warnings about unprotected ports of TensorFlow servers on a cluster's machines. Pure."""
+"""Creates warnings about unprotected ports of TensorFlow servers on a cluster's machines. Pure."""
 
 from __future__ import annotations
 

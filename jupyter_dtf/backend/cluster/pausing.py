@@ -42,11 +42,11 @@ class Pausing:
         """Ask a run's tasks to end with a checkpoint, without waiting. Raises Conflict if the run cannot be paused."""
         if not run.info.goes_on:
             raise Conflict(
-                "A run must write checkpoints to be paused, as training does unless checkpoint=False, got "
-                f"{run.id}, {_kind(run)}"
+                "A run must write checkpoints to be paused, as training does unless checkpoint=False, but "
+                f"{run.id} ({_kind(run)}) writes none"
             )
         if run.info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be paused, got {run.id}, {run.info.state.value}")
+            raise Conflict(f"A run must be running to be paused, but {run.id} is {run.info.state.value}")
         run.continued.clear()
         run.to(RunState.PAUSING)
         await self._tell_hosts(run, "dtf_stop", or_end=True)
@@ -60,7 +60,7 @@ class Pausing:
     def continue_(self, run: Run) -> None:
         """Continue a paused run as soon as its tasks fit on the hosts. Raises Conflict if it is not paused."""
         if run.info.state is not RunState.PAUSED:
-            raise Conflict(f"A run must be paused to be continued, got {run.id}, {run.info.state.value}")
+            raise Conflict(f"A run must be paused to be continued, but {run.id} is {run.info.state.value}")
         run.continued.set()
 
     async def rest(self, run: Run, transfer: ProgramTransfer) -> bool:

@@ -52,7 +52,7 @@ class Preemption:
         if run.info.goes_on and run.info.state is RunState.RUNNING:
             if run.may_restart and _only_at_its_end(run):
                 run.note("warning", title, "Training ends with a checkpoint and continues elsewhere", mark=_MARK)
-                with contextlib.suppress(Conflict):  # it has ended in the meantime, or is already restarting
+                with contextlib.suppress(Conflict):  # the run has ended in the meantime, or is already restarting
                     await self._move(run)
                 return
             run.note("warning", title, "A checkpoint is written first", mark=_MARK)
@@ -72,7 +72,10 @@ class Preemption:
         await self._end_tasks(run, address, f"has to leave its machine ({why}){saved}")
 
     async def _checkpoint(self, run: Run, address: str) -> CheckpointInfo | None:
-        """Request a checkpoint of this step or a later one and wait for it. Returns None if none is written in time."""
+        """Request a checkpoint of this step or a later one and wait for it.
+
+        Returns None if none is written in time, or if the run ends, stops or restarts first.
+        """
         attempt, done, began = run.attempt, run.info.progress.done, time.monotonic()
         before = run.info.checkpoint
         await self._watch.tell(run.by_host, "dtf_save", run_id=run.id)
@@ -103,10 +106,10 @@ class Preemption:
 
 
 def _only_at_its_end(run: Run) -> bool:
-    """Return whether checkpoints are possible only at the end, as with synchronous parameter servers."""
+    """Return whether a run can write a checkpoint only when its tasks end, as with synchronous parameter servers."""
     return run.info.strategy == "ps" and not run.request.rejoins
 
 
 def _left(run: Run, address: str) -> list[str]:
-    """Return the unfinished tasks of a run on a host."""
+    """Return the names of a run's unfinished tasks on a host."""
     return [task.task for task in run.by_host.get(address, ()) if not run.task_info(task.task).state.is_final]

@@ -1,4 +1,4 @@
-"""The state of one profile of a run: which tasks trace steps, and which have written a trace. No I/O."""
+"""The state of a run's profile: which tasks are still tracing steps, and which have written their traces. No I/O."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...schema.run import TaskInfo, TaskState
 class Profile:
     """One profile of a run.
 
-    ``tasks`` has the attempt of each task that was asked to trace steps, keyed by task. ``all_of_them``: whether all of
-    these tasks are known to execute steps, even before they have reported any.
+    ``tasks`` maps each task that was asked to trace steps to its attempt. ``all_of_them``: whether all of these tasks
+    are known to execute steps, even before they have reported any.
     """
 
     def __init__(self, number: int, steps: int, tasks: Mapping[str, int], *, all_of_them: bool = False) -> None:

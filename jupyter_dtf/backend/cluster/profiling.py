@@ -19,7 +19,7 @@ from .profile_state import Profile
 AHEAD_S = 1.5
 """How far ahead the first traced step of a training run is, so that all tasks have received the request by then."""
 MOST_LOOKED_AT = 20
-"""The number of most recent events with points from which the speed of a training run is determined."""
+"""How many of the most recent events with points are used to determine the speed of a training run."""
 _STEP_SECONDS = "step_seconds"
 TOGETHER = 3
 """The first traced step is at least this many steps ahead: the current one, one more, and one to prepare recording."""
@@ -53,7 +53,7 @@ class Profiling:
     def _check(self, run: Run) -> None:
         state = run.info.state
         if state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, got {run.id}, {state.value}")
+            raise Conflict(f"A run must be running to be profiled, but {run.id} is {state.value}")
         if run.only_serves:
             raise Conflict(f"The run {run.id} cannot be profiled: its tasks only serve sessions and execute no steps")
         known = run.profile
@@ -73,7 +73,8 @@ def _is_over(state: TaskState) -> bool:
 def _first(run: Run, steps: int) -> int:
     """Return the first step to trace: one that no task has begun when it receives the request.
 
-    If possible, all ``steps`` fit before the end of the training run. The tasks are within one step of each other.
+    If possible, it is early enough for all ``steps`` to fit before the end of training. This relies on the tasks being
+    within one step of each other.
     """
     progress = run.info.progress
     known, seconds = _pace(run.log)
@@ -85,7 +86,7 @@ def _first(run: Run, steps: int) -> int:
 
 
 def _pace(log: Sequence[bytes]) -> tuple[int, float]:
-    """Return the last step that a training run has reported, and the shortest recent step in seconds; 0 if unknown."""
+    """Return a training run's last reported step, and the seconds of its shortest recent step; each 0 if unknown."""
     step, seconds, looked_at = 0, math.inf, 0
     for data in reversed(log):
         if not data.startswith(POINTS, 1):

@@ -3,7 +3,7 @@
 A large program arrives on a connection of its own (``dtf_send``), on which its sender writes one of the following:
 
 * ``{"done": bytes}`` repeatedly while it writes the file itself, then ``{"at": index, "word": word}``, if it can access
-  one of the ``places`` offered because it is on this machine. The program's arrays are then copied only once.
+  one of the ``places`` offered, which means that it is on this machine. The program's arrays are then copied only once.
 * ``{"data": bytes}`` repeatedly, each answered by ``{"ok": bytes so far}``, if it cannot access any of them.
 * ``{"failed": why}``, if it cannot continue.
 
@@ -79,7 +79,10 @@ class ProgramTransfer:
 
     @property
     def places(self) -> list[str]:
-        """The directories, best first, in which a sender that can access them may write the file itself."""
+        """The directories that are offered to the sender, best first.
+
+        If it can access one of them, it may write the file there itself.
+        """
         return [str(place.directory) for place in self._places]
 
     def remove(self) -> None:
@@ -167,10 +170,10 @@ class ProgramTransfer:
             raise Unavailable(refusal(where, "The program", error, needed=self.size, advice="set TMPDIR")) from None
 
     def _check(self, index: int, word: str) -> None:
-        """Accept a file that a sender has written, if the sender proves that it can access the directory."""
+        """Accept a file that a sender has written. Raises Unavailable unless the sender can access the directory."""
         place = self._places[index] if 0 <= index < len(self._places) else None
         if place is None or not place.is_seen_by(word):
-            raise Unavailable("The program's sender does not see the directory in which it claims to have written it")
+            raise Unavailable("The sender cannot access the directory in which it claims to have written the program")
         found = place.program.lstat()
         if not stat.S_ISREG(found.st_mode) or found.st_size != self.size or found.st_uid != os.getuid():
             raise Unavailable(f"The program must be a file of {self.size} bytes, got one of {found.st_size}")
@@ -240,7 +243,7 @@ class _Told:
         self._has_told = False
 
     def tell(self, done: int) -> None:
-        """Record that ``done`` bytes have been sent, unless the last such record is too recent."""
+        """Record that ``done`` bytes have been sent, unless this would follow the last record too closely."""
         now = time.monotonic()
         enough = now - self._last >= TELL_S and (done - self._done) * 100 >= self._size
         if enough or not self._has_told:
@@ -258,7 +261,7 @@ class _Told:
 
 
 def _has_plenty(directory: Path, size: int) -> bool:
-    """Return whether memory for twice ``size`` is available, so that enough is left for tasks and all-reduce."""
+    """Return whether ``2 * size`` bytes of memory are available, so that enough is left for tasks and all-reduce."""
     try:
         room = os.statvfs(directory)
         return min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available, _left_of_limit()) >= 2 * size
@@ -267,7 +270,7 @@ def _has_plenty(directory: Path, size: int) -> bool:
 
 
 def _left_of_limit() -> int:
-    """Return the number of bytes of memory that this process's control group may still use."""
+    """Return how many bytes this process's control group may still use; without a limit, the machine's whole memory."""
     try:
         limit, used = ((_CGROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
     except OSError:  # there is no control group, or it is of version 1

@@ -22,7 +22,7 @@ Ask = Callable[..., Awaitable[Any]]
 
 
 class Reach:
-    """Tests which hosts reach each other.
+    """Tests which hosts can reach each other.
 
     ``ask(address, op, **message)`` sends a request to a host. ``infos`` has each host's info, keyed by address.
     """
@@ -41,7 +41,7 @@ class Reach:
     async def look(self, addresses: Sequence[str], *, again: bool = False) -> list[tuple[str, str, str]]:
         """Test which hosts reach each other.
 
-        Hosts on the same machine are not tested. Hosts that do not respond to the request itself are left out.
+        Hosts on the same machine are not tested. A host that does not respond to the request for the test is left out.
 
         Args:
             addresses: The hosts.
@@ -83,7 +83,7 @@ class Reach:
         return found
 
     def _forget(self, now: float) -> None:
-        """Drop results that are too old, or that concern a host that has left since then."""
+        """Drop results that are too old, or that are about a host that has left since."""
         gone, self._gone = self._gone, {}
         self._reached = {
             (source, target): when
@@ -120,7 +120,7 @@ class Reach:
             places = {}
             for address, answer in zip(hosts, answers, strict=True):
                 if isinstance(answer, BaseException):
-                    logger.warning("The host %s could not open a probe for the others: %r", address, answer)
+                    logger.warning("The host %s could not open a probe for the other hosts: %r", address, answer)
                 else:
                     places[address] = str(answer)
             try:

@@ -27,7 +27,7 @@ class HeldLink:
     """A ``Link`` to the controller. If the controller is on another machine, a lost connection is reopened.
 
     ``why_gone`` is given only in that case. ``why_gone()`` returns why the controller is gone for good, or an empty
-    string if no reason is known.
+    string if it is not known to be gone.
     """
 
     def __init__(

@@ -7,9 +7,9 @@ from ...schema.sizes import duration
 
 
 class Recovery:
-    """Follows a run from a loss at ``time`` (seconds since the epoch) to the first step of a later attempt.
+    """Follows a run from the loss of a task at ``time`` (seconds since the epoch) to the first step of a later attempt.
 
-    ``lost`` is the task, ``done`` the number of steps that the run was known to have completed.
+    ``lost`` is the task; ``done`` is the number of steps that the run was known to have completed before the loss.
     """
 
     def __init__(self, lost: str, time: float, done: int) -> None:
@@ -21,14 +21,14 @@ class Recovery:
         """The chief's note about the step from which training continues; it is recorded together with the cost."""
 
     def takes(self, note: Note) -> bool:
-        """Keep a note if it states the step from which training continues. Returns whether it does."""
+        """Keep a note if it states the step from which training continues. Returns whether the note was kept."""
         if not note.title.startswith(CONTINUES):
             return False
         self.where = note
         return True
 
     def follows(self, event: Progressed) -> tuple[str, str] | None:
-        """Return the title and text of the report when ``event`` completes the first step of its attempt, else None."""
+        """Return the note on the cost (title, text) if ``event`` completes the attempt's first step, else None."""
         done = event.progress.done
         if event.progress.unit != "step":
             return None

@@ -50,7 +50,7 @@ class Regrowth:
         self._on_change = on_change
 
     async def until_work_done(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Wait until the run's work is done, successfully or not. Until then, let the run grow when possible."""
+        """Wait until the run's work is done, successfully or not. Meanwhile, let the run grow when possible."""
         pause_s = AGAIN_S
         while run.missing and run.may_restart and not run.work_done.is_set():
             await self._first(run, self._assignment.until(lambda: bool(self._planned(run))))
@@ -71,7 +71,7 @@ class Regrowth:
             await asyncio.gather(*waits, return_exceptions=True)
 
     def _planned(self, run: Run) -> list[PlannedTask]:
-        """Return the run's tasks plus as many of the missing tasks as fit on the hosts; empty if none fit."""
+        """Return the places of the run's tasks and of as many missing tasks as fit; empty if no missing task fits."""
         if run.moves:
             with contextlib.suppress(DtfError):
                 planned = self._assignment.plan_again(run)
@@ -120,7 +120,7 @@ class Regrowth:
         return True
 
     async def _begin_with_more(self, run: Run, planned: list[PlannedTask]) -> bool:
-        """Restart a run whose processes cannot join a new attempt, from a checkpoint and with more tasks.
+        """Restart a run from a checkpoint with more tasks, because its processes cannot join a new attempt.
 
         Returns whether the restart was begun.
         """

@@ -46,7 +46,7 @@ class Rejoining:
         self._on_change = on_change
 
     async def follow(self, run: Run, transfer: ProgramTransfer) -> None:
-        """Restart lost tasks of a run that can rejoin, one after the other, until cancelled."""
+        """Restart those lost tasks of a run that can rejoin, one after the other, until cancelled."""
         while True:
             task, is_back = await self._next(run)
             if is_back:
@@ -100,7 +100,7 @@ class Rejoining:
         return ""
 
     async def _tell_without(self, run: Run) -> None:
-        """Notify the other tasks of the lost tasks that they need not wait for."""
+        """Tell the run's hosts which lost tasks the other tasks need not wait for."""
         await self._watch.tell(run.by_host, "dtf_without", run_id=run.id, tasks=sorted(run.without))
 
     async def _start(self, run: Run, transfer: ProgramTransfer, task: str, attempt: int) -> None:
@@ -155,7 +155,9 @@ class Rejoining:
             await self._watch.tell([host.address], "dtf_stop", run_id=run.id)
         if run.is_active:
             took = duration(time.monotonic() - began)
-            run.note("info", f"{task} is restarted: {run.words_of(attempt)}", f"In {took}, on {host.name}", task)
+            run.note(
+                "info", f"{task} is restarted: {run.words_of(attempt)}", f"Started within {took}, on {host.name}", task
+            )
 
     def _place(self, run: Run, task: str) -> PlannedTask:
         """Return a place for a task: its previous host if that still exists. Raises Unavailable.
@@ -183,8 +185,8 @@ class Rejoining:
 def _spec_of(run: Run, planned: PlannedTask, attempt: int, endpoints: dict[str, str]) -> TaskSpec:
     """Return the spec of the task's new process: its spec in the gang, with the new place.
 
-    ``endpoints`` are the endpoints of newly reserved ports. No task connects to a worker that was lost, so the other
-    tasks need not know its new endpoint.
+    ``endpoints`` has the endpoints of newly reserved ports, keyed by port name; empty if none were reserved. No task
+    connects to a restarted worker, so the other tasks need not know its new endpoint.
     """
     spec = run.specs[planned.task]
     machines, links = list(spec.machines), list(spec.links)

@@ -16,7 +16,7 @@ from ..records.output_files import OutputWriter, lines_file
 
 
 class OutputElsewhere:
-    """Output files written in the cluster process, next to the archive."""
+    """Writes the output files of such tasks in the cluster process, alongside the archive."""
 
     def __init__(self, runs_dir: Path) -> None:
         self._runs_dir = runs_dir

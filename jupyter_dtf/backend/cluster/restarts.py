@@ -47,7 +47,10 @@ class Ready:
 
 
 Start = Callable[[Run, ProgramTransfer, Collection[str], Ready | None], Awaitable[None]]
-"""Starts the tasks of a run in their places; the listed tasks join the attempt in their existing processes."""
+"""Starts a run's tasks on their planned hosts: ``start(run, transfer, going_on, ready)``.
+
+The tasks in ``going_on`` join the attempt in their existing processes.
+"""
 
 
 class Restarts:

@@ -1,4 +1,4 @@
-"""The queue of runs that request places of their own: first come, first served."""
+"""The queue of runs that request places for themselves alone: first come, first served."""
 
 from __future__ import annotations
 
@@ -106,6 +106,7 @@ def check_fits(assignment: TaskAssignment, jobs: dict[str, int], each: int, shar
         hosts = len({place.host.address for place in places})
         wanted = f"{each} place{'s' * (each != 1)}" if shares == 1 else f"1/{shares} of a place"
         raise Unavailable(
-            f"A trial needs {wanted} on one host for each of its {len(tasks)} "
-            f"task{'s' * (len(tasks) != 1)}. The cluster has {len(places)} on {hosts} host{'s' * (hosts != 1)}"
+            f"A trial needs {wanted} on one host for each task, and it has {len(tasks)} "
+            f"task{'s' * (len(tasks) != 1)}. The cluster has {len(places)} place{'s' * (len(places) != 1)} on {hosts} "
+            f"host{'s' * (hosts != 1)}"
         )

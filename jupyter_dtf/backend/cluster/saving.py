@@ -40,7 +40,7 @@ class Saving:
         self._changed = False
 
     def look(self) -> None:
-        """Report to the controller that the archive can no longer write, or can write again."""
+        """Report to the controller whether the archive can write."""
         self._changed = True
         if self._telling is None or self._telling.done():
             self._telling = asyncio.get_running_loop().create_task(self._tell())

@@ -33,7 +33,7 @@ class LeftAlone:
         self._claims = [cluster_processes.claim(make(token)) for make in (paths.machine_dir, paths.shared_memory_dir)]
 
     def look(self, *, is_held: bool) -> None:
-        """Start or cancel the countdown; ``is_held``: whether the cluster process is attached."""
+        """Cancel the countdown if ``is_held`` (the cluster process is attached); otherwise start it."""
         if is_held and self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -55,7 +55,10 @@ class LeftAlone:
                 return
 
     def close(self) -> None:
-        """Remove the cluster's directories on this machine when the scheduler closes, unless a host here needs them."""
+        """Remove the cluster's directories on this machine, unless a host here needs them.
+
+        Called when the scheduler closes.
+        """
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

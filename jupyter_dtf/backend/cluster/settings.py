@@ -1,4 +1,4 @@
-"""The settings with which the cluster process installs the controller."""
+"""The settings that the cluster process passes to the controller."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class ControllerSettings(msgspec.Struct):
     token: str
     """The name of this cluster's directories on its hosts' machines."""
     runs: Mark
-    """The mark by which hosts find out whether they can access the parent of the run directories. The cluster process
-    creates it, because the scheduler may be on a machine without that directory.
+    """The mark that shows hosts whether they can access the parent of the run directories.
+
+    The cluster process creates the mark, because the scheduler may be on a machine without that directory.
     """
     created: float
     defaults: TaskDefaults = msgspec.field(default_factory=TaskDefaults)

@@ -91,7 +91,10 @@ class Sizing:
             await self._ask(rests=False)
 
     async def _ask(self, *, rests: bool) -> bool:
-        """Return whether the controller agrees. It agrees to the release of hosts only while there is no run."""
+        """Notify the controller, and return whether it agrees.
+
+        It agrees to releasing hosts only while there is no run.
+        """
         assert self._link is not None
         try:
             return bool(await self._link.request("rest", rests=rests))

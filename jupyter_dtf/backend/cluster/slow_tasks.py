@@ -1,4 +1,4 @@
-"""Watches runs for delays: reports slow tasks, and kills a task that stalls its run, as if it had died."""
+"""Watches runs for delays: reports slow tasks, and kills a task that stalls its run, which then counts as lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_S = 1.0
 
 
 class SlowTasks:
-    """The last reports of hosts on the progress of their tasks, and the actions that follow from them."""
+    """Stores the hosts' last reports on the progress of their tasks, and acts on them."""
 
     def __init__(self, runs: Runs, hosts: HostWatch) -> None:
         self._runs = runs
@@ -43,7 +43,7 @@ class SlowTasks:
         self._stragglers.gone(address)
 
     async def watch(self) -> None:
-        """Check periodically until cancelled."""
+        """Check all active runs periodically, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             active = self._runs.active

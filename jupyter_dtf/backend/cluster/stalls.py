@@ -17,17 +17,17 @@ LONGEST = 3.0
 ABANDONED_S = 10.0
 """How long all remaining tasks must have been waiting in collectives after a task has ended."""
 STEPS = 2
-"""A task is blamed only after this many steps: before its second one, it may be compiling for any length of time."""
+"""A task is blamed only after this many steps: before its second step, it may be compiling for any length of time."""
 
 
 class Stalls:
-    """The hosts' last reports of idle tasks, keyed by host address."""
+    """The hosts' last reports on their idle tasks, keyed by host address."""
 
     def __init__(self) -> None:
         self._quiet: dict[str, dict[str, Quiet]] = {}
 
     def tells(self, address: str, quiet: Iterable[Quiet]) -> None:
-        """Store a host's report of its idle tasks."""
+        """Store a host's report on its idle tasks."""
         self._quiet[address] = {each.id: each for each in quiet}
 
     def gone(self, address: str) -> None:
@@ -35,7 +35,7 @@ class Stalls:
         self._quiet.pop(address, None)
 
     def blamed(self, run: Run) -> tuple[str, str, str] | None:
-        """If a run is stalled, return the task to blame: its host's address, its name, and why, as a predicate."""
+        """Return the task to blame if a run is stalled, else None: ``(host address, task, why as a predicate)``."""
         limit_s = run.request.stalled_after_s
         if run.info.state is not RunState.RUNNING:
             return None
@@ -62,7 +62,7 @@ class Stalls:
         return address, task, f"has completed no step for {duration(quiet.seconds)} and uses no CPU time{others}"
 
     def _idle(self, run: Run) -> list[tuple[Quiet, str, str]]:
-        """Return a run's tasks that have not ended, with their hosts' addresses; empty unless all of them are idle."""
+        """Return ``(report, host address, task)`` for each running task of a run; empty unless all of them are idle."""
         found = []
         for address, planned in run.by_host.items():
             for task in (each.task for each in planned):

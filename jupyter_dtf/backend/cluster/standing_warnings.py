@@ -7,7 +7,7 @@ from .cluster_runs import Runs
 
 
 class StandingWarnings:
-    """The current warnings, each with a key by which it can be withdrawn."""
+    """The current warnings, keyed so that each can be withdrawn."""
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -20,7 +20,7 @@ class StandingWarnings:
         return list(self._texts.values())
 
     def set(self, key: str, text: str, runs: list[str]) -> None:
-        """Set the warning with a key, or withdraw it if ``text`` is empty. ``runs``: the ids of affected runs."""
+        """Set the warning ``key`` to ``text``, or withdraw it if that is empty. ``runs``: the ids of affected runs."""
         told = self._told.setdefault(key, set())
         if text:
             self._texts[key] = text
@@ -30,7 +30,7 @@ class StandingWarnings:
         else:
             self._texts.pop(key, None)
             for run in [self._runs.by_id[run_id] for run_id in told if run_id in self._runs.by_id]:
-                run.note("info", "This run is saved again")
+                run.note("info", "Saving of this run has resumed")
             told.clear()
 
     def tell(self, run: Run) -> None:

@@ -43,7 +43,7 @@ class ComingTold:
 
 
 class ComingHosts:
-    """The hosts that the cluster process has reported, without those that have arrived. Used in the controller.
+    """The hosts that the cluster process has reported as starting and that have not arrived. Used in the controller.
 
     ``arrived()`` returns the names of the hosts that have arrived.
     """
@@ -58,7 +58,7 @@ class ComingHosts:
 
     @property
     def hosts(self) -> list[ComingHost]:
-        """The reported hosts that are not Dask workers now."""
+        """The reported hosts, except those that have arrived."""
         names = self._arrived()
         return [host for host in self._told if host.name not in names]
 

@@ -1,4 +1,4 @@
-"""Detects stragglers, for which the other tasks wait in every step, from the time of each task's own part. No I/O."""
+"""Detects stragglers: tasks that the others wait for in every step, because their own part takes longer. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...schema.sizes import seconds_
 from .active_run import Run
 
 SLOWER = 2.0
-"""A task is reported if its own part of a step takes this many times the median of the other tasks."""
+"""A task is reported if its own part of a step takes this many times as long as the median of the other tasks."""
 LIKE_THE_OTHERS = 1.4
 """At or below this multiple of the median, a reported task counts as fast again."""
 COSTS = 0.2
@@ -52,7 +52,7 @@ class _Share(NamedTuple):
 
 @dataclass
 class _Known:
-    """The state of one attempt of a run."""
+    """The state of the checks for one attempt of a run."""
 
     attempt: int
     begins: dict[str, Pace]
@@ -62,14 +62,14 @@ class _Known:
 
 
 class Stragglers:
-    """The hosts' last reports of their tasks' progress, keyed by host address."""
+    """The hosts' last reports on their tasks' progress, keyed by host address."""
 
     def __init__(self) -> None:
         self._paces: dict[str, dict[str, Pace]] = {}
         self._known: dict[str, _Known] = {}
 
     def tells(self, address: str, paces: Iterable[Pace]) -> None:
-        """Store a host's report of its tasks' progress."""
+        """Store a host's report on its tasks' progress."""
         self._paces[address] = {each.id: each for each in paces}
 
     def gone(self, address: str) -> None:
@@ -96,7 +96,7 @@ class Stragglers:
         return [word for task in shares if (word := _word(run, known, task, shares)) is not None]
 
     def _now(self, run: Run) -> dict[str, Pace]:
-        """Return the progress of the tasks that are training."""
+        """Return the progress of the tasks that are running, keyed by task."""
         found = {}
         if run.info.state is RunState.RUNNING:
             for address, planned in run.by_host.items():

@@ -186,7 +186,10 @@ class _Viewer:
         return piece + self._cluster()
 
     def _cluster(self) -> list[dict[str, Any]]:
-        """Return the cluster's description if it has changed, to be sent after the events that precede it."""
+        """Return the message that describes the cluster, or an empty list if nothing has changed since the last one.
+
+        It is sent after the events that precede the change.
+        """
         if not self._cluster_changed:
             return []
         self._cluster_changed = False
@@ -227,8 +230,9 @@ def _take(words: list[str]) -> list[dict[str, Any]]:
 
 
 class Viewers:
-    """The viewers of one controller. ``on_change()`` is called when one has attached or left; ``describe()`` returns
-    the cluster's description.
+    """The viewers of one controller.
+
+    ``on_change()`` is called when a viewer has attached or left; ``describe()`` returns the cluster's description.
     """
 
     def __init__(self, describe: Callable[[], Any], on_change: Callable[[], None]) -> None:
@@ -282,7 +286,7 @@ class Viewers:
             comm: The connection.
             role: ``viewer`` or ``archive``.
             runs: The runs, keyed by id.
-            after: The last sequence number seen, keyed by run.
+            after: The last sequence number that the viewer has seen, keyed by run.
             closing: Whether the cluster is closing. If so, the archive is notified.
 
         Returns:

@@ -34,7 +34,7 @@ RESTING = "The cluster has released its hosts because nothing was running"
 
 
 class TaskAssignment:
-    """The places of the tasks of ``jobs``.
+    """Knows a cluster's hosts, and assigns tasks to them.
 
     Args:
         jobs: The number of tasks of each job.
@@ -80,7 +80,7 @@ class TaskAssignment:
 
     @property
     def has_all_hosts(self) -> bool:
-        """Whether all hosts are present: at least as many as in the design (or one), with none starting or released."""
+        """Whether all hosts are present: at least one, no fewer than in the design, and none starting or released."""
         return not self.rests and self._count >= max(1, len(self._layout.hosts)) and not self._are_expected()
 
     @property
@@ -118,7 +118,7 @@ class TaskAssignment:
             self._hosts_changed.notify_all()
 
     def drawn_names(self) -> dict[str, str]:
-        """Return the names of the hosts in the design, keyed by host address."""
+        """Return the names that the design gives to the hosts, keyed by host address; empty while hosts are missing."""
         if not self.has_all_hosts:
             return {}
         matched = match_hosts(self._layout.hosts, self._slots)
@@ -134,7 +134,10 @@ class TaskAssignment:
     def plan_beside(
         self, planned: Sequence[PlannedTask], going_on: Collection[str], *, crowd: bool
     ) -> list[PlannedTask]:
-        """Return places for tasks; those in ``going_on`` keep theirs. Raises GangIncomplete if the rest do not fit."""
+        """Return places for tasks; those in ``going_on`` keep theirs. Raises GangIncomplete if the rest do not fit.
+
+        ``crowd``: whether the tasks on a host may together use more threads than the host has.
+        """
         return plan_beside(planned, going_on, self._slots, crowd=crowd)
 
     def plan_again(self, run: Run) -> list[PlannedTask]:
@@ -151,7 +154,7 @@ class TaskAssignment:
         return plan_fewer(run.first_places, least, self._slots, run.request.worker_group)
 
     def places(self) -> list[PlannedTask]:
-        """Return all places that runs can request (``RunRequest.places``): the same list while nothing changes.
+        """Return all places that runs can request (``RunRequest.places``): the same list object while nothing changes.
 
         Raises the same errors as ``plan``.
         """
@@ -161,7 +164,10 @@ class TaskAssignment:
         return self._places
 
     def as_planned(self) -> tuple[list[PlannedTask], list[str]]:
-        """Return where the tasks of a run with default settings would be placed, and notes for the user about this."""
+        """Plan a run with default settings. Returns the places of its tasks, and notes for the user.
+
+        There are no places if hosts or devices are missing.
+        """
         if not self.has_all_hosts:
             return [], []
         try:

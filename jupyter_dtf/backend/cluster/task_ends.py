@@ -43,7 +43,7 @@ class TaskEnds:
                 self._note(run, TaskResult(task=task.task), lost=lost)
 
     def host_has(self, address: str, alive: set[str]) -> None:
-        """Record the end of tasks that their host no longer lists as alive, in case the reports of it were lost."""
+        """Record the end of tasks that their host no longer lists as alive, in case the report of an end was lost."""
         missed = set()
         for run in self._runs.active:
             for task in run.by_host.get(address, ()):

@@ -95,7 +95,7 @@ def newest(summary: RunInfo, *others: RunInfo | None) -> RunInfo:
 
 
 def objectives_of(run: RunDescriptor) -> list[str]:
-    """Return the metrics that represent a run best: a trial's objectives, or none for any other run."""
+    """Return the metrics to show first for a run: the objectives of a trial; empty for any other run."""
     return list(run.trial.objectives) if run.trial is not None else []
 
 

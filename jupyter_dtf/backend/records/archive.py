@@ -49,7 +49,7 @@ class _Batch:
         return {run_id for run_id, _, _ in self.events} | set(self.infos)
 
     def seal(self) -> None:
-        """Freeze the summaries before another thread writes the batch, because events continue to change them here."""
+        """Encode the summaries, so that another thread can write them while further events change them here."""
         self.infos = {i: x if isinstance(x, bytes) else msgspec.msgpack.encode(x) for i, x in self.infos.items()}
 
     def put_before(self, later: _Batch) -> None:
@@ -85,8 +85,8 @@ class _Batch:
 class Archive:
     """Accepts descriptors and events on one event loop and writes them in a thread, in order and in batches.
 
-    A batch is written at most ``WRITE_EVERY_S`` after its first event, and immediately when a run ends. A batch that
-    cannot be written is kept and retried, after a few attempts every two seconds; meanwhile ``error`` contains the
+    A batch is written at most ``WRITE_EVERY_S`` seconds after its first event, and immediately when a run ends. A batch
+    that cannot be written is kept and retried, with pauses of up to two seconds; meanwhile, ``error`` contains the
     reason (otherwise it is empty). ``on_change()`` is called when ``error`` changes and when more runs become
     ``unsaved``.
     """
@@ -117,9 +117,9 @@ class Archive:
         self._start()
 
     def append(self, run_id: str, seq: int, data: bytes) -> None:
-        """Append the run's next encoded event. The end of a run is written immediately.
+        """Append a run's next encoded event. The end of a run is written immediately.
 
-        Of a run's output, the store keeps the same last lines as memory does.
+        Of a run's output, the store keeps only the last lines, as memory does.
         """
         self._batch.events.append((run_id, seq, data))
         with contextlib.suppress(msgspec.MsgspecError):  # the event is stored anyway; its readers report the error
@@ -135,7 +135,7 @@ class Archive:
         apply_event(info, event)
         info.next_seq = seq + 1
         self._batch.infos[info.id] = info
-        if info.state.is_final:  # also at each later event, which may complete the points
+        if info.state.is_final:  # also after each event that follows the end, because it may complete the points
             self._batch.ended[info.id] = None
             if (tail := self._tails.pop(info.id, None)) is not None:
                 self._empty(info.id, tail.shrink(ENDED_BYTES))
@@ -153,9 +153,10 @@ class Archive:
         await self._write()
 
     async def close(self) -> None:
-        """Write what remains, then end the thread.
+        """Write the remaining data, then end the thread.
 
-        Raises Unavailable if writing fails: call this again, or save the runs elsewhere (``save_to``).
+        Raises Unavailable if writing fails. In this case, call the method again, or save the runs elsewhere
+        (``save_to``).
         """
         if self._task is not None:
             self._task.cancel()
@@ -172,7 +173,8 @@ class Archive:
     async def save_to(self, path: Path, logs: Mapping[str, Sequence[bytes]], runs: Iterable[RunDescriptor]) -> None:
         """Write the unsaved runs to a separate store at ``path``. Raises Unavailable.
 
-        ``logs`` and ``runs`` contain all events of a run that still exist, including those in the store.
+        ``logs`` has the events of these runs that still exist, including those in the store, keyed by run; ``runs`` has
+        the runs' descriptors.
         """
         self._batch.seal()
 
@@ -243,7 +245,7 @@ class Archive:
                 self._failed(str(error))
                 raise
             if self.error:
-                _log.warning("Runs are being saved again")
+                _log.warning("Saving of runs has resumed")
                 self.error = ""
                 self.unsaved = set()
                 self.on_change()

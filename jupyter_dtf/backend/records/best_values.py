@@ -1,4 +1,4 @@
-"""Finds the best values of those metrics of a run for which a higher or a lower value is known to be better. Pure."""
+"""Finds the best values of a run's metrics, if it is known whether higher or lower values are better. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _FIRST = ("loss", VALIDATION + "loss")
 
 
 class BestValues:
-    """The best values of one run, over its epochs or, for metrics without epoch values, over its points at the end."""
+    """A run's best values: over its epochs or, for metrics without epoch values, over all points at the end."""
 
     def __init__(self) -> None:
         self._found: dict[str, Best] = {}
         self._attempt = 0
 
     def of_epochs(self, newest: EpochEnded, events: Sequence[AnyEvent]) -> dict[str, Best]:
-        """Return the best values after an epoch. ``events``: all events so far, including ``newest``.
+        """Return the best values after the epoch ``newest``, keyed by metric.
 
-        If an epoch was repeated, its last values are used.
+        ``events``: all events so far, including ``newest``. If an epoch was repeated, its last values are used.
         """
         if newest.attempt > self._attempt:
             self._attempt, self._found = newest.attempt, {}
@@ -38,9 +38,10 @@ class BestValues:
         return dict(self._found)
 
     def of_points(self, headline: Mapping[str, str], series: Mapping[str, Mapping[str, Series]]) -> dict[str, Best]:
-        """Return the best values at the end of a run.
+        """Return the best values at the end of a run, keyed by metric.
 
-        ``headline`` has the metrics to show first, each with the metric that contains its values.
+        ``headline`` maps each metric to show first to the metric that contains its values; ``series`` has each metric's
+        series, keyed by task.
         """
         found = dict(self._found)
         for name, metric in headline.items():

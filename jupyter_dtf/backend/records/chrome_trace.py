@@ -1,8 +1,9 @@
 """Converts a trace to Chrome's Trace Event Format, for chrome://tracing and Perfetto. Pure.
 
-A process is a task, and a thread is a lane of one of its devices: where operations overlap, a device has several lanes.
-A transfer is a slice on a separate lane for each of its two devices, with a flow arrow between them. Times are in
-microseconds. The format: "Trace Event Format", docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+Each task is shown as a process, and each lane of its devices as a thread: where operations overlap, a device has
+several lanes. A transfer is shown as a slice on a separate lane of each of its two devices, with a flow arrow from one
+to the other. Times are in microseconds. The format: "Trace Event Format",
+docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...schema.trace import TraceData, TracedOp, Transfer, task_of
 
 
 def document(data: TraceData) -> dict[str, Any]:
-    """Return a trace as a JSON object of this format."""
+    """Return a trace as a JSON object in Chrome's format."""
     events: list[dict[str, Any]] = []
     places = _Places(events)
     for device, ops in by_device(data).items():
@@ -38,7 +39,7 @@ def document(data: TraceData) -> dict[str, Any]:
 
 
 def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
-    """Return the operations, keyed by device, with the devices sorted by name."""
+    """Return the operations of each device, keyed by device, with the devices sorted by name."""
     found: dict[str, list[TracedOp]] = {}
     for op in data.ops:
         found.setdefault(op.device, []).append(op)
@@ -46,7 +47,10 @@ def by_device(data: TraceData) -> dict[str, list[TracedOp]]:
 
 
 def lanes(ops: Sequence[TracedOp | Transfer]) -> list[int]:
-    """Return the lane of each operation: in order of start times, each one gets the first lane that is free."""
+    """Return the lane of each operation, counted from 0: the first lane that is free when the operation starts.
+
+    ``ops`` must be sorted by start time.
+    """
     free_at: list[float] = []
     chosen = []
     for op in ops:
@@ -66,7 +70,7 @@ def _slice(
 
 
 class _Places:
-    """Numbers tasks and lanes, and adds an event with the name of each when it is first used."""
+    """Numbers tasks and lanes. When one is first used, adds an event with its name."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self._events = events
@@ -74,7 +78,10 @@ class _Places:
         self._threads: dict[tuple[str, str], int] = {}
 
     def thread(self, device: str, what: str, lane: int) -> dict[str, int]:
-        """Return ``pid`` and ``tid`` of a lane of a device."""
+        """Return the ``pid`` and ``tid`` of a device's lane.
+
+        ``what`` is ``sends``, ``receives``, or empty for operations.
+        """
         task = task_of(device)
         name = " ".join(filter(None, [device.rpartition("/device:")[2] or task, what, str(lane + 1) if lane else ""]))
         if task not in self._processes:
@@ -91,7 +98,7 @@ class _Places:
 
 
 def longest(data: TraceData, most: int) -> TraceData:
-    """Return the trace with only its ``most`` longest operations, in their original order."""
+    """Return a trace reduced to its ``most`` longest operations, in their original order."""
     if len(data.ops) <= most:
         return data
     kept = set(sorted(range(len(data.ops)), key=lambda index: -data.ops[index].duration_us)[:most])

@@ -1,10 +1,10 @@
-"""Decimates a series for a plot's width: minimum and maximum of equal buckets, stable as the series grows. Pure.
+"""Decimates a series for a plot's width: keeps each bucket's minimum and maximum. Stable as the series grows. Pure.
 
 The first points of a series are cut into buckets of ``2^k`` consecutive points, where ``k`` is the least number with
 ``n / 2^k <= width / 2``. The minimum and the maximum of each bucket are kept, in their original order. The tail, which
 does not fill a bucket, is cut into buckets of decreasing powers of two in the same way, and the newest point is always
-kept. Only the tail of the result changes until ``k`` grows, which happens each time the series doubles in length. So a
-viewer is sent only the tail.
+kept. Only the tail of the result changes until ``k`` grows, which happens each time the series doubles in length.
+Therefore, a viewer is usually sent only the tail.
 
 Values that are not finite are never a minimum or maximum. A bucket without finite values keeps its first point as a
 gap.
@@ -94,7 +94,7 @@ class SeriesCursor:
     """Tracks which points of a line have been sent to a viewer, and creates the frames that update the viewer."""
 
     def __init__(self, metric: str, task: str, width: int, x: str = "step") -> None:
-        """``width`` in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
+        """``width`` is in pixels, from 16 to 8192; ``x`` is ``step`` or ``time``. Raises InvalidInput."""
         check_view(width, x)
         self._metric = metric
         self._task = task
@@ -107,7 +107,7 @@ class SeriesCursor:
         self._sent = 0  # the number of those points that were kept
 
     def next(self, series: Series) -> SeriesFrame | None:
-        """Return the frame that turns the points sent before into ``decimate(series)``; None if nothing is new."""
+        """Return the frame that turns the points sent so far into ``decimate(series)``; None if no point is new."""
         values = series.value
         if values.size == self._size and series is self._series:
             return None

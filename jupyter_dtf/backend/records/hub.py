@@ -48,7 +48,7 @@ class Hub:
     def __init__(self, store: Store | None = None) -> None:
         self.store = store
         self._lock = threading.RLock()
-        self._summaries: dict[str, RunInfo] = {}  # sent by links ahead of the events
+        self._summaries: dict[str, RunInfo] = {}  # sent by links before the events
         self._records: OrderedDict[str, RunRecord] = OrderedDict()  # least recently used first
         self._subscribers: dict[int, Callable[[str], object]] = {}
         self._raised: set[int] = set()
@@ -83,7 +83,7 @@ class Hub:
         self._tell(info.id)
 
     def next_seq(self, run_id: str) -> int:
-        """Return the sequence number of the next event for a link to request: the first not in memory or the store.
+        """Return the number of the next event for a link to request: the first that is not in memory or in the store.
 
         An active run is loaded from the store, so that its record is in memory for the next event. This can take a
         while.
@@ -113,7 +113,7 @@ class Hub:
         self._tell(run_id)
 
     def mark_lost(self, run_id: str, message: str) -> None:
-        """Mark a run whose cluster is gone as LOST, in memory and in the store, unless it has ended in the store.
+        """Mark a run whose cluster is gone as LOST, in memory and in the store, unless its end is in the store.
 
         The message names the checkpoint that the run can be resumed from, if there is one.
 
@@ -137,8 +137,9 @@ class Hub:
     def record(self, run_id: str) -> RunRecord:
         """Return the record of a run, loaded from the store if it is not in memory. Raises NotFound.
 
-        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread. The rest
-        must be read by methods of this class, which lock, or in the thread in which links deliver events.
+        The record continues to change. Its ``events`` and the arrays of its series may be read in any thread.
+        Everything else must be read through methods of this class, which take the lock, or in the thread that delivers
+        the events.
         """
         with self._lock:
             record = self._records.get(run_id)
@@ -206,7 +207,7 @@ class Hub:
         return self.info(run_id)
 
     def events(self, run_id: str, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return ``(seq, event)`` for a run's events after the number ``after``, without points (``RunRecord.events``).
+        """Return ``(seq, event)`` for a run's events after sequence number ``after``, as ``RunRecord.events`` does.
 
         Raises NotFound.
         """
@@ -215,7 +216,10 @@ class Hub:
             return record.events(after, limit)
 
     def output(self, run_id: str, task: str = "") -> OutputReader:
-        """Return the output of all tasks of a run, or of one task, from the run's files. Raises NotFound."""
+        """Return a reader for the output of all of a run's tasks, or of one task, in the run's files.
+
+        Raises NotFound.
+        """
         return OutputReader(Path(self.info(run_id).run_dir), task)
 
     def lines(self, run_id: str, metrics: Collection[str] | None = None) -> dict[tuple[str, str], Series]:
@@ -263,7 +267,7 @@ class Hub:
         self._tell(run_id)
 
     def subscribe(self, callback: Callable[[str], object]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes.
+        """Call ``callback(run_id)`` after any change to a run. Returns a function that unsubscribes it.
 
         If a callback raises an exception, this is logged once, and the callback is still called for later changes.
         """
@@ -345,7 +349,7 @@ def _with_checkpoint(message: str, record: RunRecord) -> str:
 
 def _check_ended(info: RunInfo) -> None:
     if not info.state.is_final:
-        raise Conflict(f"A run must have ended to be deleted, got {info.id}, {info.state.value}: stop it first")
+        raise Conflict(f"A run must have ended to be deleted, but {info.id} is {info.state.value}: stop it first")
 
 
 def _no_run(run_id: str) -> NotFound:

@@ -15,7 +15,7 @@ MOST_BYTES = 16 << 20
 MOST_OF_ONE = 400
 """The maximum number of items kept for one name of one task: as many as a plot has columns."""
 _BYTES = 400
-"""The overhead of an item in addition to its contents."""
+"""The memory that an item takes in addition to its contents."""
 
 _WORDS = {"image": "picture"}
 
@@ -59,7 +59,7 @@ class _Kept:
         self._put(self._numbered[1:])
 
     def begin_again(self, attempt: int, step: float) -> None:
-        """Begin a later attempt. Its items replace all kept items from its first step, ``step``, on."""
+        """Begin a later attempt. From ``step`` on, its first step, its items replace all kept items."""
         self.attempt = attempt
         self._put([item for item in self._numbered if item[1].step < step])
 
@@ -71,9 +71,9 @@ class _Kept:
 class KeptMedia:
     """The kept items, keyed by kind, name and task.
 
-    Above ``MOST_BYTES``, every second item of the largest series is dropped, but never the newest. If there are so
-    many names that each has at most two items, the older ones are dropped, then whole names, least recently reported
-    first. Items of a later attempt replace all items from its first step on, as points do.
+    Above ``MOST_BYTES``, every second item of the largest series is dropped, but never the newest. If there are so many
+    names that each has at most two items, the older item of each is dropped, then whole names, least recently reported
+    first. From the first step of a later attempt on, its items replace all earlier ones, as points do.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class KeptMedia:
             self._make_room(MOST_BYTES - MOST_BYTES // 8)  # more than needed, so that this is rare
 
     def _make_room(self, most_bytes: int) -> None:
-        """Drop items until the rest fits in the given number of bytes, but always keep the newest."""
+        """Drop items until the rest fits in the given number of bytes, but never drop the newest item."""
         largest = [(-kept.bytes, key) for key, kept in self._kept.items() if len(kept) > 2]
         heapq.heapify(largest)
         while self._bytes > most_bytes and largest:
@@ -134,20 +134,20 @@ class KeptMedia:
         ]
 
     def histograms(self, name: str, task: str) -> list[Histogram]:
-        """Return the histograms of one name of a task, ordered by step. Raises NotFound."""
+        """Return a task's histograms with this name, ordered by step. Raises NotFound."""
         found = self._of("histogram", name, task)
         return sorted((event for event in found if isinstance(event, Histogram)), key=lambda event: event.step)
 
     def picture(self, name: str, task: str, step: float) -> Picture:
-        """Return the newest picture of this name of a task, at or before a step. Raises NotFound."""
+        """Return a task's last picture with this name at or before ``step``. Raises NotFound."""
         return self._newest(Picture, name, task, step)
 
     def text(self, name: str, task: str, step: float) -> ReportedText:
-        """Return the newest text item of this name of a task, at or before a step. Raises NotFound."""
+        """Return a task's last text item with this name at or before ``step``. Raises NotFound."""
         return self._newest(ReportedText, name, task, step)
 
     def table(self, name: str, task: str, step: float) -> ReportedTable:
-        """Return the newest table of this name of a task, at or before a step. Raises NotFound."""
+        """Return a task's last table with this name at or before ``step``. Raises NotFound."""
         return self._newest(ReportedTable, name, task, step)
 
     def _newest(self, kind: type[One], name: str, task: str, step: float) -> One:

@@ -27,7 +27,7 @@ class Marked:
         self._looked = 0.0
 
     def look(self, *, now: bool = False) -> list[str]:
-        """Adopt the changes made by other processes. Returns the ids of the runs that changed.
+        """Adopt changes that other processes have made. Returns the ids of the runs with changed marks.
 
         Unless ``now``, the check is skipped within ``LOOK_S`` of the last one. Nothing changes while the store is
         unreadable.
@@ -61,7 +61,7 @@ class Marked:
             self._marks = {key: marks for key, marks in self._marks.items() if key != run_id}
 
     def onto(self, info: RunInfo) -> RunInfo:
-        """Return the summary with the marks of its run.
+        """Add the run's marks, and the name that the user has given it, to its summary. Returns the summary.
 
         An active run counts as not deleted: it was deleted because it was presumed lost, but its cluster still exists.
         """

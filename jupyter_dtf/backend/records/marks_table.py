@@ -14,9 +14,9 @@ from ...schema.run_marks import RunMarks
 
 CREATE = "CREATE TABLE IF NOT EXISTS marks (run_id TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID"
 BURIED_S = 90 * 86_400
-"""How long deletions are remembered: longer than any cluster exists, because a cluster could list its runs again."""
+"""How long deletions are remembered: longer than any cluster exists, because a cluster may list deleted runs again."""
 _VERSION = "marks"
-"""The row of the table ``about`` with a number that each change increments, so readers can skip unchanged marks."""
+"""The row of the table ``about`` with a number that each change increments: readers can skip unchanged marks."""
 
 
 def version(db: sqlite3.Connection) -> int:
@@ -59,7 +59,7 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 
 def deleted_before(db: sqlite3.Connection, when: float) -> set[str]:
-    """Return the runs that were deleted before ``when`` (seconds since the epoch)."""
+    """Return the ids of the runs that users deleted before ``when`` (seconds since the epoch)."""
     return {run_id for run_id, marks in read(db).items() if marks.deleted is not None and marks.deleted < when}
 
 

@@ -1,4 +1,4 @@
-"""Decides which histograms and pictures a run's log keeps in memory. The store has all of them. Pure."""
+"""Decides which media items, such as pictures, a run's log keeps in memory. The store has all of them. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ MOST_BYTES = 16 << 20
 ENDED_BYTES = 1 << 20
 """The maximum number of bytes kept per run after its end."""
 MOST_NOT_TAKEN = 64 << 20
-"""The maximum number of bytes kept per run that are not in the store yet: enough for a burst of media, and for a time
-in which the store is unavailable.
+"""The maximum number of bytes kept per run that are not in the store yet.
+
+This is enough for a burst of media, and for some time in which the store is unavailable.
 """
 
 NOT_KEPT = encode_event(Picture(time=0.0, task="", name="", step=0.0, png=b"", width=0, height=0))
@@ -34,7 +35,7 @@ class MediaTail:
     def shrink(self, taken: int) -> list[int]:
         """Return the sequence numbers of items to drop to stay within the limits.
 
-        Events below ``taken`` have been passed to the store.
+        Events with sequence numbers below ``taken`` have been passed to the store.
         """
         gone = []
         while self._total > self.most_bytes and (self._events[0][0] < taken or self._total > MOST_NOT_TAKEN):

@@ -78,7 +78,7 @@ class Clock:
         self._last = 0.0
 
     def after(self, time_: float) -> None:
-        """Make all further times later than ``time_``, the time of a block that another writer wrote."""
+        """Make all further times later than ``time_``, the time of a block from another writer."""
         self._last = max(self._last, time_)
 
     def now(self) -> float:
@@ -91,7 +91,7 @@ class OutputWriter:
 
     Output that cannot be written is kept in memory, up to ``MOST_WAITING_BYTES``, and written later. Meanwhile,
     ``error`` is the reason, and ``lost`` counts the lines that could not be kept. ``goes_on``: whether to append to the
-    output of an earlier attempt of the task; ``last`` is the last block of that output.
+    output of an earlier attempt of the task; ``last`` is then the last block of that output, if there is any.
     """
 
     def __init__(self, lines: Path, *, goes_on: bool = False) -> None:

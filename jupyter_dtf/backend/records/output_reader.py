@@ -98,9 +98,10 @@ class OutputReader:
             source.close()
 
     def before(self, time: float | None = None) -> tuple[list[Logged], bool]:
-        """Return the last blocks written before ``time`` (None: the end), and whether there are earlier blocks.
+        """Return the last blocks written before ``time`` (None: the last of all), and whether there are earlier blocks.
 
-        The blocks are whole, oldest first, with about ``PAGE_BYTES`` of text and at most about ``PAGE_LINES`` lines.
+        The blocks are complete, oldest first, with up to ``PAGE_BYTES`` of text and up to ``PAGE_LINES`` lines in
+        total. At least one block is returned if there is any.
         """
         places = [
             len(source.index) if time is None else bisect.bisect_left(source.index, time, key=lambda entry: entry.time)
@@ -152,10 +153,10 @@ class OutputReader:
             yield block
 
     def lines(self, stream: str, first: int, count: int) -> Logged | None:
-        """Return lines of one stream from number ``first`` (negative: from the end), at most ``count``.
+        """Return up to ``count`` lines of one stream, from line ``first`` on (if negative, counted from the end).
 
-        The reader must be for one task. Returns None if the stream is empty. Fewer lines are returned if they fill a
-        page of ``PAGE_BYTES``. If lines could not be saved, later lines may be returned in their place.
+        The reader must have been opened for one task. Returns None if the stream is empty. Fewer lines are returned if
+        they fill a page of ``PAGE_BYTES``. If lines could not be saved, later lines may be returned in their place.
         """
         source = next((source for source in self._sources if source.stream == stream), None)
         if source is None or not len(source.index):
@@ -187,7 +188,7 @@ class OutputReader:
         return found
 
     def total(self, stream: str) -> int:
-        """Return the number of lines of a stream so far. The reader must be for one task."""
+        """Return the number of lines of a stream so far. The reader must have been opened for one task."""
         for source in self._sources:
             if source.stream == stream and len(source.index):
                 return source.index[-1].first + source.index[-1].lines

@@ -40,14 +40,17 @@ class OutputTail:
         self._total = 0
 
     def add(self, seq: int, source: Source, size: int) -> list[tuple[int, Source]]:
-        """Add an event, and return the events to drop."""
+        """Add an event, and return ``(seq, source)`` for each event to drop."""
         self._events.setdefault(source, deque()).append((seq, size))
         self._bytes[source] = self._bytes.get(source, 0) + size
         self._total += size
         return self.shrink(MOST_BYTES)
 
     def shrink(self, most_bytes: int) -> list[tuple[int, Source]]:
-        """Return the events to drop to stay within this many bytes; the newest event of every stream is kept."""
+        """Return ``(seq, source)`` for each event to drop to stay within this many bytes.
+
+        The newest event of every stream is kept.
+        """
         gone = []
         while self._total > most_bytes:
             source = max((source for source in self._events if len(self._events[source]) > 1),

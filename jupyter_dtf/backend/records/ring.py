@@ -1,4 +1,4 @@
-"""Figures of machines over time: the last hour as reported, and the day before it as one-minute means. Pure."""
+"""Keeps figures of machines over time: the last hour as reported, and the day before it as one-minute means. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ring:
     def __init__(self) -> None:
         self._fine: deque[tuple[float, float]] = deque()
         self._coarse: deque[tuple[float, float]] = deque(maxlen=COARSE)
-        self._minute: list[tuple[float, float]] = []  # from fine, not yet averaged
+        self._minute: list[tuple[float, float]] = []  # values that were in _fine, not averaged yet
 
     def add(self, time: float, value: float) -> None:
         """Add a value at ``time`` (seconds since the epoch). It is ignored unless it is newer than the last one."""

@@ -35,7 +35,7 @@ _SAID = {
 }
 _SAID_OF_ALL = "Computing, including input and update, is slower than forecast"
 _FEWEST = 8
-"""The minimum number of steps of a task for which results are meaningful."""
+"""A task must have completed at least this many steps for its results to be meaningful."""
 _SLOWER = 0.1
 """A task counts as slower than the others if its own part of a step takes longer by this fraction."""
 _APART = 0.15
@@ -58,7 +58,7 @@ class Measured:
     within_machines: bool
     """Whether the measured exchanges include those within a machine."""
     input_s: float | None
-    """Seconds that the leading task, for which the others wait most, waits for batches; None if not reported."""
+    """Seconds that the leading task, which the others wait for most, waits for batches; None if not reported."""
     waiting_s: float | None
     """Seconds that the leading task waits for other tasks during its exchange; None if not reported."""
     checkpoint_s: float | None
@@ -68,7 +68,7 @@ class Measured:
 
 
 def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
-    """Return the medians of a run; None if it has too few steps."""
+    """Return a run's medians, given ``{(metric, task): Series}``; None if no task has completed enough steps."""
     steps = {task: _values(part) for (metric, task), part in series.items() if metric == "step_seconds"}
     steps = {task: values for task, values in steps.items() if values.size >= _FEWEST}
     if not steps:
@@ -89,7 +89,7 @@ def measured(series: Mapping[tuple[str, str], Series]) -> Measured | None:
     exchanging = {task: each.share(STEP_EXCHANGE) for task, each in parts.items()}
     by_part = {task: share for task, share in exchanging.items() if share is not None}
     shares = by_part or shares
-    # The task that the others wait for determines the duration of a step. That task waits the least itself.
+    # The task that the others wait for determines how long a step takes. That task itself waits least.
     leads = min(by_part or parts, key=lambda task: by_part.get(task, 0.0), default=None)
     leading = parts.get(leads or "")
     quarters = [np.quantile(values, (0.25, 0.75)) for values in steps.values()]
@@ -116,7 +116,9 @@ def _of_step(parts: TaskParts | None, metric: str, step_s: float) -> float | Non
 
 
 def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
-    """Return the forecast for a run. The strategy and the sizes default to those of the run.
+    """Return a forecast with ``settings``, based on a run's measured steps.
+
+    Sizes that are not set default to the run's.
 
     Raises Conflict unless the run is a training run with a supported strategy and enough steps.
     """
@@ -125,7 +127,7 @@ def run_forecast(record: RunRecord, settings: ForecastSettings) -> Forecast:
     if found is None or not strategy:
         raise Conflict(
             f"A run can be forecast if it trains with one of {', '.join(_STRATEGIES)} and has completed {_FEWEST} "
-            f"steps after the first {LEFT_OUT}, got {info.name}, {info.strategy or info.kind}"
+            f"steps after the first {LEFT_OUT}. This does not apply to {info.name} ({info.strategy or info.kind})"
         )
     return forecasting.of_basis(_basis(info, found, settings, computing))
 
@@ -155,10 +157,11 @@ def _basis(info: RunInfo, found: Measured, settings: ForecastSettings, tasks: in
 
 
 def efficiency(record: RunRecord, forecast: Forecast | None = None) -> EfficiencyReport:
-    """Compare the parts of a run's steps with the forecast for the same number of tasks. Unmeasured parts are marked.
+    """Compare the parts of a run's steps with the forecast for the same number of tasks.
 
-    ``forecast`` defaults to one made from the compute time of the run's own steps, so that only exchange and waiting
-    can differ from it. Raises InvalidInput if the forecast does not include the run's number of tasks.
+    Parts that were not measured are reported as such. ``forecast`` defaults to one made from the compute time of the
+    run's own steps, so that only exchange and waiting can differ from it. Raises InvalidInput if the forecast does not
+    include the run's number of tasks.
     """
     info, found = record.info, measured(dict(record.series))
     tasks, strategy = _computing(info), _strategy(info)
@@ -226,9 +229,10 @@ def _gaps(found: Measured, point: ForecastPoint, own: str) -> list[PartGap]:
 
 
 def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, list[str]]:
-    """Return the task that the others wait for, if they do (``waits``), and sentences about the findings.
+    """Return the task that the others wait for (empty if there is none), and the findings as sentences.
 
-    The sentences are about this task and about differences from the forecast.
+    The findings are about this task and about differences from the forecast. ``waits``: whether tasks wait for each
+    other.
     """
     slowest, said = "", []
     if len(found.own_s) > 1 and waits:
@@ -254,7 +258,7 @@ def _findings(found: Measured, gaps: list[PartGap], waits: bool) -> tuple[str, l
 
 
 def _why_slow(found: Measured, task: str, longer_s: float) -> str:
-    """Return a sentence if input is why a task is slower than the others by ``longer_s``, else an empty string."""
+    """Return a sentence if waiting for input explains why a task is slower by ``longer_s``, else an empty string."""
     waits = found.waits_for_input_s
     others = [seconds for other, seconds in waits.items() if other != task]
     if task not in waits or not others or waits[task] - statistics.median(others) < longer_s / 2:

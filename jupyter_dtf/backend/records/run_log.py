@@ -17,7 +17,8 @@ class RunLog(Sequence[bytes]):
     """The events of a run, indexed by sequence number.
 
     Only the tail of the output is kept (``OutputTail``): older output events have no lines here; the lines are in
-    files. Similarly, older histograms and pictures are ``NOT_KEPT`` here, and are in the store (``MediaTail``).
+    files. Similarly, older media items, such as pictures, are replaced by ``NOT_KEPT`` here, and are in the store
+    (``MediaTail``).
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Everything known about one run, built by applying its events in order. Pure: no clock, no file, no thread."""
+"""The record of a run, built by applying all of its events in order. Pure: no clock, no file, no thread."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ _EVENT_BYTES, _LINE_BYTES = 256, 64
 class RunRecord:
     """One run: its description, its events, its series. Not thread-safe, except for the arrays of a Series.
 
-    ``info`` the RunInfo after the last event applied, with ``next_seq`` and the fields that points set up to date
-    ``series`` ``{(metric, task): Series}``, in the order of their first points ``media`` the histograms, pictures, text
-    items and tables ``lost`` ``{task: number of points}`` that the task has numbered but that have not arrived;
-    normally empty ``skipped`` ``{type: number of events}`` that a newer version has written and this version cannot
-    read
+    * ``info``: the RunInfo after the last event applied, including ``next_seq`` and the fields that points set.
+    * ``series``: ``{(metric, task): Series}``, in the order of their first points.
+    * ``media``: the histograms, pictures, text items and tables.
+    * ``lost``: ``{task: number of points}`` that the task has numbered but that have not arrived; normally empty.
+    * ``skipped``: ``{type: number of events}`` from a newer version that this version cannot read.
 
     A restarted task continues its series. From its first step on, its points replace the earlier ones, so that a plot
-    shows the path that led to the model. Metrics of the machine belong to times, not to training steps: all of their
-    points are kept, and their steps (seconds) continue from the last one.
+    shows the path that led to the model. Metrics of the machine refer to points in time, not to training steps: all of
+    their points are kept, and their steps (seconds) continue from the last one.
     """
 
     def __init__(self, run: RunDescriptor) -> None:
-        """Create a record without events. ``run`` may be a summary from any time: events will override its fields."""
+        """Create a record without events. ``run`` may be a summary as of any time: events will override its fields."""
         self.info = RunInfo.of(run)
         self.series: dict[tuple[str, str], Series] = {}
         self.media = KeptMedia()
@@ -79,7 +79,7 @@ class RunRecord:
 
     @classmethod
     def replay(cls, run: RunDescriptor, events: Iterable[tuple[int, bytes]]) -> RunRecord:
-        """Build the record of a run from all of its encoded events."""
+        """Build the record of a run from all of its encoded events, given as ``(seq, data)``."""
         record = cls(run)
         for seq, data in events:
             record.apply(seq, decode_event(data))
@@ -126,10 +126,10 @@ class RunRecord:
                 self.info.best = self._best.of_points(self._headline_of, self._tasks_of)
 
     def events(self, after: int = -1, limit: int | None = None) -> list[tuple[int, AnyEvent]]:
-        """Return the events after sequence number ``after`` as ``(seq, event)``, oldest first, at most ``limit``.
+        """Return up to ``limit`` events after sequence number ``after`` as ``(seq, event)``, oldest first.
 
-        Points are not included, nor are media, which are in ``media``. Only the last output is kept (``OutputTail``);
-        the run's files have all of it.
+        Points and media are not included: see ``series`` and ``media``. Of the output, only the end is included
+        (``OutputTail``); the run's files have all of it.
         """
         start = bisect.bisect_right(self._seqs, after)
         end = len(self._seqs) if limit is None else start + limit
@@ -266,9 +266,9 @@ class RunRecord:
         self.info.headline = {name: names[metric] for name, metric in self._headline_of.items()}
 
     def _update_sparkline(self) -> None:
-        """Update the sparkline from a trial's objective, else from the first reported loss.
+        """Update the sparkline: a trial's first objective, else the loss, else the first metric of the headline.
 
-        Without either, use the first metric of the headline.
+        If several tasks report the metric, the sparkline shows the task that reported it first.
         """
         best = [*objectives_of(self.info)[:1], "loss"]
         if self._sparkline_of is None or self._sparkline_of[0] != best[0]:

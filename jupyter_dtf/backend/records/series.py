@@ -1,4 +1,4 @@
-"""Series of points: of one metric of one task, of the mean over tasks, and of a run's sparkline. Pure."""
+"""Series of points: for one metric of one task, for the mean over tasks, and for a run's sparkline. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """Points as columns of shape ``[n]``: ``time`` is in seconds since the epoch, ``seq`` is counted per task."""
+    """Points as columns of shape ``[n]``. ``time`` is in seconds since the epoch; ``seq`` numbers a task's points."""
 
     step: Floats
     time: Floats
@@ -68,7 +68,10 @@ class Series:
         return _read_only(found)
 
     def again(self, attempt: int, step: float) -> Series:
-        """Return a series that a new attempt continues, without the points from ``step`` on, which it repeats."""
+        """Return a copy of this series for a new attempt to continue, without the points from ``step`` on.
+
+        The new attempt repeats those points.
+        """
         kept = self.step < step
         series = Series()
         series._begins = [(int(kept[:begin].sum()), number) for begin, number in self._begins]
@@ -77,7 +80,7 @@ class Series:
         return series
 
     def left_out(self, step: float) -> dict[int, Columns]:
-        """Return the points that ``again`` leaves out, keyed by attempt."""
+        """Return the points from ``step`` on, which ``again`` leaves out, keyed by attempt."""
         left, attempts = self.step >= step, self.attempt
         parts = {int(number): left & (attempts == number) for number in np.unique(attempts[left])}
         return {
@@ -125,7 +128,7 @@ def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class MeanSeries:
-    """The mean of one metric over the tasks that report it, at each step. All tasks have equal weight.
+    """The mean of one metric at each step, over the tasks that report it. All tasks have equal weight.
 
     A step is averaged over the tasks that reported it, once all tasks that still report have reached it. Its time is
     the latest of these tasks' times. A late report of a step below an averaged step is ignored. When a task reports for
@@ -142,7 +145,9 @@ class MeanSeries:
         self._until = -np.inf
 
     def update(self, parts: Mapping[str, Series], waiting: set[str]) -> bool:
-        """Add complete steps, about ``AT_ONCE`` points per task; return whether there are more to add.
+        """Add the means of further steps that are complete, from about ``AT_ONCE`` points per task.
+
+        Return whether more can be added.
 
         ``parts``: the metric's series, keyed by task; ``waiting``: the tasks that still report.
         """
@@ -184,9 +189,10 @@ class MeanSeries:
 
 
 class Sparkline:
-    """At most ``limit`` means, each over the same number of consecutive values. Nonfinite values are left out.
+    """At most ``limit`` means, each over the same number of consecutive values.
 
-    The result depends on the values, not on the batches in which they are added.
+    Values that are not finite are left out. The result depends on the values, not on the batches in which they are
+    added.
     """
 
     def __init__(self, limit: int = 60) -> None:

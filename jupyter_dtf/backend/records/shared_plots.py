@@ -19,17 +19,20 @@ from .series import Series
 FRESH_S = 0.08
 """How long a result is reused for other viewers, in seconds."""
 _KEPT = 50
-"""A viewer that is at most this many versions behind is sent only the changes; others are sent everything."""
+"""A viewer that is at most this many versions behind is sent only the changes; any other is sent everything."""
 
 _MOST_POINTS = 40_000
-"""The approximate limit on the points in all tasks' lines of a metric. With 512 tasks, a plot shows mean and range."""
+"""The approximate limit on the points in all tasks' lines of a metric.
+
+With 512 tasks, a plot shows their mean and range, for which coarse lines suffice.
+"""
 
 _Line = tuple[str, str, int | None]
-"""The metric, the task, and the attempt if a later attempt replaced it."""
+"""A line of a plot: its metric, its task, and its attempt if a later attempt replaced these points (otherwise None)."""
 
 
 class Plot:
-    """The versioned contents of the plots of one metric of a run with one width and x axis. Thread-safe."""
+    """The versioned contents of a plot of one metric of a run, for one width and one kind of x axis. Thread-safe."""
 
     def __init__(self, hub: Hub, run: str, metric: str, width: int, x: str) -> None:
         """Raises InvalidInput for an invalid width or axis."""
@@ -43,13 +46,13 @@ class Plot:
         self._made_of = -1  # the run's next sequence number when the contents were computed
         self._cursors: dict[_Line, SeriesCursor] = {}
         self._points: dict[_Line, tuple[list[float | None], list[float | None]]] = {}
-        self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # for each version: where each line changed
+        self._changes: deque[dict[_Line, int]] = deque(maxlen=_KEPT)  # one per version: line -> start of its change
         self._encoded: dict[int, list[bytes]] = {}  # frames, keyed by the version that they update
 
     def since(self, version: int) -> tuple[int, list[bytes], bool]:
-        """Return a newer version, the encoded frames that lead to it from ``version``, and whether it is the newest.
+        """Return the plot's version, the encoded frames that update it from ``version``, and whether it is up to date.
 
-        Version 0 is an empty plot. If the returned version is not the newest, call again.
+        Version 0 is an empty plot. If the plot is not up to date with the run's events, call again.
         """
         with self._lock:
             if time.monotonic() - self._made >= FRESH_S or version == self._version:
@@ -111,7 +114,7 @@ class Plot:
 
 
 def width_of_each(width: int, tasks: int) -> int:
-    """Return the width in pixels for each task's line in a plot in which the mean is decimated for ``width``."""
+    """Return the width in pixels to decimate each task's line for, in a plot that is ``width`` pixels wide."""
     return min(width, max(MIN_WIDTH, _MOST_POINTS // max(1, tasks)))
 
 

@@ -16,7 +16,7 @@ _WHOLE = (STEP_COMPUTE, STEP_INPUT, STEP_EXCHANGE)
 
 @dataclass(frozen=True)
 class TaskParts:
-    """Means of the step parts that a task has reported, in seconds per step."""
+    """The means of the step parts that a task has reported, in seconds per step, keyed by metric."""
 
     seconds: Mapping[str, float]
 
@@ -33,7 +33,7 @@ class TaskParts:
 
 
 def step_parts(series: Mapping[tuple[str, str], Series], tasks: Collection[str]) -> dict[str, TaskParts]:
-    """Return the step parts of the ``tasks`` that have reported any, keyed by task."""
+    """Return the step parts of those ``tasks`` that have reported them, keyed by task."""
     found: dict[str, dict[str, float]] = {}
     for (metric, task), part in series.items():
         if metric in STEP_PARTS and task in tasks:

@@ -1,8 +1,8 @@
 """The store of runs, in SQLite. One process (the cluster's) writes a run, and many processes read it.
 
-A ``Store`` may be used from several threads. A damaged file is moved aside and a new one is created. A file of a
-newer version is read or written if it permits this (``store_file``); otherwise it is left unchanged and rejected. Parts
-of a row that this version cannot read are kept.
+A ``Store`` may be used from several threads. A damaged file is moved aside and a new one is created. A file of a newer
+version is read or written if it permits this (``store_file``); otherwise it is rejected and not changed. Fields of a
+row that this version does not know are kept.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _decode_info = msgspec.msgpack.Decoder(RunInfo).decode  # for infos that this pr
 
 
 class Store:
-    """Runs and their events.
+    """A store of runs and their events.
 
     ``moved_aside`` is the new path of a damaged file, if one was moved when this store was opened. ``refusal`` is the
     reason why the file is not written to, if a newer version has made it read-only for this version.
@@ -85,7 +85,7 @@ class Store:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def write(self, infos: Iterable[bytes | RunInfo], events: Iterable[tuple[str, int, bytes]]) -> None:
-        """Write descriptions (RunInfo, or its msgpack) and events (run, seq, data) in one transaction.
+        """Write descriptions (``RunInfo``, encoded or not) and events (``(run, seq, data)``) in one transaction.
 
         Repeating a write has no further effect.
         """
@@ -110,7 +110,7 @@ class Store:
         self.write([], ((run_id, seq, data) for seq, data in events))
 
     def replace(self, events: Iterable[tuple[str, int, bytes]]) -> None:
-        """Replace the data of existing events, given as (run, seq, data)."""
+        """Replace the data of existing events, given as ``(run, seq, data)``."""
         with self._transaction() as db:
             db.executemany(
                 "UPDATE events SET data = ? WHERE run_id = ? AND seq = ?",
@@ -120,9 +120,10 @@ class Store:
     def mark_lost(
         self, run_id: str, message: str, when: float | None = None, *, known: RunDescriptor | None = None
     ) -> RunInfo:
-        """Mark a run whose cluster is gone as lost, with an event. A run that has ended is not changed.
+        """Mark a run whose cluster is gone as lost, by adding an event. A run that has ended is not changed.
 
-        ``known``: the description to write if the cluster has not written one. If both are missing, raises NotFound.
+        ``known``: the description to write if the cluster has not written one. Raises NotFound if there is no
+        description at all.
         """
         with self._transaction() as db:
             try:
@@ -164,8 +165,9 @@ class Store:
     ) -> list[str]:
         """Remove old runs that have ended, and return their ids.
 
-        These are runs created longer ago than ``max_age_s``, the oldest beyond ``max_runs``, and those deleted longer
-        ago than ``deleted_s``. A run that was presumed lost when it was deleted but is still active is kept.
+        These are the runs that were created more than ``max_age_s`` seconds ago, the oldest in excess of ``max_runs``,
+        and the runs that users deleted more than ``deleted_s`` seconds ago. A run that was presumed lost when it was
+        deleted but is still active is kept.
         """
         final = tuple(state.value for state in RunState if state.is_final)
         ended = f"SELECT id FROM runs WHERE state IN ({', '.join('?' * len(final))})"
@@ -208,7 +210,7 @@ class Store:
             return found
 
     def marks(self, known: int = 0) -> tuple[int, dict[str, RunMarks]] | None:
-        """Return the marks of all runs and their version; None if ``known`` is the current version."""
+        """Return the marks' version and the marks, keyed by run. Return None if ``known`` is still the version."""
         with self._reading() as db:
             now = marks_table.version(db)
             return None if now == known else (now, marks_table.read(db))

@@ -76,7 +76,7 @@ class Standing:
         return self.is_readable and self.writers <= SCHEMA_VERSION
 
     def refusal(self, path: Path) -> str:
-        """Explain why this version may not write to the file, or may not even read it, and what to do."""
+        """Return why this version may not write to the file, or may not even read it, and what to do."""
         by = f"jupyter_dtf {self.release}" if self.release else "a newer jupyter_dtf"
         may = "it can read the file but not write to it" if self.is_readable else "it cannot read the file"
         use = f"jupyter_dtf >= {self.release}" if self.release else "a newer jupyter_dtf"

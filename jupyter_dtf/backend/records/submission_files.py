@@ -1,4 +1,4 @@
-"""Keeps a run's submission in its directory: the program with model and data, and the request.
+"""Keeps a run's submission in the run's directory: the program with its model and data, and the request.
 
 ``<run_dir>/submitted/`` has ``program``, a payload (``schema/payload.py``), and ``submission.json`` with the rest,
 which is written last and marks both files as complete. The process that submits the run writes them, and the process
@@ -47,7 +47,8 @@ class Submission(PeerStruct):
 def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Packed | None = None) -> None:
     """Keep a run's submission: ``program``, or ``without_data`` if only that is at most ``MOST_BYTES`` long.
 
-    If the disk has too little free space or ``run_dir`` cannot be written, nothing is kept and a warning is logged.
+    Nothing is kept if both are longer. If the disk has too little free space or ``run_dir`` cannot be written, nothing
+    is kept either, and a warning is logged.
     """
     kept, left_out_bytes = program, 0
     if program.size > MOST_BYTES:
@@ -68,9 +69,10 @@ def keep(run_dir: Path, request: RunRequest, program: Packed, without_data: Pack
 
 
 def keep_again(found: Submission, of: Path, run_dir: Path, request: RunRequest) -> None:
-    """Also keep the program of the run in ``of`` for a run that continues it, as a hard link if possible.
+    """Keep the submission of the run in directory ``of`` for another run that continues it, in directory ``run_dir``.
 
-    ``found`` is the submission that ``read`` returned for ``of``.
+    The program is hard-linked if possible, otherwise copied. ``found`` is the submission that ``read`` returned for
+    ``of``; ``request`` is the request of the other run.
     """
     directory = run_dir / DIRECTORY
     try:
@@ -105,8 +107,8 @@ def read(run_dir: Path) -> tuple[Submission, Packed]:
                 )
             if submission.format != FORMAT or found.st_size != submission.bytes:
                 raise InvalidInput(
-                    f"A kept submission must be of format {FORMAT} and of {submission.bytes} bytes, got {directory} of "
-                    f"format {submission.format} and of {found.st_size} bytes"
+                    f"A kept submission must have format {FORMAT} and a program of {submission.bytes} bytes, but "
+                    f"{directory} has format {submission.format} and a program of {found.st_size} bytes"
                 )
             program = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:

@@ -21,7 +21,10 @@ HOW = (
 
 
 class _TraceFile(TraceData, kw_only=True):
-    """The fields of a trace file that every version writes. A file without operations is not a trace."""
+    """The contents of a trace file.
+
+    ``ops`` is required here: every version writes it, so a file without it is not a trace.
+    """
 
     ops: list[TracedOp]
 
@@ -51,7 +54,7 @@ def read_placement(run_dir: Path) -> RunPlacement:
 
 
 def _decoded(file: Path, type_: type[T]) -> T:
-    """Decode a file that a task has left. Raises Unavailable if the file cannot be read or decoded."""
+    """Decode a file that a task has written. Raises Unavailable if the file cannot be read or decoded."""
     try:
         return msgspec.json.decode(private_files.read_file(file), type=type_)
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:

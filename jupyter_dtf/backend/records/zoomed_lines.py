@@ -17,7 +17,7 @@ def part_of(x: Floats, start: float, end: float) -> slice:
     """Return the slice of ``x``, shape ``[n]``, from ``start`` to ``end``, plus one point on each side.
 
     The slice extends from the first to the last segment of the line that touches the limits, even if no point is
-    between them. If a program reports lower steps again, they are therefore included, with everything in between.
+    between them. If a program goes back to lower steps, the slice therefore includes all points in between.
     """
     if x.size == 0:
         return slice(0, 0)

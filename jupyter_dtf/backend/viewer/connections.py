@@ -1,4 +1,4 @@
-"""Connection files, through which this user's clusters are found and reached. Only their owner can read them.
+"""The connection files that are used to find and reach this user's clusters. Only their owner can read them.
 
 The process that starts a cluster reserves its file (``starting``). From then on, only the cluster process writes it.
 
@@ -98,13 +98,13 @@ class Connection(PeerStruct):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the cluster process is on another machine or in another container and cannot be seen from here."""
+        """Whether the cluster process is on another machine or in another container, and not visible from here."""
         here = whereabouts.here()
         return self.where.are_known and not here.sees(self.where) and not here.is_later_boot_of(self.where)
 
     @property
     def has_lost_its_machine(self) -> bool:
-        """Whether the cluster process ran on this machine before its last restart."""
+        """Whether the cluster process ran on this machine before the machine was restarted."""
         return whereabouts.here().is_later_boot_of(self.where)
 
     @property
@@ -114,7 +114,7 @@ class Connection(PeerStruct):
         return "" if gone else protocol.cluster_refusal(self.name, self.speech)
 
     def is_cluster_of(self, run: RunDescriptor) -> bool:
-        """Return whether a run was submitted to this cluster, not to an earlier or later one of the same name."""
+        """Return whether a run was submitted to this cluster, not to an earlier or later one with the same name."""
         if run.cluster != self.name:
             return False
         if run.cluster_id and self.token:
@@ -176,7 +176,7 @@ def _raw(path: Path) -> dict[str, Any]:
 
 
 def _as_connection(raw: dict[str, Any]) -> Connection:
-    """Convert the contents of a file of any version. Raises msgspec.ValidationError if it is not a connection file."""
+    """Convert the contents of a file of any version. Raises msgspec.ValidationError for any other kind of file."""
     raw = {"speech": {}, **raw}  # files from before protocols were numbered lack it
     if not isinstance(raw["speech"], dict):
         raw["speech"] = {}
@@ -269,7 +269,9 @@ def _of_same_cluster(path: Path, connection: Connection) -> dict[str, Any]:
 
 
 def reserve(connection: Connection) -> None:
-    """Create the file of a new cluster, replacing the file of a dead one. Only one of several callers succeeds.
+    """Create the file of a new cluster, replacing the file of a dead one.
+
+    Of several simultaneous callers, one succeeds.
 
     Raises:
         Conflict: If a live cluster has the name.
@@ -282,7 +284,7 @@ def reserve(connection: Connection) -> None:
 
 @contextlib.contextmanager
 def _reserving() -> Iterator[None]:
-    """Let only one thread of one process at a time check and reserve names."""
+    """Let only one thread of one process check and reserve names at a time."""
     descriptor = os.open(paths.connections_dir() / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -291,7 +293,8 @@ def _reserving() -> Iterator[None]:
             logger.warning("Names of clusters cannot be locked in %s: %s", paths.connections_dir(), error)
         yield
     finally:
-        with contextlib.suppress(OSError):  # explicitly: a process forked since then has a copy of the descriptor
+        # Unlock explicitly: a process forked since then may have a copy of the descriptor.
+        with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -300,11 +303,14 @@ def _check_unused(name: str) -> None:
     """Raise Conflict if a live cluster may have the name."""
     try:
         if read(name).is_alive:
-            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
+            raise Conflict(f"`name` must be unused, but a cluster named {name!r} exists")
     except NotFound:
         pass
     except Unavailable as error:
-        raise Conflict(f"`name` must be unused, got {name!r}. {error}. Remove it if there is no such cluster") from None
+        raise Conflict(
+            f"`name` must be unused, but a cluster named {name!r} may exist. {error}. Remove the file if there is no "
+            "such cluster"
+        ) from None
 
 
 def mark_lost(connection: Connection, message: str) -> Connection | None:

@@ -13,7 +13,7 @@ _GONE = (ClusterState.FAILED, ClusterState.LOST)
 
 
 def find() -> list[Connection]:
-    """Return the clusters whose process is gone, oldest first."""
+    """Return the connection files of clusters whose process is gone, oldest cluster first."""
     left = [each for each in connections.read_all().values() if each.state in _GONE or not each.is_alive]
     return sorted(left, key=lambda each: each.created)
 

@@ -46,7 +46,7 @@ def end_rest(connection: Connection) -> None:
 def _kill(connection: Connection) -> None:
     """Kill the cluster process and, if it leads a process group, the group.
 
-    Nothing is killed if the process is on another machine, or if the file still names the process that starts it.
+    Nothing is killed if the process is on another machine, or if the file still names the process that started it.
     """
     is_ours = connection.pid in (os.getpid(), connection.started_by)
     if is_ours or connection.is_elsewhere or not connection.is_alive:

@@ -76,7 +76,7 @@ class Fleet:
         self._background.begin(self._stopping.watch())
         members = self._roster.members
         known = [member.linking or member.dying for member in members.values()]
-        if first := [task for task in known if task]:  # one that does not respond is retried in the background
+        if first := [task for task in known if task]:  # a cluster that does not respond is retried in the background
             await asyncio.wait(first, timeout=FIRST_ANSWER_S)
         for member in members.values():
             if member.linking is not None:
@@ -145,7 +145,7 @@ class Fleet:
         return registry.describe_kinds()
 
     def preview(self, request: ClusterRequest) -> Preview:
-        """Return a preview of the cluster that a request would create, and the problems of the request."""
+        """Return a preview of the cluster that a request would create, including the request's problems."""
         return starting.preview(request)
 
     # -- waiting ------------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Fleet:
         program: bytes | Packed,
         opened: Callable[[RunInfo], object] = lambda info: None,
     ) -> RunInfo:
-        """Start a run. Return once its program has been sent or the run has ended.
+        """Start a run, and wait until its program has been sent or the run has ended.
 
         Args:
             name: The cluster.
@@ -300,8 +300,7 @@ class Fleet:
 
         Args:
             run_id: The run to continue.
-            cluster: The cluster to run on; by default, the cluster of the run to continue. If it is starting, it is
-                waited for.
+            cluster: The cluster to run on; by default, the cluster of the run to continue. It may still be starting.
             step: The step of the checkpoint, by default the newest.
             opened: Called with the new run's info as soon as the run is accepted, as in ``submit``.
 
@@ -337,7 +336,7 @@ class Fleet:
         check_count(steps)
         info = self.hub.info(run_id)
         if info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, got {run_id}, {info.state.value}")
+            raise Conflict(f"A run must be running to be profiled, but {run_id} is {info.state.value}")
         return int(await self._ask(info.cluster, "profile_run", run_id=run_id, steps=steps))
 
     async def _ask_for_run(self, run_id: str, op: str, done: str) -> None:
@@ -380,7 +379,7 @@ class Fleet:
     # -- requests to a cluster ----------------------------------------------------------------------------------
 
     async def spec(self, name: str) -> dict[str, dict[int, str]]:
-        """Return the endpoints that are reserved for the cluster's tasks."""
+        """Return the endpoints reserved for the cluster's tasks, as ``{job: {task index: endpoint}}``."""
         answer = await self._ask(name, "spec")
         return {job: {int(index): endpoint for index, endpoint in tasks.items()} for job, tasks in answer.items()}
 
@@ -394,16 +393,19 @@ class Fleet:
         Args:
             name: The cluster.
             network: Whether to measure the bandwidth between hosts as well.
-            clean: Whether hosts remove leftovers of clusters that no longer exist.
+            clean: Whether hosts should remove leftovers of clusters that no longer exist.
 
         Returns:
-            The findings.
+            The findings about each host and about the cluster, and the bandwidths (if ``network``).
         """
         alive = [member.connection.token for member in self._roster.members.values() if member.connection.is_alive]
         return convert(await self._ask(name, "checkup", network=network, clean=clean, alive=alive), Checkup)
 
     async def dashboard(self, name: str, *, start: bool = True) -> str:
-        """Return the path of the Unix socket of Dask's dashboard, starting it if ``start``. Empty if it is off."""
+        """Return the path of the Unix socket of Dask's dashboard, or an empty string if the dashboard is off.
+
+        ``start``: whether to start the dashboard first.
+        """
         return str(await self._ask(name, "dashboard", start=start))
 
     async def result(self, run_id: str, task: str) -> bytes:
@@ -416,7 +418,7 @@ class Fleet:
         while not parts or at < size:
             try:
                 part = await self._ask(name, "result_part", run_id=run_id, task=task, at=at)
-            except UnknownOperation:  # an older cluster, which sends it in one piece
+            except UnknownOperation:  # an older cluster, which sends a result in one piece
                 return bytes(await self._ask(name, "result", run_id=run_id, task=task))
             parts.append(bytes(part["data"]))
             at, size = at + len(parts[-1]), part["size"]

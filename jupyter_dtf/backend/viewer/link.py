@@ -77,7 +77,7 @@ def arguments_of(connection: Connection) -> dict[str, Any]:
 
 
 class Link:
-    """An open connection.
+    """An open connection to a cluster.
 
     ``on_message`` is called with each message of the stream; ``on_lost`` is called once if the connection breaks.
     """

@@ -58,7 +58,10 @@ class Linking:
             await self.end(member)
 
     async def answering(self, member: Member) -> Link | None:
-        """Wait for the link to a cluster. Returns None if it does not respond. Raises NotFound if it is gone."""
+        """Wait for the link to a cluster. Returns None if the cluster does not respond or cannot be used.
+
+        Raises NotFound if the cluster is gone.
+        """
         await self._roster.wait_for(
             lambda: (
                 not self._roster.holds(member)
@@ -123,9 +126,10 @@ class Linking:
         member.reaching_since = None
 
     def _known(self, member: Member) -> dict[str, int]:
-        """Return the number of the last known event of each run of a cluster, so that known events are not sent again.
+        """Return the number of the last known event of each run of a cluster, keyed by run.
 
-        If the store fails, return an empty dict: events that are sent again do no harm.
+        Known events are not sent again. If the store fails, return an empty dict: events that are sent again do no
+        harm.
         """
         known = {}
         try:

@@ -90,7 +90,7 @@ class Member:
         before = self.info.silent_s, self.info.state
         self.info.silent_s = self._silent_s(patience_s)
         is_there = self.connection.state is ClusterState.RUNNING
-        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # only assumed so far
+        if self.info.silent_s and is_there and self.info.state is ClusterState.STARTING:  # it was only assumed
             self.info.state = ClusterState.RUNNING
         return (self.info.silent_s, self.info.state) != before
 
@@ -103,7 +103,7 @@ class Member:
             unheard_s = self.link.unheard_s
             return round(unheard_s, 1) if unheard_s > patience_s else 0.0
         since = self.reaching_since
-        if since is None:  # it is starting or ending: it only counts as silent if its process is stopped
+        if since is None:  # starting or ending: the cluster counts as silent only if its process is stopped
             self._stopped_since = (self._stopped_since or now) if self._is_stopped() else None
             since = self._stopped_since
         silent_s = now - since if since is not None else 0.0

@@ -1,4 +1,4 @@
-"""Tracks which clusters exist, by their connection files, and handles clusters whose process has ended."""
+"""Tracks through connection files which clusters exist, and handles clusters whose process has ended."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Presence:
         self._look_again(unreadable)
 
     def may_exist(self, name: str) -> bool:
-        """Return whether an unknown cluster of that name may exist, because its connection file cannot be read."""
+        """Return whether an unknown cluster with that name may exist, because its connection file cannot be read."""
         return self._is_blind or name in self._unreadable
 
     def _look_again(self, unreadable: dict[str, str]) -> None:
@@ -135,7 +135,7 @@ class Presence:
             member.info = described(connection)
         else:
             member.info.message = connection.message
-        member.process_end.watch(connection, self.refresh)  # its file may say why it ended
+        member.process_end.watch(connection, self.refresh)  # then, its file may say why it ended
         if changed:
             self._roster.tell()
 
@@ -156,7 +156,7 @@ class Presence:
         await off_loop(lambda: ending.end_rest(connection))
 
     async def _note_death(self, member: Member, connection: Connection) -> Connection | None:
-        """Record in the runs and the file how a cluster ended. Returns the result of ``connections.mark_lost``."""
+        """Record how a cluster ended in its runs and in its file. Returns the result of ``connections.mark_lost``."""
         await self._linking.end(member)
         how = await off_loop(lambda: starting.how_it_died(connection))
         if "status" not in how and (memory := self._oom.explain(connection.pid)):

@@ -41,7 +41,7 @@ class Resumption:
 
 
 def prepared(hub: Hub, run_id: str, step: int | None) -> Resumption:
-    """Return the submission that continues a run.
+    """Return a new run that continues another one, ready to be submitted.
 
     Args:
         hub: The known runs.
@@ -136,7 +136,10 @@ def _steps_in(directory: Path) -> set[int]:
 
 
 def own_cluster(was: RunInfo, clusters: Iterable[ClusterInfo]) -> str:
-    """Return the name of the run's cluster if one of that name is running. Raises Conflict otherwise."""
+    """Return the name of the run's cluster if a cluster with that name is running or starting.
+
+    Raises Conflict otherwise.
+    """
     there = [info.name for info in clusters if info.state in (ClusterState.STARTING, ClusterState.RUNNING)]
     if was.cluster not in there:
         others = f"Clusters that are running: {', '.join(there)}" if there else "No cluster is running: start one"

@@ -23,7 +23,7 @@ class Roster:
         self._changed = asyncio.Condition()
 
     def find(self, name: str) -> Member:
-        """Return the cluster of that name. Raises NotFound."""
+        """Return the cluster with that name. Raises NotFound."""
         if name not in self.members:
             raise NotFound(f"There is no cluster named {name!r}")
         return self.members[name]

@@ -27,7 +27,7 @@ _WRITTEN_BYTES = 32 << 20
 """The number of bytes written at a time to a directory that the cluster can access."""
 _SENT_BYTES = 2 << 20
 _ON_THE_WAY = 8
-"""The maximum number of chunks sent but not yet acknowledged."""
+"""The maximum number of chunks that have been sent but not yet acknowledged."""
 
 
 class Sending:
@@ -40,7 +40,10 @@ class Sending:
         self._comm: Comm | None = None
 
     async def start(self, request: bytes) -> dict[str, Any]:
-        """Ask the cluster to accept the run. Returns its description. Raises ClusterLost, or the controller's error."""
+        """Ask the cluster to accept the run. Returns the run's descriptor as plain data.
+
+        Raises ClusterLost, or the controller's error.
+        """
         op = scoped("dtf_send", self._connection.scope)
         message = {"op": op, "request": request, "size": self._program.size, "reply": False}
         try:
@@ -58,7 +61,10 @@ class Sending:
         return info
 
     async def finish(self, is_over: Callable[[], bool]) -> None:
-        """Send the whole program, or stop once ``is_over()`` is true. Errors are reported when the run ends."""
+        """Send the whole program, or stop once ``is_over()`` is true.
+
+        Errors of the transfer are not raised: the run reports them when it ends.
+        """
         comm = self._comm
         assert comm is not None
         try:
@@ -70,7 +76,10 @@ class Sending:
             comm.abort()
 
     async def _share(self, comm: Comm, is_over: Callable[[], bool]) -> bool:
-        """Write the program to a directory that the cluster can access. Returns False if none has enough space."""
+        """Write the program to a directory that the cluster can access too, unless the run ends first.
+
+        Returns False if no such directory is accessible and has enough space.
+        """
         for index, directory in enumerate(self._places):
             if not (word := await asyncio.to_thread(shared_directory.read_word, directory)):
                 continue

@@ -87,7 +87,10 @@ def start(request: ClusterRequest) -> StartedCluster:
 
 
 def _reserve(connection: Connection, *, is_named: bool) -> None:
-    """Reserve the name, or the next free one if the user has not chosen it and another process has just taken it."""
+    """Reserve the cluster's name.
+
+    If the user has not chosen it and another process has just taken it, try the next one.
+    """
     while True:
         try:
             connections.reserve(connection)
@@ -123,7 +126,10 @@ def how_it_died(connection: Connection) -> str:
 
 
 def preview(request: ClusterRequest) -> Preview:
-    """Return the ClusterSpec that a request would create, and its problems. Ports are 0, as each run picks its own."""
+    """Return the ClusterSpec that a request would create, and the request's problems.
+
+    Ports are 0, because each run picks its own.
+    """
     spec, tf_config = tf_configs(request.jobs)
     problems, hosts = _problems(request)
     fields: list[FieldInfo] = []
@@ -170,10 +176,12 @@ def check_there(kind: Kind, request: ClusterRequest) -> list[HostDesign]:
 
 
 def _problems(request: ClusterRequest) -> tuple[list[Problem], list[HostDesign]]:
-    """Return the problems of a request, and the hosts that its cluster would have."""
+    """Return the problems of a request, and the hosts that the kind is expected to provide."""
     problems = []
     if request.name and (known := connections.read_all().get(request.name)) and known.is_alive:
-        problems.append(Problem(field="name", message=f"`name` must be unused, got {request.name!r}, which exists"))
+        problems.append(
+            Problem(field="name", message=f"`name` must be unused, but a cluster named {request.name!r} exists")
+        )
     try:
         kind = registry.find_kind(request.kind)
     except DtfError as error:

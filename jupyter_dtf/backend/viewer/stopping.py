@@ -38,8 +38,9 @@ class Stopping:
     # -- liveness -----------------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Check periodically, until cancelled, whether clusters respond. Kill those that were asked to stop but have
-        not.
+        """Check periodically, until cancelled, whether clusters respond.
+
+        Kill clusters that have not ended in time after they were asked to stop.
         """
         loop = asyncio.get_running_loop()
         while True:
@@ -146,7 +147,7 @@ class Stopping:
     # -- inside -------------------------------------------------------------------------------------------------
 
     def _stop_starting(self, member: Member) -> None:
-        """Signal a cluster that does not accept requests yet; its file shows other viewers that it must stop."""
+        """Signal a cluster that does not accept requests yet, and mark it as stopping in its file for other viewers."""
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.connection.state = member.info.state = ClusterState.STOPPING
@@ -155,7 +156,10 @@ class Stopping:
         self._roster.tell()
 
     def _stop_unasked(self, member: Member) -> None:
-        """Signal a cluster of an incompatible version; all versions then shut down cleanly and update their file."""
+        """Signal a cluster of an incompatible version.
+
+        Clusters of every version then shut down cleanly and update their file.
+        """
         member.check_is_here()
         member.asked_to_stop = asyncio.get_running_loop().time()
         member.info.state = ClusterState.STOPPING

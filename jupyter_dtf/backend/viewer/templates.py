@@ -31,7 +31,7 @@ class Templates:
         return sorted(self._read().values(), key=lambda template: template.name)
 
     def put(self, template: Template) -> None:
-        """Save a template, replacing any of the same name. Raises Unavailable if the file cannot be written."""
+        """Save a template, replacing any with the same name. Raises Unavailable if the file cannot be written."""
         with self._changing() as templates:
             templates[template.name] = template
 

@@ -113,7 +113,7 @@ def test_a_pause_changes_nothing_of_what_is_learnt(cluster: dtf.Cluster) -> None
 
 def test_what_is_paused_can_be_stopped_and_resumed(cluster: dtf.Cluster) -> None:
     run = until_step(fit(cluster, jobs=WORKERS), 5)
-    with pytest.raises(dtf.Conflict, match=f"A run must be paused to be continued, got {run.id}, running"):
+    with pytest.raises(dtf.Conflict, match=f"A run must be paused to be continued, but {run.id} is running"):
         run.continue_()
     run.pause()
     with pytest.raises(dtf.Conflict, match="A run must be running to be paused"):

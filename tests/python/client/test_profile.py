@@ -93,7 +93,7 @@ def test_a_training_is_profiled_twice_and_its_tasks_trace_the_same_steps(cluster
     end(run)
     told = run.metrics.query("metric == 'loss' and task == 'worker:1'")["step"]
     assert list(told) == list(range(1, len(told) + 1)) and max(second["worker:1"]) <= len(told)
-    with pytest.raises(dtf.Conflict, match=f"A run must be running to be profiled, got {run.id}, stopped"):
+    with pytest.raises(dtf.Conflict, match=f"A run must be running to be profiled, but {run.id} is stopped"):
         run.profile()
 
 

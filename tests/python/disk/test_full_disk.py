@@ -77,7 +77,7 @@ until(lambda: not told())
 store = Store()
 for each in (run, second):
     assert store.run(each.id).state.value == "succeeded"
-    assert list(notes(each))[-1] == "This run is saved again"
+    assert list(notes(each))[-1] == "Saving of this run has resumed"
 assert len(run.metrics.query("metric == 'loss'")) == 50_000
 with warnings.catch_warnings():
     warnings.simplefilter("error")

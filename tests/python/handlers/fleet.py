@@ -71,7 +71,7 @@ class MemoryFleet:
     async def start_cluster(self, request: ClusterRequest) -> ClusterInfo:
         name = request.name or "local-1"
         if name in self._clusters:
-            raise Conflict(f"`name` must be unused, got {name!r}, which exists")
+            raise Conflict(f"`name` must be unused, but a cluster named {name!r} exists")
         self.asked.append(("start", request))
         self.set_cluster(ClusterInfo(name=name, kind=request.kind, state=ClusterState.STARTING, jobs=request.jobs))
         return self._clusters[name]
@@ -112,7 +112,7 @@ class MemoryFleet:
     async def profile_run(self, run_id: str, steps: int) -> int:
         info = self.hub.info(run_id)
         if info.state is not RunState.RUNNING:
-            raise Conflict(f"A run must be running to be profiled, got {run_id}, {info.state.value}")
+            raise Conflict(f"A run must be running to be profiled, but {run_id} is {info.state.value}")
         self.asked.append(("profile_run", run_id, steps))
         return 1
 

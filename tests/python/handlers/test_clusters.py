@@ -88,7 +88,7 @@ async def test_the_name_of_another_cluster_is_a_conflict(fleet: MemoryFleet, api
     await api("POST", "clusters", body={"name": "digits"})
     error = await api.refused(409, "POST", "clusters", body={"name": "digits"})
     assert error == {
-        "message": "`name` must be unused, got 'digits', which exists",
+        "message": "`name` must be unused, but a cluster named 'digits' exists",
         "error": "Conflict",
         "field": "",
     }

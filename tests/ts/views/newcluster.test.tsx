@@ -118,12 +118,12 @@ describe('NewCluster', () => {
   it('stays with what the server says when it refuses', async () => {
     const actions = show();
     actions.start.mockRejectedValue(
-      new ApiError("`name` must be unused, got 'digits', which exists", 409, 'Conflict', 'name')
+      new ApiError("`name` must be unused, but a cluster named 'digits' exists", 409, 'Conflict', 'name')
     );
     await settle();
     fireEvent.click(screen.getByRole('button', { name: 'Start' }));
     await settle();
-    expect(screen.getByRole('alert').textContent).toBe("`name` must be unused, got 'digits', which exists");
+    expect(screen.getByRole('alert').textContent).toBe("`name` must be unused, but a cluster named 'digits' exists");
   });
 
   it('lists kinds that are not available with what they lack', () => {

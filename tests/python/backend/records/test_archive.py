@@ -89,7 +89,7 @@ def test_the_end_of_a_run_is_written_at_once_with_what_its_points_tell(
         assert store.run("r1").state is RunState.SUCCEEDED
         assert store.run("r1").sparkline == [3.0, 2.0, 1.0]
         assert store.run("r1").latest == {"loss": 1.5}
-        note = encode_event(Note(time=T0 + 9, level="info", title="This run is saved again", metric="loss"))
+        note = encode_event(Note(time=T0 + 9, level="info", title="Saving of this run has resumed", metric="loss"))
         archive.append("r1", len(short_run()), note)  # said of it afterwards
         await until(store, lambda: store.run("r1").next_seq == len(short_run()) + 1 and bool(store.run("r1").latest))
         assert store.run("r1") == RunRecord.replay(run_info(), store.events("r1")).info
@@ -161,7 +161,7 @@ def test_a_failed_write_is_told_kept_and_tried_again(
 
     run(main())
     assert caplog.text.count("Runs are not being saved") == 1
-    assert "Runs are being saved again" in caplog.text
+    assert "Saving of runs has resumed" in caplog.text
 
 
 def test_closing_writes_the_rest_and_says_when_it_cannot(store: CountingStore) -> None:

@@ -203,7 +203,7 @@ def test_deleting_is_for_ended_runs(store: Store) -> None:
     heard: list[str] = []
     hub.add_run(run_info())
     feed(hub, until=5)
-    with pytest.raises(Conflict, match="must have ended to be deleted, got r1, running"):
+    with pytest.raises(Conflict, match="must have ended to be deleted, but r1 is running"):
         hub.delete("r1")
     feed(hub)
     store.write([hub.info("r1")], [("r1", seq, data) for seq, data in encoded(short_run())])

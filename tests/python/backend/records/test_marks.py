@@ -57,7 +57,7 @@ def test_what_is_said_of_a_run_is_seen_by_others_and_told(hubs: Callable[[], Hub
 
 def test_a_deleted_run_can_be_had_back_until_it_is_forgotten(hubs: Callable[[], Hub]) -> None:
     hub = hubs()
-    with pytest.raises(Conflict, match="must have ended to be deleted, got r2, running"):
+    with pytest.raises(Conflict, match="must have ended to be deleted, but r2 is running"):
         hub.mark("r2", RunPatch(deleted=True))
     with pytest.raises(NotFound):
         hub.mark("r9", RunPatch(deleted=True))

@@ -56,7 +56,7 @@ def test_a_connection_file_comes_back_and_is_its_owners_alone() -> None:
 
 def test_a_live_cluster_keeps_its_name_and_a_dead_one_gives_it_up() -> None:
     connections.reserve(connection())
-    with pytest.raises(Conflict, match="'digits', which exists"):
+    with pytest.raises(Conflict, match="a cluster named 'digits' exists"):
         connections.reserve(connection())
     dead = connections.read("digits")
     dead.pid_started -= 1  # the same process id, but another process
@@ -89,7 +89,10 @@ def test_only_a_missing_file_means_that_there_is_no_cluster() -> None:
         connections.read("local-1")
     assert connections.read_all() == {}
     assert list(connections.listing().unreadable) == ["local-1"]
-    with pytest.raises(Conflict, match="must be unused, got 'local-1'.* Remove it if there is no such cluster"):
+    with pytest.raises(
+        Conflict,
+        match="must be unused, but a cluster named 'local-1' may exist.* Remove the file if there is no such cluster",
+    ):
         connections.reserve(connection("local-1"))
     assert path.read_text() == "{"
     assert connections.free_name("local") == "local-2"
@@ -166,7 +169,7 @@ def test_a_process_elsewhere_is_not_looked_up_here(where: dict[str, str], tmp_pa
     assert not crashed.clear(theirs)
     ending.end_rest(theirs)
     assert tmp_path.is_dir() and connections.read("digits") == theirs
-    with pytest.raises(Conflict, match="'digits', which exists"):
+    with pytest.raises(Conflict, match="a cluster named 'digits' exists"):
         connections.reserve(connection())
 
 

@@ -306,7 +306,7 @@ def test_a_starting_cluster_can_be_stopped_and_cannot_be_asked() -> None:
             await fleet.start_cluster(ClusterRequest(name="early", jobs={"worker": 1}))
             with pytest.raises(ClusterLost, match="does not accept requests now"):
                 await fleet.scale("early", {"worker": 2})
-            with pytest.raises(Conflict, match="'early', which exists"):
+            with pytest.raises(Conflict, match="a cluster named 'early' exists"):
                 await fleet.start_cluster(ClusterRequest(name="early", jobs={"worker": 1}))
             await asyncio.wait_for(fleet.close_cluster("early"), left_s())
             assert connections.read_all() == {}

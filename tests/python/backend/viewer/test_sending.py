@@ -185,8 +185,8 @@ def test_a_sender_that_goes_away_is_the_end_of_its_run(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        ({"at": 0, "word": "0" * 64}, "does not see the directory"),
-        ({"at": 7, "word": ""}, "does not see the directory"),
+        ({"at": 0, "word": "0" * 64}, "cannot access the directory"),
+        ({"at": 7, "word": ""}, "cannot access the directory"),
         ({"failed": "no room is left"}, "no room is left"),
         ({"nothing": 1}, "could not be received: KeyError"),
     ],
