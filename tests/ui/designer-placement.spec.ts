@@ -279,10 +279,10 @@ test('it looks right in every theme and width', async () => {
     await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);
     const theme = dark ? 'dark' : 'light';
     for (const colours of ['device', 'memory']) {
-      await view.getByLabel('colour by').selectOption(colours);
+      await view.getByLabel('color by').selectOption(colours);
       await picture(page, `placement-${colours}-${theme}`);
     }
-    await view.getByLabel('colour by').selectOption('device');
+    await view.getByLabel('color by').selectOption('device');
     for (const width of [800, 900, 1280, 1440]) {
       await page.setViewportSize({ width, height: 900 });
       await view.getByRole('button', { name: 'Fit View' }).click();

@@ -142,7 +142,7 @@ function ColourChoice(props: {
   const { colourBy, onColourBy, trans } = props;
   return (
     <label>
-      {trans.__('colour by')}
+      {trans.__('color by')}
       <select value={colourBy} onChange={event => onColourBy(event.target.value as ColourBy)}>
         <option value="device">{trans.__('device')}</option>
         <option value="memory">{trans.__('memory')}</option>
