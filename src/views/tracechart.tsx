@@ -104,7 +104,7 @@ export function TimelineChart(props: {
         <SmallButton label={trans.__('Zoom out')} onClick={() => zoom(1 / ZOOM)}>
           −
         </SmallButton>
-        <SmallButton label={trans.__('Show all of it')} onClick={() => setSpan(whole)}>
+        <SmallButton label={trans.__('Show the whole timeline')} onClick={() => setSpan(whole)}>
           {trans.__('All')}
         </SmallButton>
         <span className="jp-dtf-faint">

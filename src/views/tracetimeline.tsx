@@ -125,7 +125,7 @@ function ProfileWord(props: Profiling & { trans: TranslationBundle }): React.Rea
     <div role="status">
       {isUnderWay(props) && (
         <p className="jp-dtf-faint jp-dtf-none">
-          {trans._n('The next step is traced…', 'The next %1 steps are traced…', profile?.steps ?? 0)}
+          {trans._n('Tracing the next step…', 'Tracing the next %1 steps…', profile?.steps ?? 0)}
         </p>
       )}
       {!isUnderWay(props) && (refused || ended) !== '' && (

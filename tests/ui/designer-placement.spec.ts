@@ -362,7 +362,7 @@ print("ready")`
   await page.keyboard.press('d');
   await page.keyboard.press('End');
   await page.keyboard.press('Enter');
-  await expect(view.getByText('The plan of this run differs from the drawing: 3 layers')).toBeVisible();
+  await expect(view.getByText('The plan of this run differs from the drawing in 3 layers')).toBeVisible();
   await expect(
     view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0/ })
   ).toBeVisible();

@@ -225,11 +225,11 @@ function groupTitle(by: string, value: Cell | undefined, now: number, trans: Tra
 function groupCellTitle(is: 'all' | 'best' | 'newest', text: string, trans: TranslationBundle): string {
   switch (is) {
     case 'best':
-      return trans.__('%1, the best of them', text);
+      return trans.__('%1, the best of these runs', text);
     case 'newest':
-      return trans.__('the newest of them');
+      return trans.__('the newest of these runs');
     case 'all':
-      return trans.__('%1, all of them', text);
+      return trans.__('%1, the same in all these runs', text);
   }
 }
 

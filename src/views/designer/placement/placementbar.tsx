@@ -210,8 +210,8 @@ function RunChoice(props: {
   const { run, onRun, trans } = props;
   const { own, others } = props.runs;
   const groups: [string, readonly RunInfo[]][] = [
-    [trans.__('Of this cluster or model'), own],
-    [trans.__('Others'), others]
+    [trans.__('Runs of this cluster or model'), own],
+    [trans.__('Other runs'), others]
   ];
   return (
     <label>
