@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "--grace",
         type=float,
         metavar="SECONDS",
-        help="end the cluster this long after its last client has disconnected, but not during a run (default: keep it)",
+        help="end the cluster this long after its last client disconnects, but never during a run (default: keep it)",
     )
     stay.add_argument(
         "--foreground",

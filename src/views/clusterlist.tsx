@@ -81,7 +81,7 @@ export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle 
   );
 }
 
-/** The hosts of a cluster of which some are still starting, and their current state. */
+/** The hosts of a cluster with their current states, while some of them are still starting. */
 export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
   const { cluster, trans } = props;
   const coming = cluster.coming.filter(host => host.problem === '');

@@ -163,7 +163,7 @@ function Picture(props: {
   );
 }
 
-/** The x at the centre of a column, with the precision of its width. */
+/** The x at the center of a column, with the precision of its width. */
 function placeOf(heat: TaskHeat, column: number): number {
   const x = xOf(heat, column);
   return heat.end - heat.start >= heat.columns - 1 ? Math.round(x) : Number(x.toPrecision(4));

@@ -340,7 +340,7 @@ print("ready")`
   await expect(view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0/ })).toBeVisible();
   await expect(view.getByRole('img', { name: /^traced step/ })).toBeVisible();
   await expect(
-    view.getByText(/^measured step .*: the median of 25 steps, half of them from .* · the first 4 left out/)
+    view.getByText(/^measured step .*: the median of 25 steps, half of them from .* · without the first 4/)
   ).toBeVisible();
   await picture(page, 'placement-compared-light');
   // The light one of 1,440 px is docs/images/designer.png.

@@ -64,7 +64,7 @@ export function ForecastView(props: {
   );
 }
 
-/** The point beyond which each forecast no longer pays off. */
+/** For each forecast, the number of tasks beyond which more tasks no longer pay off. */
 function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBundle }): React.ReactElement {
   const { forecasts, trans } = props;
   const problems = [...new Set(forecasts.flatMap(forecast => forecast.problems.map(({ message }) => message)))];

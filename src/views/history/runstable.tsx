@@ -59,7 +59,7 @@ export function RunsTable(props: {
   open: ReadonlySet<string>;
   columns: readonly string[];
   sorting: Sorting;
-  /** The colours of the compared runs, by id. */
+  /** The colors of the compared runs, by id. */
   selected: ReadonlyMap<string, string>;
   now: number;
   trans: TranslationBundle;

@@ -128,7 +128,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
 
 type ByDevice = ReadonlyMap<string, readonly DesignTask[]>;
 
-/** The tasks of each device that has any, by `host/device`. */
+/** The tasks of each device that has any, keyed by `host/device`. */
 function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
   const found = new Map<string, DesignTask[]>();
   for (const task of tasks) {

@@ -5,7 +5,7 @@ import type { DeviceChoice } from '../../../model/layerplacement';
 import { MANY, rangesOf } from '../../../model/spread';
 import type { ColourBy } from '../graph/graphappearance';
 
-/** The legend of the graph's colours. */
+/** The legend of the graph's colors. */
 export function Legend(props: {
   colourBy: ColourBy;
   devices: readonly DeviceChoice[];

@@ -329,8 +329,8 @@ describe('Forecast', () => {
     expect(screen.getByText('predicted step 200 ms · bubble 14 % · fits')).toBeTruthy();
     expect(
       screen.getByText(
-        'measured step 210 ms: the median of 96 steps, half of them from 200 ms to 220 ms · the first 4 left out · ' +
-          'of 32 examples, where the drawing has 64 · the traced step, drawn below, took 250 ms'
+        'measured step 210 ms: the median of 96 steps, half of them from 200 ms to 220 ms · without the first 4 · ' +
+          'with 32 examples, not 64 as in the drawing · the traced step, drawn below, took 250 ms'
       )
     ).toBeTruthy();
     expect(screen.getAllByRole('img').map(image => image.getAttribute('aria-label'))).toEqual([
