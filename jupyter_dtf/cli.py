@@ -244,7 +244,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _terminated() -> Any:
-    """Make SIGTERM and SIGHUP end a cluster in the foreground, as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt within the context, as Ctrl-C does."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

@@ -105,7 +105,7 @@ def _clusters() -> list[Finding]:
 
 
 def in_words(checkup: Checkup, width: int = 0) -> str:
-    """Format the findings as lines of text, at most ``width`` wide; 0: unlimited."""
+    """Format the findings as lines of text, at most ``width`` characters wide; 0: unlimited."""
     parts = []
     if checkup.cluster:
         count = len(checkup.hosts)

@@ -80,7 +80,7 @@ class Services:
         return (await self.fleet()).hub
 
     async def stop(self) -> None:
-        """Disconnect from all clusters, which continue unchanged."""
+        """Disconnect from all clusters, which keep running."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -136,7 +136,7 @@ class Services:
         return msgspec.structs.replace(request, options=options)
 
     async def preview(self, request: ClusterRequest) -> Preview:
-        """Return the cluster that a request would create here. Raises InvalidInput like ``complete``."""
+        """Return the cluster that a request would create here. Raises InvalidInput, as ``complete`` does."""
         request = await self.complete(request)
         return await asyncio.to_thread((await self.fleet()).preview, request)
 

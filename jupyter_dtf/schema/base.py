@@ -102,7 +102,7 @@ def _too_deep(data: bytes | str) -> InvalidInput:
 
 
 def convert(raw: Any, type_: type[T]) -> T:
-    """Convert plain dicts and lists to a struct. Raises InvalidInput like ``decode_json``."""
+    """Convert plain dicts and lists to a struct. Raises InvalidInput, as ``decode_json`` does."""
     try:
         return msgspec.convert(raw, type_)
     except InvalidInput:

@@ -15,7 +15,7 @@ class Context(Protocol):
 
     ``cluster.run`` calls ``main_fun(args, ctx)``, ``cluster.search`` calls ``train_fn(params, ctx)``, and
     ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks are assigned to the chief first, then to the workers,
-    then to ``ps``, ``evaluator`` and any other job, and within each job in order of index.
+    then to other jobs in alphabetical order, then to ``ps`` and ``evaluator``, and within each job in order of index.
 
     Example:
         >>> def main_fun(args, ctx: dtf.Context):

@@ -111,7 +111,7 @@ class Design(Struct):
 
     @classmethod
     def decode(cls, data: bytes) -> Design:
-        """Parse a design from UTF-8 bytes. Raises InvalidText like ``parse``."""
+        """Parse a design from UTF-8 bytes. Raises InvalidText, as ``parse`` does."""
         try:
             return cls.parse(data.decode())
         except UnicodeDecodeError as error:
@@ -245,7 +245,10 @@ class DesignProblem(Problem):
 
 
 class DesignReport(Struct):
-    """The cluster that a design would create (with 0 as ports, which each run chooses), and the design's problems."""
+    """The cluster that a design would create, and the design's problems.
+
+    Ports are 0, because each run chooses its own.
+    """
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
@@ -284,7 +287,7 @@ class StepTimes(PeerStruct):
 
     count: int
     left_out: int
-    """The number of initial steps that are excluded, because the model is built, traced and checked meanwhile."""
+    """The number of initial steps that are excluded because the model is built, traced and checked in them."""
     median_s: float
     low_s: float
     """The first quartile: a quarter of the steps took less."""

@@ -91,7 +91,7 @@ def read_exactly(connection: socket.socket, into: memoryview) -> bool:
 
 
 def read_header(connection: socket.socket) -> tuple[int, str, int] | None:
-    """Read the header of the next message: its kind, queue and number of bytes of the body. None: no more messages."""
+    """Read the kind, the queue and the body's number of bytes of the next message; None if the connection has ended."""
     head = bytearray(HEADER.size)
     if not read_exactly(connection, memoryview(head)):
         return None

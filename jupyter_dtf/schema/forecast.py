@@ -242,10 +242,10 @@ class Forecast(PeerStruct):
     points: list[ForecastPoint] = []
     """The points, in order of their number of tasks."""
     pays_until: int = 0
-    """The largest number of tasks in ``points`` up to which additional tasks are worthwhile; 0 if not even the first
-    number is."""
+    """The largest number of tasks in ``points`` up to which additional tasks are worthwhile; 0 if even the first number
+    is not worthwhile."""
     why: str = ""
-    """A sentence that states from which number additional tasks are not worthwhile, and why."""
+    """A sentence that states up to how many tasks additional ones are worthwhile, and why not beyond that number."""
     notes: list[str] = []
     """The assumptions of the forecast."""
     problems: list[Problem] = []

@@ -137,9 +137,10 @@ def family(metric: str, names: Collection[str]) -> str:
 
 
 def headline_of(names: Collection[str], has_ended: bool = False, objectives: Collection[str] = ()) -> dict[str, str]:
-    """Return the metrics whose values to show first, keyed by the names to show: ``epoch_loss`` for ``loss``.
+    """Return the metrics to show first, as a dict from names to metrics.
 
-    These are metrics of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
+    A key is the name to show, such as ``loss``; its value is the metric that has the number, such as ``epoch_loss``.
+    They are metrics of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
     included. While a run is active, the newest values are used; after its end, those of the last epoch, as in Keras's
     history.
     """

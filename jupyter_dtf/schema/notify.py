@@ -33,7 +33,7 @@ class Alarm(PeerStruct):
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The conditions to notify the user about: in the run's cell, in JupyterLab, and through ``call`` and ``command``.
+    """The conditions of which the user is notified, in the run's cell, in JupyterLab, and by ``call`` or ``command``.
 
     None and False turn a condition off.
 

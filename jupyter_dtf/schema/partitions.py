@@ -1,4 +1,4 @@
-"""The protocol with which a task requests partitions that Dask holds from its host.
+"""The protocol with which a task requests the contents of Dask partitions from its host.
 
 It uses a Unix socket of the host. The task sends one request, and the host answers with messages until the pass has
 ended. Each message consists of its length as eight bytes, little-endian, and a payload (``schema/payload.py``).

@@ -12,9 +12,10 @@ from .run import RunInfo
 
 
 class Subscribe(Struct, tag_field="type", tag="subscribe"):
-    """Requests a run's events after the sequence number ``after`` (-1: all), and its series for ``width`` pixels.
+    """Requests a run's events after the sequence number ``after`` (-1: all), and its series.
 
-    ``metrics`` are the metrics whose series to send; null: all.
+    The series are decimated for plots that are ``width`` pixels wide. ``metrics`` are the metrics whose series to send;
+    null: all.
     """
 
     run: str
@@ -79,7 +80,7 @@ class EventsMessage(PeerStruct, tag_field="type", tag="events"):
 
 
 class SeriesFrame(PeerStruct):
-    """One decimated line of one plot. It is appended to the first ``start`` points received before.
+    """One decimated line of one plot. Its points replace all but the first ``start`` points that were sent before.
 
     null stands for a non-finite value, which is drawn as a gap.
     """
