@@ -218,7 +218,7 @@ export function ClusterRow(props: {
         <StopButton cluster={cluster} trans={trans} onStop={() => actions.stop(name)} />
         <IconButton
           icon={ellipsesIcon}
-          label={trans.__('More about %1', name)}
+          label={trans.__('Actions for %1', name)}
           menu
           onClick={event => actions.menu(name, event.currentTarget)}
         />
@@ -255,7 +255,7 @@ export function TemplateRow(props: {
         <IconButton icon={runIcon} label={trans.__('Start %1', name)} onClick={() => props.onStart(name)} />
         <IconButton
           icon={ellipsesIcon}
-          label={trans.__('More about %1', name)}
+          label={trans.__('Actions for %1', name)}
           menu
           onClick={event => props.onMenu(name, event.currentTarget)}
         />

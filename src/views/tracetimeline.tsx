@@ -225,7 +225,7 @@ function Transfers({ transfers, trans }: { transfers: readonly Transfer[]; trans
   const largest = [...transfers].sort((a, b) => b.bytes - a.bytes).slice(0, MOST_ROWS);
   return (
     <table className="jp-dtf-table">
-      <caption>{trans.__('Between tasks')}</caption>
+      <caption>{trans.__('Transfers between tasks')}</caption>
       <thead>
         <tr>
           <th scope="col">{trans.__('Tensor')}</th>

@@ -131,7 +131,7 @@ export function ForecastChart(props: {
               {trans.__('Examples/s')}
             </th>
             <th scope="col" className="jp-dtf-number">
-              {trans.__('Between')}
+              {trans.__('Range')}
             </th>
             <th scope="col" className="jp-dtf-number">
               {trans.__('Efficiency')}

@@ -95,7 +95,7 @@ function Numbers(props: {
   const parts = ['input_s', 'compute_s', 'hidden_s', 'exposed_s', 'update_s', 'idle_s'] as const;
   const heads = [
     trans.__('Examples/s'),
-    trans.__('Between'),
+    trans.__('Range'),
     trans.__('Efficiency'),
     trans.__('Step'),
     ...parts.map(part => partName(part, trans)),

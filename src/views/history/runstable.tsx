@@ -288,7 +288,7 @@ function Row(props: {
       })}
       <IconButton
         icon={ellipsesIcon}
-        label={trans.__('More on %1', run.name)}
+        label={trans.__('Actions for %1', run.name)}
         menu
         onClick={event => actions.onMenu(run.id, event.currentTarget)}
       />

@@ -54,7 +54,7 @@ describe('Timeline', () => {
     show(traceData());
     const totals = screen.getByRole('table', { name: 'Where the time goes' });
     expect(within(totals).getByRole('row', { name: 'worker:0 CPU:0 MatMul 2 30 µs' })).toBeTruthy();
-    const transfers = screen.getByRole('table', { name: 'Between tasks' });
+    const transfers = screen.getByRole('table', { name: 'Transfers between tasks' });
     expect(within(transfers).getByRole('row', { name: 'weights ps:0 worker:0 3 2.5 KiB 4 µs' })).toBeTruthy();
   });
 
@@ -68,7 +68,7 @@ describe('Timeline', () => {
     const { container } = show(traceData());
     fireEvent.change(screen.getByRole('combobox', { name: 'step' }), { target: { value: '4' } });
     expect(drawn(container)).toEqual(['late (Sum), step 4, 5 µs']);
-    expect(screen.queryByRole('table', { name: 'Between tasks' })).toBeNull();
+    expect(screen.queryByRole('table', { name: 'Transfers between tasks' })).toBeNull();
   });
 
   it('is moved by keys and buttons', () => {
