@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has closed it
         _to_nowhere()
         return FAILED
-    except OSError as error:  # a full disk, a closed descriptor: show the system's own message
+    except OSError as error:  # for example a full disk or a closed descriptor: show the system's own message
         return _say(parser, error, FAILED)
 
 
@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         "--grace",
         type=float,
         metavar="SECONDS",
-        help="end this long after the last client has disconnected, but never during a run (default: keep running)",
+        help="end the cluster this long after its last client disconnects, but never during a run (default: keep it)",
     )
     stay.add_argument(
         "--foreground",
@@ -244,7 +244,7 @@ def _start(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _terminated() -> Any:
-    """Make SIGTERM and SIGHUP end a cluster in the foreground, as Ctrl-C does."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt within the context, as Ctrl-C does."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

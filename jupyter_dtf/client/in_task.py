@@ -81,7 +81,7 @@ def report_image(name: str, image: Any, step: float | None = None, caption: str 
 
     Args:
         name: A name for the picture.
-        image: An array or tensor of shape ``[height, width]`` or ``[height, width, channels]``, with 1, 3 or 4
+        image: An array or tensor of shape ``[height, width]``, or ``[height, width, channels]`` with 1, 3 or 4
             channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
         step: The step that the picture belongs to. None: that of the last ``report``.
         caption: Text to show with the picture.

@@ -56,7 +56,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
         "--filter",
         default="",
         metavar="TERMS",
-        help='list only runs that match a condition, such as "strategy = ps and val_loss < 0.4", or a word',
+        help='list only runs that match conditions, such as "strategy = ps and val_loss < 0.4", or contain a word',
     )
     parser.add_argument(
         "--sort", default="", metavar="COLUMN", help="sort by this column; -COLUMN sorts in descending order"
@@ -80,7 +80,7 @@ def cluster_request(arguments: argparse.Namespace, *, keep: bool, grace_s: float
         own, options = split_common(parse_options("", arguments.options))
         if arguments.kind or arguments.jobs or options:
             raise InvalidInput(
-                "A design must be given without --kind, --jobs and --option, which it contains, got "
+                "A design must be given without --kind, --jobs and --option, because it contains these settings, got "
                 f"{' '.join(filter(None, [arguments.kind, arguments.jobs, *arguments.options]))}"
             )
         from ..backend.planning import check_design
@@ -156,7 +156,7 @@ def find_run(text: str, infos: Sequence[RunInfo]) -> RunInfo:
 
 
 def clusters_table(infos: Sequence[ClusterInfo], runs: Sequence[RunInfo]) -> str:
-    """Format clusters as a table, with the numbers of their active runs."""
+    """Format clusters as a table, including the number of active runs of each."""
     if not infos:
         return "There are no clusters."
     rows = [("NAME", "STATE", "KIND", "JOBS", "CORES", "MEMORY", "RUNS", "AGE")]

@@ -44,7 +44,7 @@ def of_this_machine(*, clean: bool = False) -> Checkup:
         *self_check.quick(versions, gpus, facts.free_spaces(), failure),
     ]
     if gpus and not failure and versions["TensorFlow"] and seen < len(gpus):
-        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; its log, with TF_CPP_MIN_LOG_LEVEL=0, states why"
+        text = f"TensorFlow sees {seen} of {len(gpus)} GPUs; set TF_CPP_MIN_LOG_LEVEL=0 to see the reason in its log"
         findings.append(Finding(about="GPUs", text=text, level=WARNING))
     findings += [*_writable(), *_ports(), *_crashed(clean), *_clusters()]
     return Checkup(hosts=[HostCheckup(name=paths.machine_name(), findings=findings)])
@@ -105,7 +105,7 @@ def _clusters() -> list[Finding]:
 
 
 def in_words(checkup: Checkup, width: int = 0) -> str:
-    """Format the findings as lines of text, at most ``width`` wide; 0: unlimited."""
+    """Format the findings as lines of text, at most ``width`` characters wide; 0: unlimited."""
     parts = []
     if checkup.cluster:
         count = len(checkup.hosts)

@@ -18,13 +18,15 @@ def add_to(commands: Any) -> None:
     predict = commands.add_parser(
         "predict", help="forecast how a design would scale: examples per second by number of tasks"
     )
-    predict.add_argument("--strategy", choices=STRATEGIES, default="allreduce", help="(default: allreduce)")
+    predict.add_argument(
+        "--strategy", choices=STRATEGIES, default="allreduce", help="the strategy to forecast (default: allreduce)"
+    )
     predict.add_argument("--tasks", default="", metavar="N,N,...", help="numbers of tasks (default: 1,2,4,...,512)")
     predict.add_argument(
         "--threshold",
         type=float,
         default=0.5,
-        help="the fraction of perfect scaling that a worthwhile additional task adds (default: 0.5)",
+        help="additional tasks are worthwhile if each adds this fraction of the throughput of one task (default: 0.5)",
     )
     _add_shared(predict)
     predict.set_defaults(do=_predict)
@@ -36,7 +38,7 @@ def add_to(commands: Any) -> None:
         "--device-hours", type=float, default=0.0, metavar="HOURS", help="or: the budget for all examples"
     )
     plan.add_argument("--examples", type=float, default=0.0, metavar="N", help="the number of examples of all epochs")
-    plan.add_argument("--strategy", choices=STRATEGIES, help="(default: the best of several)")
+    plan.add_argument("--strategy", choices=STRATEGIES, help="the strategy (default: the best of several)")
     plan.add_argument("-o", "--output", default="", metavar="FILE", help="write the design that reaches the target")
     _add_shared(plan)
     plan.set_defaults(do=_plan)
@@ -49,7 +51,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="", help="A100, H100, V100, P100, K80, H200 or CPU (default: as calibrated)"
     )
-    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
+    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="the precision (default: fp32)")
     parser.add_argument(
         "--utilisation",
         type=float,
@@ -61,18 +63,46 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
         "--network", default="", help="the network between machines: 1gbit, 10gbit, 25gbit, infiniband-hdr, ..."
     )
     parser.add_argument("--cluster", default="", metavar="NAME", help="or: measure the network of this cluster's hosts")
-    parser.add_argument("--transport", choices=TRANSPORTS, default="tcp", help="(default: tcp)")
+    parser.add_argument(
+        "--transport", choices=TRANSPORTS, default="tcp", help="the transport between machines (default: tcp)"
+    )
     parser.add_argument("--local", default="", help="the network within a machine: pcie3, nvlink3, memory, ...")
-    parser.add_argument("--devices-per-machine", type=int, default=0, metavar="N", help="(default: as in the design)")
-    parser.add_argument("--algorithm", choices=ALGORITHMS, default="auto", help="for all-reduce (default: auto)")
-    parser.add_argument("--compression", choices=COMPRESSIONS, default="none", help="for gradients (default: none)")
+    parser.add_argument(
+        "--devices-per-machine",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the number of devices in each machine (default: as in the design)",
+    )
+    parser.add_argument(
+        "--algorithm", choices=ALGORITHMS, default="auto", help="the all-reduce algorithm (default: auto)"
+    )
+    parser.add_argument(
+        "--compression", choices=COMPRESSIONS, default="none", help="the compression of gradients (default: none)"
+    )
     parser.add_argument("--servers", type=int, default=1, metavar="N", help="the number of ps tasks (default: 1)")
     parser.add_argument("--sync", action="store_true", help="with ps: all workers wait for each other")
-    parser.add_argument("--backup-workers", type=int, default=0, metavar="N", help="with ps and --sync")
     parser.add_argument(
-        "--microbatches", type=int, default=0, metavar="N", help="for a pipeline (default: the design's)"
+        "--backup-workers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="with ps and --sync: the number of late gradients for which a step does not wait",
     )
-    parser.add_argument("--stages", type=int, default=0, metavar="N", help="for a pipeline (default: the design's)")
+    parser.add_argument(
+        "--microbatches",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the number of microbatches of a pipeline (default: as in the design)",
+    )
+    parser.add_argument(
+        "--stages",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the number of stages of a pipeline (default: as in the design)",
+    )
     parser.add_argument(
         "--input", type=float, default=0.0, metavar="N", help="the examples per second that each task can read"
     )

@@ -19,9 +19,9 @@ LOCAL = "local"
 
 
 def find_task(cluster_spec: str, job_name: str = "", task_index: int | None = None) -> tuple[ClusterSpec, str, int]:
-    """Return the cluster spec, and the job and index of this server, which are optional if there is only one task.
+    """Return the cluster spec, and the job and the index of this server. Raises InvalidInput.
 
-    Raises InvalidInput.
+    ``job_name`` and ``task_index`` may be omitted if there is only one task.
     """
     spec = ClusterSpec.parse(cluster_spec)
     tasks = [(job, index) for job, index, _ in spec.tasks()]

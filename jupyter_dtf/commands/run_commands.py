@@ -35,7 +35,9 @@ def add_to(commands: Any) -> None:
 
     export = commands.add_parser("export", help="export every point of a run: all metrics of all tasks")
     export.add_argument("run", help="the run's id, part of its id, or its name")
-    export.add_argument("--format", choices=("csv", "json", "parquet"), default="csv", help="(default: csv)")
+    export.add_argument(
+        "--format", choices=("csv", "json", "parquet"), default="csv", help="the file format (default: csv)"
+    )
     export.add_argument(
         "-o", "--output", default="", metavar="FILE", help="the file to write (default: standard output)"
     )

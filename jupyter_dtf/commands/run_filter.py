@@ -29,7 +29,7 @@ _SEARCHED = ("id", "name", "tags", "note", "model", "cluster", "state")
 
 
 def column(name: str, rows: Sequence[Row]) -> str:
-    """Resolve the name of a column: ``batch_size`` means ``parameters.batch_size``. Raises InvalidInput."""
+    """Return the full name of a column: ``parameters.batch_size`` for ``batch_size``. Raises InvalidInput."""
     known = dict.fromkeys(key for row in rows for key in row)
     for group in _GROUPS:
         if group + name in known:

@@ -44,7 +44,7 @@ class JupyterDTF(ExtensionApp):
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        gpu_growth.undo()  # kernels that this server starts must not inherit it
+        gpu_growth.undo()  # kernels that this server starts must not inherit the variable
         if self.data_dir:
             # Cluster processes and kernels inherit the variable.
             os.environ["JUPYTER_DTF_DATA_DIR"] = os.path.abspath(self.data_dir)

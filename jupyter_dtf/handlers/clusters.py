@@ -22,7 +22,9 @@ class ClustersHandler(Handler):
     async def get(self) -> list[ClusterInfo]:
         return (await self.services.fleet()).clusters()
 
-    @operation("Start a cluster; respond immediately, with the state starting", status=201, errors=(409, 503))
+    @operation(
+        "Start a cluster; the response is sent immediately, with the state starting", status=201, errors=(409, 503)
+    )
     async def post(self, *, body: ClusterRequest) -> ClusterInfo:
         request = await self.services.complete(body)
         return await (await self.services.fleet()).start_cluster(request)

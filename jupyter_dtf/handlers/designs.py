@@ -40,7 +40,7 @@ class DesignHandler(Handler):
     _work: asyncio.Task[Any] | None = None
 
     async def while_asked(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for ``work``, which is cancelled when the client disconnects."""
+        """Return the result of ``work``, which is cancelled if the client disconnects first."""
         task: asyncio.Task[T] = asyncio.get_running_loop().create_task(work)
         self._work = task
         try:
@@ -63,7 +63,9 @@ class DesignHandler(Handler):
             raise web.HTTPError(403)
         where = getattr(manager, "_get_os_path", None)
         if where is None:
-            raise Unavailable("This server's files are not in a folder. Describe the model in its notebook instead")
+            raise Unavailable(
+                "The files of this server are not in a local folder. Describe the model in its notebook instead"
+            )
         try:
             is_there = await ensure_async(manager.file_exists(path)) or (
                 path.strip("/") != "" and await ensure_async(manager.dir_exists(path))  # a SavedModel

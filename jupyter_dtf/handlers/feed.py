@@ -44,7 +44,7 @@ MAX_ERRORS = 64
 
 
 def events_message(hub: Hub, run_id: str, after: int) -> EventsMessage:
-    """Return the events of a run that follow ``after``, as many as fit into one message. Raises NotFound."""
+    """Return the events of a run after the number ``after``, as many as fit into one message. Raises NotFound."""
     record = hub.record(run_id)
     next_seq = record.next_seq  # read before the events: later events are sent next time
     events = [(seq, event) for seq, event in hub.events(run_id, after, EVENTS_PER_MESSAGE) if seq < next_seq]

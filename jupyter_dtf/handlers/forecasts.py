@@ -12,13 +12,13 @@ from .operation import operation
 
 
 class ForecastHandler(DesignHandler):
-    @operation("Forecast the examples per second of a design by number of tasks, once for each of the settings")
+    @operation("Forecast a design's examples per second for each number of tasks, once for each of the settings")
     async def post(self, *, body: ForecastRequest) -> list[Forecast]:
         return await self.while_asked(self.services.forecast_design(body))
 
 
 class PlanHandler(DesignHandler):
-    @operation("Find the fewest machines on which a design's model reaches a target, and the strategy")
+    @operation("Find the strategy with which a design's model reaches a target on the fewest machines")
     async def post(self, *, body: PlanRequest) -> ScalePlan:
         return await self.while_asked(self.services.plan_design(body))
 

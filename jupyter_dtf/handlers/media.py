@@ -24,7 +24,8 @@ class MediaHandler(Handler):
 
 class HistogramsHandler(Handler):
     @operation(
-        "Get a task's histograms under one name, by step; if there are too many, evenly spaced ones", errors=(404,)
+        "Get a task's histograms under one name, ordered by step; if there are too many, evenly spaced ones",
+        errors=(404,),
     )
     async def get(
         self, run_id: str, *, name: Annotated[str, _NAME] = "", task: Annotated[str, _TASK] = ""
@@ -34,7 +35,10 @@ class HistogramsHandler(Handler):
 
 
 class ImageHandler(Handler):
-    @operation("Get a task's image under one name at a step, or the last one before that step", errors=(404,))
+    @operation(
+        "Get the image that a task reported under a name at a step, or else the last one before that step",
+        errors=(404,),
+    )
     async def get(
         self,
         run_id: str,
@@ -49,7 +53,9 @@ class ImageHandler(Handler):
 
 
 class TextHandler(Handler):
-    @operation("Get a task's text under one name at a step, or the last one before that step", errors=(404,))
+    @operation(
+        "Get the text that a task reported under a name at a step, or else the last one before that step", errors=(404,)
+    )
     async def get(
         self,
         run_id: str,
@@ -64,7 +70,10 @@ class TextHandler(Handler):
 
 
 class TableHandler(Handler):
-    @operation("Get a task's table under one name at a step, or the last one before that step", errors=(404,))
+    @operation(
+        "Get the table that a task reported under a name at a step, or else the last one before that step",
+        errors=(404,),
+    )
     async def get(
         self,
         run_id: str,

@@ -107,9 +107,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 def _dedented(value: Any) -> Any:
-    """Dedent all descriptions. They are docstrings, which only Python 3.13 and later dedents automatically.
+    """Dedent all descriptions, which are docstrings. Only Python 3.13 and later dedents them automatically.
 
-    The file is thus the same for all versions. The sections of docstrings (``Args:`` and so on), which are about
+    This makes the file the same for all versions. The sections of docstrings (``Args:`` and so on), which only concern
     Python, are omitted.
     """
     if isinstance(value, dict):

@@ -22,10 +22,10 @@ PIECE = 1 << 20
 
 
 class OutputHandler(Handler):
-    """Returns pages by time, for all tasks or one; with ``stream``, pages of one task's stream by line numbers."""
+    """Returns a page of the output of all tasks or one, by time; with ``stream``, lines of one task, by number."""
 
     @operation(
-        "Get a page of the output of a run's tasks: by default, the last one; with stream, lines by number",
+        "Get a page of the output of a run's tasks, by default the last one; with stream, lines by number",
         errors=(404,),
     )
     async def get(
@@ -36,7 +36,7 @@ class OutputHandler(Handler):
         before_time: Annotated[float | None, "Return the page before this time, in seconds since 1970"] = None,
         after_time: Annotated[float | None, "Return the page after this time, in seconds since 1970"] = None,
         stream: Annotated[str, "stdout or stderr of the task: return lines by number"] = "",
-        first: Annotated[int, "The number of the first line, from 0; if negative, from the end"] = 0,
+        first: Annotated[int, "The number of the first line, counted from 0; if negative, counted from the end"] = 0,
         count: Annotated[int, "The largest number of lines"] = 1000,
     ) -> OutputPage:
         hub = await self.services.hub()
@@ -83,7 +83,7 @@ class OutputTextHandler(Handler):
 
 
 def _text(reader: OutputReader, prefixed: bool, find: str) -> Iterator[str]:
-    """Yield the lines that contain ``find``, in pieces for about ``PIECE`` characters of output each."""
+    """Yield the lines that contain ``find``, as one string for about every ``PIECE`` characters of output."""
     wanted = find.lower()
     found: list[str] = []
     looked_through = 0

@@ -42,7 +42,7 @@ class Guard:
     """A mixin that precedes Jupyter's handlers in the bases of classes decorated with ``stream_request_body``.
 
     For such classes, tornado calls ``prepare`` when the headers have arrived, and passes on the body in pieces. For any
-    other class, it first reads the whole body, up to the server's limit of half a gigabyte, regardless of its sender.
+    other class, it first reads the whole body, up to the server's limit of half a gigabyte, regardless of who sent it.
 
     A rejected request is answered immediately. The rest of its body is then discarded, up to a limit, before the
     connection is closed, because a proxy that cannot deliver the rest of a request reports the server as down.

@@ -52,7 +52,7 @@ class RunHandler(Handler):
 
 
 class StopHandler(Handler):
-    @operation("Request a run to stop; a second request ends it immediately", status=202, errors=(404, 409, 503))
+    @operation("Request that a run stop; a second request ends it immediately", status=202, errors=(404, 409, 503))
     async def post(self, run_id: str) -> None:
         await (await self.services.fleet()).stop_run(run_id)
 
@@ -82,7 +82,7 @@ class ResumeHandler(Handler):
 
 
 class SearchHandler(Handler):
-    @operation("Request a search to stop or to run more trials", status=202, errors=(404, 409, 503))
+    @operation("Request that a search stop or run more trials", status=202, errors=(404, 409, 503))
     async def post(self, search_id: str, *, body: SearchRequest) -> None:
         await (await self.services.fleet()).ask_search(search_id, body)
 
@@ -102,7 +102,7 @@ class RunEventsHandler(Handler):
 class SeriesHandler(Handler):
     """Returns the series for a zoomed plot. The socket sends series that are decimated over the whole run."""
 
-    @operation("Get the series of some metrics between two values of x, decimated for a plot's width", errors=(404,))
+    @operation("Get the series of metrics between two values of x, decimated to the width of a plot", errors=(404,))
     async def get(
         self,
         run_id: str,

@@ -80,7 +80,7 @@ class Services:
         return (await self.fleet()).hub
 
     async def stop(self) -> None:
-        """Disconnect from all clusters, which continue unchanged."""
+        """Disconnect from all clusters, which keep running."""
         if self._starting is None:
             return
         starting, self._starting = self._starting, None
@@ -136,12 +136,12 @@ class Services:
         return msgspec.structs.replace(request, options=options)
 
     async def preview(self, request: ClusterRequest) -> Preview:
-        """Return the cluster that a request would create here. Raises InvalidInput like ``complete``."""
+        """Return the cluster that a request would create here. Raises InvalidInput, as ``complete`` does."""
         request = await self.complete(request)
         return await asyncio.to_thread((await self.fleet()).preview, request)
 
     async def check_design(self, data: bytes) -> DesignReport:
-        """Report the cluster that a design's text would create here, and problems of the text, which may be invalid."""
+        """Report the cluster that a design would create here, and the problems of the design or its text."""
         from ..backend.planning import check_design
 
         try:
@@ -231,7 +231,7 @@ class Services:
     async def resume_run(self, run_id: str, wanted: ResumeRequest) -> RunInfo:
         """Start a run that continues another one. Returns once the run exists; its program may be sent afterwards.
 
-        Raises the same errors as the fleet.
+        Raises the same errors as ``Fleet.resume_run``.
         """
         fleet = await self.fleet()
         opened: asyncio.Future[RunInfo] = asyncio.get_running_loop().create_future()

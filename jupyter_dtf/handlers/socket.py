@@ -33,7 +33,7 @@ closing."""
 class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  # type: ignore[misc]  # as Handler
     """Sends ``ServerMessage`` and receives ``ClientMessage`` of ``schema.socket_messages``, both as JSON text.
 
-    Read permission is sufficient to open it, because subscriptions only change what it sends.
+    Read permission is sufficient to open the socket, because subscriptions only change which messages are sent.
     """
 
     _feed: Feed | None = None
@@ -50,7 +50,7 @@ class EventsHandler(Guard, WebSocketMixin, WebSocketHandler, JupyterHandler):  #
 
     @property
     def max_message_size(self) -> int:
-        """The message size, in bytes, above which tornado closes the connection unread and without a reason."""
+        """The message size, in bytes, above which tornado closes the connection without giving a reason."""
         return MAX_READ_BYTES
 
     @described(

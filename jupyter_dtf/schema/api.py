@@ -59,19 +59,19 @@ class RunProfileRequest(Struct):
 
 
 class ExampleRequest(Struct):
-    """The folder into which to copy an example, as a path of the server's contents manager."""
+    """A request to copy an example into ``folder``, which is a path in the server's contents manager."""
 
     folder: str = ""
 
 
 class ExampleCopy(PeerStruct):
-    """The path of a copied example, with a file name that was not in use."""
+    """The path of the copy of an example. Its file name was not in use before."""
 
     path: str
 
 
 class TaskLocation(PeerStruct):
-    """The location of one task of a cluster in a run with default settings."""
+    """The host and the GPUs on which one task of a cluster would run with default settings."""
 
     task: str
     """The name of the task, such as ``worker:1``."""
@@ -126,14 +126,15 @@ class FieldInfo(PeerStruct):
     name: str
     title: str
     type: str
-    """integer, number, bytes, string, boolean, choice or list (strings, separated by commas in forms and terminals)."""
+    """``integer``, ``number``, ``bytes``, ``string``, ``boolean``, ``choice``, or ``list``: a list of strings, which
+    are separated by commas in forms and on the command line."""
     default: Any = None
     help: str = ""
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = []
     counts_hosts: bool = False
-    """Whether this option is the number of hosts, which is determined by the design if the design lists hosts."""
+    """Whether this option is the number of hosts. If a design lists its hosts, the design determines their number."""
 
 
 class KindInfo(PeerStruct):
@@ -155,7 +156,7 @@ class Problem(Struct):
 
 
 class Preview(Struct):
-    """The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own."""
+    """The cluster that a ClusterRequest would start. Ports are 0, because each run chooses its own."""
 
     cluster_spec: dict[str, list[str]]
     tf_config: dict[str, str]
@@ -166,8 +167,8 @@ class Preview(Struct):
     script: str = ""
     """The script that would be submitted to the batch system for each host; empty if the kind uses none."""
     fields: list[FieldInfo] = []
-    """Options of the kind that depend on the values entered so far, such as a gateway's own, in addition to those of
-    ``KindInfo``."""
+    """Options of the kind that depend on the values entered so far, such as the options that the chosen gateway offers.
+    They are shown after the options in ``KindInfo``."""
 
 
 class Template(Struct):
@@ -181,7 +182,7 @@ class Template(Struct):
 
 
 class StatusInfo(PeerStruct):
-    """The server's versions, with which the browser can distinguish an outdated server from a missing one."""
+    """The versions and notes of the server, so that the browser can tell an outdated server from a missing one."""
 
     version: str
     protocol: int = 0
@@ -219,7 +220,7 @@ class OutputPage(PeerStruct):
     later: bool = False
     """Whether there was output after this page when the page was read."""
     total: int = 0
-    """The number of lines of the stream so far, if the page was requested by line numbers."""
+    """The number of lines of the stream so far, if the page was requested by line numbers; otherwise 0."""
 
 
 class ErrorInfo(PeerStruct):

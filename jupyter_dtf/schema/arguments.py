@@ -21,7 +21,7 @@ _DOTTED = re.compile(r"[0-9.]+")  # a valid or invalid IPv4 address
 
 
 def plain(value: Any) -> Any:
-    """Convert numbers of other libraries to Python's built-in types, including numbers inside dicts, lists and tuples.
+    """Convert numbers of other libraries to Python's own types, including numbers inside dicts, lists and tuples.
 
     Any other value, such as a NumPy boolean, is returned unchanged.
     """
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def make_plain(struct: msgspec.Struct) -> None:
-    """Convert numbers of other libraries to Python's built-in types in the fields of a struct that is being created."""
+    """Convert numbers of other libraries to Python's own types in the fields of a struct that is being created."""
     for name in struct.__struct_fields__:
         value = getattr(struct, name)
         if (found := plain(value)) is not value:
@@ -69,7 +69,7 @@ def check_texts(value: Any, field: str, example: str) -> list[str]:
 
 
 def check_addresses(value: Any, field: str) -> list[str]:
-    """Validate a list of addresses or names of machines, or a single one as a string. Raises InvalidInput."""
+    """Validate addresses or names of machines, a list or one string, and return them as a list. Raises InvalidInput."""
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, (list, tuple, set, frozenset)) or not all(map(_is_address, given)):
         raise InvalidInput(
@@ -98,7 +98,7 @@ def check_path(value: Any, field: str) -> Path:
 
 
 def check_seconds(value: Any, field: str) -> float | None:
-    """Validate a timeout in seconds. Raises InvalidInput.
+    """Validate a timeout in seconds, and return it. Raises InvalidInput.
 
     Returns None (no limit) for None and infinity, and 0 for a negative value.
     """
@@ -110,7 +110,10 @@ def check_seconds(value: Any, field: str) -> float | None:
 
 
 def check_text(value: Any, field: str, what: str) -> str:
-    """Validate a nonempty string. Raises InvalidInput, which states that the value must be ``what``."""
+    """Validate a nonempty string, and return it.
+
+    Raises InvalidInput, whose message states that the value must be ``what``.
+    """
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"`{field}` must be {what}, got {value!r:.200}", field=field)
     return value

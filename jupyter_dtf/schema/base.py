@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63
-"""The largest absolute value of an integer that can be encoded."""
+"""Integers that can be encoded are at least ``-MAX_INTEGER`` and less than ``MAX_INTEGER``."""
 
 
 class Struct(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=False):
@@ -102,7 +102,7 @@ def _too_deep(data: bytes | str) -> InvalidInput:
 
 
 def convert(raw: Any, type_: type[T]) -> T:
-    """Convert plain dicts and lists to a struct. Raises InvalidInput like ``decode_json``."""
+    """Convert plain dicts and lists to a struct. Raises InvalidInput, as ``decode_json`` does."""
     try:
         return msgspec.convert(raw, type_)
     except InvalidInput:
@@ -178,9 +178,10 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_unknown(raw: Any, value: Any) -> Any:
-    """Convert ``value`` to plain data, and add the keys of ``raw``, its undecoded form, that its structs do not define.
+    """Convert ``value`` to plain data, and add the keys of ``raw`` that the structs in ``value`` do not define.
 
-    This allows data written by a newer version to be changed without losing keys that this version does not know.
+    ``raw`` is the data from which ``value`` was decoded. This allows data written by a newer version to be changed
+    without losing keys that this version does not know.
     """
     if isinstance(value, msgspec.Struct):
         old = raw if isinstance(raw, dict) else {}

@@ -89,7 +89,7 @@ class Checkpoint(Struct):
 
     @property
     def after_epochs(self) -> int | None:
-        """The number of epochs after which a checkpoint is written; 1 by default."""
+        """The number of epochs between checkpoints, 1 by default; None if checkpoints do not depend on epochs."""
         is_default = self.every_steps is None and self.every_seconds is None
         return 1 if is_default and self.every_epochs is None else self.every_epochs
 

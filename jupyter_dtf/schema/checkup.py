@@ -14,7 +14,7 @@ class Finding(PeerStruct):
     """The result of one check."""
 
     about: str
-    """The subject in a word or two: ``versions``, ``disk``."""
+    """The subject in one or two words, such as ``versions`` or ``disk``."""
     text: str
     """Sentences that describe the finding, without a final period and without the host's name."""
     level: str = OK

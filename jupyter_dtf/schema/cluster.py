@@ -31,7 +31,7 @@ def default_jobs() -> dict[str, int]:
 
 
 def check_job_name(name: object, field: str = "") -> str:
-    """Validate the name of a job: a letter, followed by letters, digits and underscores."""
+    """Validate the name of a job, and return it: a letter, followed by letters, digits and underscores."""
     if not isinstance(name, str) or not _JOB.fullmatch(name):
         raise InvalidInput(
             f"A job's name must be a letter followed by letters, digits or underscores, got {name!r}", field=field
@@ -40,7 +40,10 @@ def check_job_name(name: object, field: str = "") -> str:
 
 
 def check_jobs(jobs: Mapping[str, int], field: str = "jobs") -> dict[str, int]:
-    """Validate jobs with their numbers of tasks: at least one job, each with 1 to 10,000 tasks."""
+    """Validate jobs and their numbers of tasks, and return them as a dict. Raises InvalidInput.
+
+    There must be at least one job, each with 1 to 10,000 tasks. The job ``chief`` must have one task.
+    """
     if not isinstance(jobs, Mapping):
         raise InvalidInput(f"`jobs` must map job names to numbers of tasks, got {jobs!r}", field=field)
     checked: dict[str, int] = plain(dict(jobs))
@@ -194,7 +197,10 @@ class ClusterSpec:
             raise InvalidInput(f"The task must be one of {self.as_flag()!r}, got {job}:{index}") from None
 
     def as_dict(self) -> dict[str, list[str] | dict[int, str]]:
-        """Return the spec as a dict of lists; as in ``tf.train.ClusterSpec``, a job with sparse indices is a dict."""
+        """Return ``{job: [endpoint, ...]}``.
+
+        As in ``tf.train.ClusterSpec``, a job with sparse task indices has ``{index: endpoint}`` instead of a list.
+        """
         return {
             name: list(tasks.values()) if list(tasks) == list(range(len(tasks))) else dict(tasks)
             for name, tasks in self._jobs.items()

@@ -19,7 +19,10 @@ _NAME = re.compile(CLUSTER_NAME.removesuffix("$"))
 
 
 def check_name(name: str, field: str = "name") -> str:
-    """Validate the name of a cluster or template: 1 to 64 of ``a-z 0-9 - _``, with a letter or digit at both ends."""
+    """Validate the name of a cluster or template, and return it. Raises InvalidInput.
+
+    It must have 1 to 64 characters from ``a-z``, ``0-9``, ``-`` and ``_``, and a letter or digit at both ends.
+    """
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             "A name must have 1 to 64 lower-case letters, digits, hyphens or underscores, and begin and end with a "
@@ -53,7 +56,8 @@ class ClusterRequest(Struct):
     keep: bool = False
     """Whether to keep the cluster running until it is stopped, with or without clients."""
     grace_s: float = GRACE_S
-    """Without ``keep``: end this many seconds after the last client has disconnected, but never during a run."""
+    """Without ``keep``: end the cluster this many seconds after its last client has disconnected, but never during a
+    run."""
 
     def __post_init__(self) -> None:
         if self.name:
@@ -71,13 +75,13 @@ COMMON: dict[str, str] = {
     for name, hint in ClusterRequest.__annotations__.items()
     if hint in _PLAIN and name not in ("name", "kind")
 }
-"""The fields of a request in addition to its kind's options, with their types as in ``FieldInfo.type``.
+"""The fields of a request that apply to every kind, such as ``keep``, with their types (as in ``FieldInfo.type``).
 
-Keyword arguments in Python and ``--option`` on the command line accept these fields like the kind's options.
+They can be set like the kind's options: as keyword arguments in Python, and with ``--option`` on the command line.
 """
 
 
 def split_common(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split keyword arguments into the request's own fields and its kind's options."""
+    """Split keyword arguments into two dicts: fields of the request that are in ``COMMON``, and options of its kind."""
     own = {name: value for name, value in given.items() if name in COMMON}
     return own, {name: value for name, value in given.items() if name not in COMMON}

@@ -15,7 +15,7 @@ class Context(Protocol):
 
     ``cluster.run`` calls ``main_fun(args, ctx)``, ``cluster.search`` calls ``train_fn(params, ctx)``, and
     ``cluster.fit`` calls ``data_fn(ctx)``, in every task. Ranks are assigned to the chief first, then to the workers,
-    then to ``ps``, ``evaluator`` and any other job, and within each job in order of index.
+    then to other jobs in alphabetical order, then to ``ps`` and ``evaluator``, and within each job in order of index.
 
     Example:
         >>> def main_fun(args, ctx: dtf.Context):
@@ -85,7 +85,8 @@ class Context(Protocol):
     def server(self) -> Any:
         """This task's ``tf.distribute.Server``, started on first use.
 
-        ``server.target`` is for sessions; ``server.join()`` waits until all tasks of the run have finished their work.
+        ``server.target`` is the address for a ``tf.compat.v1.Session``. ``server.join()`` waits until all tasks of the
+        run have finished their work.
         """
 
     # -- directories --------------------------------------------------------------------------------------------
@@ -122,7 +123,9 @@ class Context(Protocol):
         """Return this task's share of the data that was passed to ``cluster.run(..., feed=...)``.
 
         Returns:
-            A ``tf.data.Dataset`` of batches. Each iteration is one pass over the data, in a new order.
+            A ``tf.data.Dataset`` of batches. Each iteration is one pass over the data, in a new order if it is
+            shuffled, and ends with the data. A generator can be read only once: if an iteration stops early, the next
+            one continues from there; once the generator has ended, iterating again raises an error.
 
         Raises:
             InvalidInput: If the run has no ``feed``, or the job is neither ``chief`` nor ``worker``.
@@ -169,8 +172,8 @@ class Context(Protocol):
 
         Args:
             name: A name for the picture.
-            image: An array or tensor of shape ``[height, width]`` or ``[height, width, 1, 3 or 4]``, of ``uint8`` or of
-                floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
+            image: An array or tensor of shape ``[height, width]``, or ``[height, width, channels]`` with 1, 3 or 4
+                channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
             step: The step that the picture belongs to. None: the step of the last ``report``.
             caption: Text to show with the picture.
 
@@ -261,7 +264,7 @@ class Context(Protocol):
             step: The number of the step, counted from 1.
 
         Returns:
-            A context manager around the step.
+            A context manager for the code that executes the step.
         """
 
     # -- checkpoints --------------------------------------------------------------------------------------------

@@ -103,14 +103,15 @@ class Design(Struct):
         except texts.InvalidText:
             raise
         except InvalidInput as error:
-            there = _steps(error.field, plain) or _steps(error.field.partition(".")[2], plain)  # of version 0
+            # In version 0, the fields of the cluster were not below ``cluster``.
+            there = _steps(error.field, plain) or _steps(error.field.partition(".")[2], plain)
             line, column = texts.locate(text, there)
             field = re.sub(r"\.(\d+)(?=\.|\Z)", r"[\1]", error.field)
             raise texts.InvalidText(str(error), field=field, line=line, column=column) from None
 
     @classmethod
     def decode(cls, data: bytes) -> Design:
-        """Parse a design from UTF-8 bytes. Raises InvalidText like ``parse``."""
+        """Parse a design from UTF-8 bytes. Raises InvalidText, as ``parse`` does."""
         try:
             return cls.parse(data.decode())
         except UnicodeDecodeError as error:
@@ -202,7 +203,7 @@ def _in_this_version(plain: Any) -> Any:
 
 
 def _from_request(plain: dict[str, Any]) -> dict[str, Any]:
-    """Convert version 0, a request to start a cluster as in templates. The cluster's lifetime is dropped."""
+    """Convert version 0, which is a request to start a cluster, as in templates, without the cluster's lifetime."""
     not_drawn = set(ClusterRequest.__struct_fields__) - set(ClusterDesign.__struct_fields__)
     cluster = {key: value for key, value in plain.items() if key not in {"version", *not_drawn}}
     return {"version": 1, "cluster": cluster}
@@ -244,7 +245,10 @@ class DesignProblem(Problem):
 
 
 class DesignReport(Struct):
-    """The cluster that a design would create, and its problems. Ports are 0, because each run chooses its own."""
+    """The cluster that a design would create, and the design's problems.
+
+    Ports are 0, because each run chooses its own.
+    """
 
     cluster_spec: dict[str, list[str]] = {}
     tf_config: dict[str, str] = {}
@@ -283,7 +287,7 @@ class StepTimes(PeerStruct):
 
     count: int
     left_out: int
-    """The number of initial steps that are excluded, because the model is built, traced and checked in them."""
+    """The number of initial steps that are excluded because the model is built, traced and checked in them."""
     median_s: float
     low_s: float
     """The first quartile: a quarter of the steps took less."""

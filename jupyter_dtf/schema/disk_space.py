@@ -30,7 +30,7 @@ def refusal(path: str | Path, what: str, error: OSError, *, needed: int = 0, adv
 
 
 def is_full(path: Path) -> bool:
-    """Return whether the disk of a directory is almost full. The directory need not exist."""
+    """Return whether the disk of a directory, which need not exist, has less than 64 KiB of free space."""
     try:
         return shutil.disk_usage(nearest(path)).free < _NOTHING_BYTES
     except OSError:
@@ -55,7 +55,8 @@ def _free(place: Path) -> str:
 def allocate(descriptor: int, path: Path, count: int, what: str) -> None:
     """Allocate the first ``count`` bytes of a file that will be mapped. Raises OSError if there is not enough space.
 
-    Writing to a mapped page that the file system cannot back would end the process with SIGBUS.
+    ``what`` describes the file in the error. Writing to a mapped page that the file system cannot back would end the
+    process with SIGBUS.
     """
     try:
         os.posix_fallocate(descriptor, 0, count)

@@ -37,7 +37,7 @@ class EfficiencyReport(PeerStruct):
     None if unknown."""
     gaps: list[PartGap] = []
     slowest: str = ""
-    """The task for which the other tasks wait, if it is always the same one."""
+    """The task for which the other tasks wait, if it is always the same one; otherwise empty."""
     findings: list[str] = []
     """Sentences about lost time, the most costly first."""
 

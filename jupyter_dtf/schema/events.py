@@ -4,8 +4,8 @@ An event is encoded once, in the task or the controller, and then passed on as t
 the run's next sequence number (``seq``). The sequence numbers of a run have no gaps, and a viewer resumes from the last
 one it has received.
 
-A newer version may have events, fields and states that this version does not know: unreadable parts of an event are
-skipped, and the event keeps its number and its bytes.
+A newer version may have events, fields and states that this version does not know. Unknown fields are ignored, and an
+event that cannot be read becomes an ``UnknownEvent``. In both cases, the event keeps its number and its bytes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Point(msgspec.Struct, array_like=True):
 
 
 class Points(TaskEvent, tag="points"):
-    """Consecutive points of one task. ``first`` is the sequence number, within the attempt, of the first of ``count``.
+    """``count`` consecutive points of one task. ``first`` is the sequence number of the first one within the attempt.
 
     ``data`` is the concatenated msgpack encoding of the Points. ``report`` encodes them, and only readers decode them,
     with ``decode_points``.
@@ -170,7 +170,8 @@ class TracedSteps(TaskEvent, tag="traced"):
     profile: int
     """The number of the profile in the run."""
     stage: str
-    """``waits`` (for a step), ``begun`` (with the step), ``left`` (the trace has been written) or ``failed``."""
+    """``waits`` (for the next step to begin), ``begun`` (steps are being traced), ``left`` (the trace has been written)
+    or ``failed``."""
     has_steps: bool = False
     """Whether the task has already reported the beginning of a step."""
     first: int = 0

@@ -1,7 +1,7 @@
-"""The protocol between a task's inlet and the processes that feed it. A message has a header, queue name and body.
+"""The protocol between a task's inlet and the outlets of the processes that feed it with data.
 
-An outlet sends requests, and the inlet answers each of them once, in order. The body of an item is a payload
-(``schema/payload.py``).
+A message consists of a header, the name of a queue, and a body. An outlet sends requests, and the inlet answers each of
+them once, in order. The body of an item is a payload (``schema/payload.py``).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_exactly(connection: socket.socket, into: memoryview) -> bool:
 
 
 def read_header(connection: socket.socket) -> tuple[int, str, int] | None:
-    """Read the kind, the queue and the number of bytes of the body of the next message; None if there is none."""
+    """Read the kind, the queue and the body's number of bytes of the next message; None if the connection has ended."""
     head = bytearray(HEADER.size)
     if not read_exactly(connection, memoryview(head)):
         return None

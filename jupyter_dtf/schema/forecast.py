@@ -75,7 +75,8 @@ class ForecastSettings(Struct):
     else the speed that the designer assumes."""
     precision: str = "fp32"
     utilisation: float = 0.0
-    """The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table."""
+    """The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the usual fraction
+    (``DeviceFigures.utilisation``)."""
     network: str = ""
     """The network between machines, by its name in ``GET /hardware``, such as ``25gbit``. Empty: ``link``, the link of
     the calibration, or 10 Gbit/s."""
@@ -95,7 +96,8 @@ class ForecastSettings(Struct):
     """The variation of a task's step times: their standard deviation divided by their mean. 0: the measured or a
     typical value."""
     threshold: float = 0.5
-    """The smallest fraction of perfect scaling that additional tasks must add to be worthwhile."""
+    """Additional tasks are worthwhile if each of them adds at least this fraction of the throughput of a single
+    task."""
 
     def __post_init__(self) -> None:
         for field, values in (
@@ -198,9 +200,9 @@ class ForecastPoint(PeerStruct):
     low: float = 0.0
     """Examples per second if computation and network are slower than assumed."""
     high: float = 0.0
-    """Examples per second if they are faster than assumed."""
+    """Examples per second if computation and network are faster than assumed."""
     linear: float = 0.0
-    """Examples per second if every task were as fast as a single one."""
+    """Examples per second if every task were as fast as a task that trains alone."""
     efficiency: float = 0.0
     """``examples_per_second`` divided by ``linear``."""
     marginal: float = 0.0
@@ -240,10 +242,10 @@ class Forecast(PeerStruct):
     points: list[ForecastPoint] = []
     """The points, in order of their number of tasks."""
     pays_until: int = 0
-    """The largest number of tasks in ``points`` up to which additional tasks are worthwhile; 0 if not even the first
-    number is."""
+    """The largest number of tasks in ``points`` up to which additional tasks are worthwhile; 0 if even the first number
+    is not worthwhile."""
     why: str = ""
-    """A sentence that states from which number additional tasks are not worthwhile, and why."""
+    """A sentence that states up to how many tasks additional ones are worthwhile, and why not beyond that number."""
     notes: list[str] = []
     """The assumptions of the forecast."""
     problems: list[Problem] = []

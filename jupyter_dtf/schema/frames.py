@@ -1,4 +1,4 @@
-"""The framing of a task's event pipe, written by the task and parsed by its host. A frame is a header and a body."""
+"""The format of the event pipe from a task to its host. It carries frames, each with a header and a body."""
 
 from __future__ import annotations
 

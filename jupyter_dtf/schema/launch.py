@@ -1,4 +1,4 @@
-"""The specification with which a host starts a task, and the files that hosts and tasks exchange about it."""
+"""The specification with which a host starts a task, and the files that the host and the task leave for each other."""
 
 from __future__ import annotations
 
@@ -170,8 +170,8 @@ class ProfileOrder(PeerStruct):
     """The number of the profile in the run, counted from 1."""
     steps: int
     first: int = 0
-    """The first step to trace, which no task has reached yet. If it is 0 or a task has already passed it, that task
-    begins as soon as it can."""
+    """The first step to trace, chosen so that no task has reached it yet. If it is 0, or if a task has passed it in the
+    meantime, that task begins as soon as it can."""
 
 
 def leave_profile(task_dir: Path, order: ProfileOrder) -> None:
@@ -233,7 +233,10 @@ def read_outcome(task_dir: Path) -> Outcome | None:
 
 
 def remove_runs_of(host: int, machine: Path, shared: Path) -> None:
-    """Remove the directories of one host's runs, ``<run>-<pid of the host>``, and the shared memory of these runs."""
+    """Remove the directories of the runs of one host (``<run>-<host>``, where ``host`` is its pid).
+
+    The shared memory of a run is removed with the last of these directories on the machine.
+    """
     for directory in machine.glob(f"[0-9]*-{host}"):
         shutil.rmtree(directory, ignore_errors=True)
         run = directory.name.removesuffix(f"-{host}")

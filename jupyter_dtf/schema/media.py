@@ -19,11 +19,12 @@ MOST_NAMES = 200
 """The largest number of names under which a task can report media. Numbers that change belong in the step, not in the
 name."""
 ALL_HISTOGRAMS, ALL_PICTURES = 1000, 100
-"""The number of histograms, or of items of any other kind, that are all sent. Of as many further items, every second
-one is sent; of as many after those, every fourth; and so on.
+"""The number of histograms, and of items of each other kind, up to which every item is sent. After that, every second
+item is sent until the same number has been sent again, then every fourth, and so on.
 """
 ALL_BYTES = 4 << 20
-"""The same limit in bytes. Whichever limit is reached first applies, so large items are thinned out sooner."""
+"""The same limit in bytes, for all items except histograms. Whichever limit is reached first applies, so large items
+are thinned out sooner."""
 
 
 class MediaSeries(PeerStruct):

@@ -30,17 +30,17 @@ STEP_PARTS = {
     STEP_WAIT: "seconds",
     STEP_CHECKPOINT: "seconds",
 }
-"""Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
-which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
-other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
-time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted,
-and count as computing.
+"""Metrics of the parts of a task's training steps, and their units: seconds per step, averaged over the steps since the
+last report. Reports are about one second apart. In this order: computing, which is the remainder; waiting for the
+batch; exchanging with other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints.
+All parts except the time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not
+measure are omitted, and count as computing.
 """
 
 PAIR_LOAD = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"}
 """The prefixes of a task's metrics about another task on another machine, with their units. The name of the other task
-follows the prefix. The metrics are the bytes sent to that task in a step, and the time that this takes. A slow link
-delays the sender.
+follows the prefix. The metrics are the number of bytes that are sent to that task in a step, and the seconds that
+sending them takes. A slow link delays the sender.
 """
 
 
@@ -137,9 +137,10 @@ def family(metric: str, names: Collection[str]) -> str:
 
 
 def headline_of(names: Collection[str], has_ended: bool = False, objectives: Collection[str] = ()) -> dict[str, str]:
-    """Return the metrics to show first, each with the name of the metric that holds its value.
+    """Return the metrics to show first, as a dict from names to metrics.
 
-    These are metrics of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
+    A key is the name to show, such as ``loss``; its value is the metric that has the number, such as ``epoch_loss``.
+    They are metrics of the model, beginning with ``objectives`` and the loss; metrics of a task's resources are never
     included. While a run is active, the newest values are used; after its end, those of the last epoch, as in Keras's
     history.
     """
@@ -187,7 +188,7 @@ def direction(metric: str) -> int:
 
 
 def host_figure(name: str) -> HostFigure:
-    """Return how a metric of a machine is shown: ``gpu1_memory_bytes`` is ``GPU 1`` in ``GPU memory``.
+    """Return how a metric of a machine is shown: ``gpu1_memory_bytes`` as line ``GPU 1`` of plot ``GPU memory``.
 
     An unknown metric, from a newer host, gets a separate plot without a unit.
     """
@@ -201,7 +202,10 @@ def host_figure(name: str) -> HostFigure:
 
 
 def without_form(metric: str) -> str:
-    """Return ``loss`` for ``epoch_loss``, because a problem affects both. ``val_loss`` is a different metric."""
+    """Return the name without ``epoch_`` or ``running_``: ``loss`` for ``epoch_loss``, because a problem affects both.
+
+    ``val_loss`` is a different metric, and is returned unchanged.
+    """
     return metric.removeprefix(EPOCH).removeprefix(RUNNING)
 
 

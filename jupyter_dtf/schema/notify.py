@@ -14,7 +14,7 @@ from .arguments import make_plain
 from .base import PeerStruct
 
 MOST_KEPT = 20
-"""The largest number of alarms in a run's summary, which contains the newest."""
+"""The largest number of alarms in a run's summary. Only the newest ones are kept."""
 
 NAN, NO_IMPROVEMENT, IDLE, MEMORY, END = "nan", "no improvement", "idle", "memory", "end"
 """The conditions reported by alarms."""
@@ -33,7 +33,7 @@ class Alarm(PeerStruct):
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The conditions to notify the user about, in the run's cell, in JupyterLab, and by ``call`` or ``command``.
+    """The conditions of which the user is notified, in the run's cell, in JupyterLab, and by ``call`` or ``command``.
 
     None and False turn a condition off.
 
@@ -47,8 +47,8 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         end: Notify when the run has ended, successfully or not.
         call: A function that is called with each ``Alarm`` (``about``, ``title``, ``text``, ``task``, ``time``), in a
             thread of the process that started the run, while that process is running.
-        command: A command, as a list of words or a command line, that is run for each alarm in the same way, without a
-            shell and with the title as its last argument.
+        command: A command, as a list of words or a command line, that the same process runs for each alarm, without a
+            shell and with the alarm's title as the last argument.
 
     Raises:
         InvalidInput: If a value is invalid.
@@ -109,7 +109,10 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 def as_notify(value: Notify | Callable[[Alarm], object] | bool) -> Notify | None:
-    """Convert the argument ``notify=`` (a ``Notify``, True for the default, or a function). Raises InvalidInput."""
+    """Convert the argument ``notify=``: a ``Notify``, a function to call, True for the default, or False for None.
+
+    Raises InvalidInput.
+    """
     if isinstance(value, Notify):
         return value
     if isinstance(value, bool):

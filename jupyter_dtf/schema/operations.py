@@ -16,7 +16,7 @@ itself."""
 
 
 def scoped(name: str, scope: str) -> str:
-    """Return the name of an operation, handler or plugin within a scope."""
+    """Return the name of an operation, handler or plugin within a scope, which may be empty."""
     return f"{name}-{scope}" if scope else name
 
 
@@ -32,5 +32,8 @@ class ScopedRpc:
 
 
 def scoped_rpc(rpc: Callable[[str], Any], scope: str) -> Callable[[str], Any]:
-    """Return a function like ``rpc``, whose results call the peer's operations of one scope."""
+    """Wrap ``rpc`` so that the objects that it returns call our operations by their names in ``scope``.
+
+    If the scope is empty, ``rpc`` itself is returned.
+    """
     return (lambda address: ScopedRpc(rpc(address), scope)) if scope else rpc

@@ -1,4 +1,4 @@
-"""The protocol by which a task reads partitions that Dask holds, through its host.
+"""The protocol with which a task requests the contents of Dask partitions from its host.
 
 It uses a Unix socket of the host. The task sends one request, and the host answers with messages until the pass has
 ended. Each message consists of its length as eight bytes, little-endian, and a payload (``schema/payload.py``).
@@ -22,7 +22,7 @@ class Described:
     structure: Any
     """``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)``, with the indices of leaves in place of arrays."""
     leaves: tuple[tuple[str, tuple[int, ...]], ...]
-    """The dtype and the shape of an example of each leaf. The dtype of strings is ``object``."""
+    """For each leaf, its dtype and the shape of one example. Strings have the dtype ``object``."""
 
     def __str__(self) -> str:
         return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in self.leaves)
@@ -40,7 +40,7 @@ class Collection:
     """The graph from which partitions are recomputed in every pass; None if they are computed once and then kept."""
     retries: int = 0
     shuffle_buffer: int = 0
-    """The smallest number of examples that are shuffled with each other, if the order is random."""
+    """The smallest number of examples that are shuffled together, if the order is random."""
 
 
 @dataclass(frozen=True)

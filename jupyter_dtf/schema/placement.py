@@ -128,7 +128,7 @@ class DeviceLoad(Struct):
     problem: str = ""
     """Why the layers do not fit on the device, with the sizes; empty if they fit."""
     unused: str = ""
-    """Why a complete placement assigns no layer to the device: the time that a step would take with it."""
+    """Why a complete placement assigns no layer to the device, with the time that a step would take if it did."""
     filled_bytes: int = 0
     """The memory needed if all forward passes of a batch ran before the first backward pass; 0 if that is already the
     order."""
@@ -221,7 +221,11 @@ def _prediction_text(what: Prediction) -> str:
 
 
 def _timeline_text(slots: Sequence[Slot], width: int = _WIDTH) -> str:
-    """Return a row for each device: a microbatch's last digit forward, its letter backward, ``=`` for the update."""
+    """Return a row of characters for each device, as a timeline of the step.
+
+    A forward pass is drawn with the last digit of its microbatch, a backward pass with the corresponding letter, and
+    the update with ``=``.
+    """
     end = max((slot.start_s + slot.duration_s for slot in slots), default=0.0)
     rows: dict[str, list[str]] = {slot.device: ["."] * width for slot in slots}
     marks: Mapping[str, str] = {"forward": "0123456789", "backward": "abcdefghij", "update": "=" * 10}

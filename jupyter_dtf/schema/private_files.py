@@ -1,6 +1,6 @@
 """Creates files and directories that only their owner can access, regardless of the umask.
 
-All our processes use these functions. Files are also read that other users may have created; only regular files are
+All our processes use these functions. Other users may have created the files that are read. Only regular files are
 opened, because a pipe would block.
 """
 

@@ -16,6 +16,7 @@ class TaskProfile(Struct):
     step_s: float = 0.0
     """The time that a step takes in addition to its layers, in seconds."""
     transfers: list[list[float]] = []
-    """(bytes, seconds) of sending data from one task to another and using it there; measured by the first task only."""
+    """Pairs ``[bytes, seconds]``: the time that it takes to send data from one task to another and use it there.
+    Measured by the first task only."""
     all_tasks_s: float = 0.0
     """The time of an empty step in which all tasks take part, in seconds; measured by the first task only."""

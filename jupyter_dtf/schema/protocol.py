@@ -75,7 +75,8 @@ def cluster_refusal(name: str, speech: Speech) -> str:
         advice = f"use {newer} here, or stop the cluster with {stop}"
     by = f" (jupyter_dtf{release})" if release else ""
     return (
-        f"The cluster {name}{by} speaks {speech}, this version of jupyter_dtf ({mine.release}) {mine.numbers}: {advice}"
+        f"The cluster {name}{by} speaks {speech}, but this version of jupyter_dtf ({mine.release}) speaks "
+        f"{mine.numbers}: {advice}"
     )
 
 
@@ -86,8 +87,8 @@ def host_refusal(name: str, speech: Speech) -> str:
         return ""
     by = f" (jupyter_dtf {speech.release})" if speech.release else ""
     return (
-        f"The host {name}{by} is not used: it speaks {speech}, this cluster (jupyter_dtf {mine.release}) "
-        f"{mine.numbers}. Install jupyter_dtf {mine.release} there"
+        f"The host {name}{by} is not used: it speaks {speech}, but this cluster (jupyter_dtf {mine.release}) "
+        f"speaks {mine.numbers}. Install jupyter_dtf {mine.release} there"
     )
 
 
@@ -97,4 +98,4 @@ def viewer_refusal(speech: Speech) -> str:
     if mine.understands(speech):
         return ""
     by = f" (jupyter_dtf {speech.release})" if speech.release else ""
-    return f"A viewer{by} speaks {speech}, this cluster (jupyter_dtf {mine.release}) {mine.numbers}"
+    return f"A viewer{by} speaks {speech}, but this cluster (jupyter_dtf {mine.release}) speaks {mine.numbers}"

@@ -304,7 +304,7 @@ class RunRequest(RunOptions):
     """The number of the cluster's slots whose threads and GPUs each task reserves; the run waits for them. 0: the run
     starts immediately and shares the hosts with other runs."""
     place_shares: int = 1
-    """With ``places=1``: the number of such tasks that share a slot, at most ``MOST_SHARES``. Each gets its part of the
+    """With ``places=1``: the number of tasks that share a slot, at most ``MOST_SHARES``. Each gets its part of the
     threads and of the GPUs' memory."""
     worker_group: int = 1
     """With ``min_workers``: the number of workers that can only train together, such as the tasks of one copy of a

@@ -66,7 +66,7 @@ class RunPatch(Struct):
 
 
 def checked_tags(tags: Iterable[str]) -> list[str]:
-    """Convert tags to the form in which they are stored: without surrounding spaces, each once. Raises InvalidInput."""
+    """Return tags as they are stored: without surrounding spaces or duplicates. Raises InvalidInput."""
     found: dict[str, None] = {}
     for tag in tags:
         check_line(tag, "tags")

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 
 def numbered(name: str, taken: Iterable[str]) -> str:
-    """Return ``mlp`` if no run has that name, else ``mlp 2``, ``mlp 3``: one more than the highest in ``taken``."""
+    """Return ``name`` if it is not taken, otherwise ``name`` with a number, such as ``mlp 2``.
+
+    The number is one more than the highest one in ``taken``, where ``mlp`` itself counts as 1.
+    """
     counted = re.compile(re.escape(name) + r"(?: ([1-9][0-9]{0,8}))?")
     numbers = [int(match[1] or 1) for other in taken if (match := counted.fullmatch(other))]
     return name if not numbers else f"{name} {max(numbers) + 1}"

@@ -49,7 +49,7 @@ class RunOptions(Struct):
     restart: Restart | None = None
     """What to do when a task dies or freezes. None: the default for the kind of run (``RunRequest.restarts``)."""
     notify: Notify | None = None
-    """The conditions about which to notify the user. None: nothing in addition to the usual notes."""
+    """The conditions about which to notify the user. None: only the usual notes."""
     checkpoint: Checkpoint | bool | None = None
     """When checkpoints are written and which are kept. None and True: the default; False: no checkpoints."""
 

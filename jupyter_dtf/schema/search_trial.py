@@ -58,10 +58,10 @@ class SearchRequest(Struct):
 
 
 def objective_values(returned: Any, objectives: Sequence[str]) -> dict[str, Any]:
-    """Return the unchecked values that a trial's function returned for each objective.
+    """Extract the value of each objective, unchecked, from the return value of a trial's function.
 
     The function returns a number if there is one objective, a list with a value for each, or a dict of values for some
-    of them, keyed by name.
+    of them, keyed by name. For any other return value, the result is empty.
     """
     if _is_number(returned):
         returned = (returned,)

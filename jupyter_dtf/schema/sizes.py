@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds_(value: float) -> str:
-    """Format seconds with three significant digits: ``1.3 s``, ``4.42 ms``, ``12 µs``; like ``duration`` from 120 s."""
+    """Format seconds with three digits: ``1.3 s``, ``4.42 ms``, ``12 µs``. From 120 s, ``duration`` formats them."""
     size = abs(value)
     if not math.isfinite(value) or size >= 120:
         return duration(value)

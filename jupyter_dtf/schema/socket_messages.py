@@ -12,9 +12,10 @@ from .run import RunInfo
 
 
 class Subscribe(Struct, tag_field="type", tag="subscribe"):
-    """Requests a run's events after the sequence number ``after`` (-1: all), and its series for ``width`` pixels.
+    """Requests a run's events after the sequence number ``after`` (-1: all), and its series.
 
-    ``metrics`` are the metrics whose series to send; null: all.
+    The series are decimated for plots that are ``width`` pixels wide. ``metrics`` are the metrics whose series to send;
+    null: all.
     """
 
     run: str
@@ -79,9 +80,9 @@ class EventsMessage(PeerStruct, tag_field="type", tag="events"):
 
 
 class SeriesFrame(PeerStruct):
-    """One decimated line of one plot. It is appended to the first ``start`` points received before.
+    """One decimated line of one plot. Its points replace all but the first ``start`` points that were sent before.
 
-    null stands for a non-finite value, which is a gap.
+    null stands for a non-finite value, which is drawn as a gap.
     """
 
     metric: str
@@ -92,9 +93,9 @@ class SeriesFrame(PeerStruct):
     x: list[float | None]
     y: list[float | None]
     replaced: str = ""
-    """The task, if the points of a later attempt replaced these points; empty if these points belong to the training
-    that led to the model. ``task`` then includes the attempt (``worker:1, attempt 1``), so that readers unaware of this
-    draw a separate line.
+    """Empty if these points belong to the training that led to the model. If a later attempt replaced them, this is the
+    name of their task, and ``task`` also includes the attempt (``worker:1, attempt 1``), so that a reader that does not
+    know this field draws a separate line.
     """
 
 

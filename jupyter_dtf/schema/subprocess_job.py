@@ -40,7 +40,7 @@ class PlaceRequest(Struct):
 
 
 class MeasureRequest(Struct):
-    """The path of a model's file, the cluster on which to measure it, and the sizes of a step."""
+    """The path of a model's file, the cluster on which to measure the model, and the batch of a step."""
 
     path: str
     cluster: str

@@ -23,7 +23,7 @@ from .base import MAX_DEPTH
 from .printable import is_whole
 
 MAX_WHOLE = 2**53
-"""The largest integer up to which a browser can distinguish adjacent integers."""
+"""The largest absolute value up to which a browser represents all integers exactly."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -179,7 +179,10 @@ def locate(text: str, steps: Sequence[str | int]) -> tuple[int, int]:
 
 
 def _member(text: str, at: int, step: str | int) -> int | None:
-    """Return the offset of the (last) member or the element ``step`` of the value at ``at``; None if it is missing."""
+    """Return the offset of one value in the object or list at the offset ``at``; None if it is missing.
+
+    ``step`` is the key of the value (if there are several, the last one is found) or its index.
+    """
     decoder = json.JSONDecoder(parse_int=float)  # int() rejects more than 4,300 digits
     opening, found, number = text[at], None, 0
     if opening not in "{[":

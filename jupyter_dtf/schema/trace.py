@@ -37,9 +37,9 @@ class Transfer(PeerStruct):
 
     step: int
     tensor: str
-    """The name of the operation that produced it."""
+    """The name of the operation that produced the tensor."""
     source: str
-    """The device that sent it."""
+    """The device that sent the tensor."""
     target: str
     bytes: int
     start_us: float

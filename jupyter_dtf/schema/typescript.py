@@ -301,7 +301,7 @@ def _constant(name: str, module: Any, origin: str) -> str:
 
 
 def _defaults() -> str:
-    comment = _comment("The values of fields that a text omits. Copy them before you change any.")
+    comment = _comment("The default values of fields that a document may omit. Copy them before changing any.")
     lines = [f"  {struct.__name__}: {_defaults_of(struct)}" for struct in FILLED_BY_THE_BROWSER]
     return "\n".join([f"{comment}export const DEFAULTS = {{", ",\n".join(lines), "};", ""])
 

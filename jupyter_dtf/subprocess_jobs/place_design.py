@@ -11,7 +11,7 @@ from ..schema.subprocess_job import PlaceRequest, answer
 
 
 def work(argument: bytes) -> Placement:
-    """Place the model of a PlaceRequest. Raises InvalidInput like ``check_design.place``."""
+    """Place the model of a PlaceRequest. Raises InvalidInput, as ``check_design.place`` does."""
     request = decode_json(argument, PlaceRequest)
     return check_design.place(request.design, request.expected_hosts)
 

@@ -277,7 +277,10 @@ export interface ClusterRequest {
   tasks?: TaskPlace[];
   /** Whether to keep the cluster running until it is stopped, with or without clients. */
   keep?: boolean;
-  /** Without `keep`: end this many seconds after the last client has disconnected, but never during a run. */
+  /**
+   * Without `keep`: end the cluster this many seconds after its last client has disconnected, but never during a
+   * run.
+   */
   grace_s?: number;
 }
 
@@ -299,12 +302,12 @@ export interface RunProfileRequest {
   steps?: number;
 }
 
-/** The folder into which to copy an example, as a path of the server's contents manager. */
+/** A request to copy an example into `folder`, which is a path in the server's contents manager. */
 export interface ExampleRequest {
   folder: string;
 }
 
-/** The path of a copied example, with a file name that was not in use. */
+/** The path of the copy of an example. Its file name was not in use before. */
 export interface ExampleCopy {
   path: string;
 }
@@ -380,7 +383,7 @@ export interface MachineSeries {
   value: number[];
 }
 
-/** The location of one task of a cluster in a run with default settings. */
+/** The host and the GPUs on which one task of a cluster would run with default settings. */
 export interface TaskLocation {
   /** The name of the task, such as `worker:1`. */
   task: string;
@@ -421,14 +424,17 @@ export interface ClusterInfo {
 export interface FieldInfo {
   name: string;
   title: string;
-  /** integer, number, bytes, string, boolean, choice or list (strings, separated by commas in forms and terminals). */
+  /**
+   * `integer`, `number`, `bytes`, `string`, `boolean`, `choice`, or `list`: a list of strings, which
+   * are separated by commas in forms and on the command line.
+   */
   type: string;
   default: unknown;
   help: string;
   minimum: number | null;
   maximum: number | null;
   choices: string[];
-  /** Whether this option is the number of hosts, which is determined by the design if the design lists hosts. */
+  /** Whether this option is the number of hosts. If a design lists its hosts, the design determines their number. */
   counts_hosts: boolean;
 }
 
@@ -448,7 +454,7 @@ export interface Problem {
   level: string;
 }
 
-/** The cluster that a ClusterRequest would start. Ports are 0: each run chooses its own. */
+/** The cluster that a ClusterRequest would start. Ports are 0, because each run chooses its own. */
 export interface Preview {
   cluster_spec: Record<string, string[]>;
   /** TF_CONFIG as a JSON string for each of the first hundred tasks, `worker:0` first. */
@@ -459,8 +465,8 @@ export interface Preview {
   /** The script that would be submitted to the batch system for each host; empty if the kind uses none. */
   script: string;
   /**
-   * Options of the kind that depend on the values entered so far, such as a gateway's own, in addition to those of
-   * `KindInfo`.
+   * Options of the kind that depend on the values entered so far, such as the options that the chosen gateway offers.
+   * They are shown after the options in `KindInfo`.
    */
   fields: FieldInfo[];
 }
@@ -471,7 +477,7 @@ export interface Template {
   request: ClusterRequest;
 }
 
-/** The server's versions, with which the browser can distinguish an outdated server from a missing one. */
+/** The versions and notes of the server, so that the browser can tell an outdated server from a missing one. */
 export interface StatusInfo {
   version: string;
   /** The newest protocol that the server supports (`schema.protocol`); `oldest` is the oldest. */
@@ -502,7 +508,7 @@ export interface OutputPage {
   earlier: boolean;
   /** Whether there was output after this page when the page was read. */
   later: boolean;
-  /** The number of lines of the stream so far, if the page was requested by line numbers. */
+  /** The number of lines of the stream so far, if the page was requested by line numbers; otherwise 0. */
   total: number;
 }
 
@@ -674,7 +680,10 @@ export interface TracedSteps {
   task: string;
   /** The number of the profile in the run. */
   profile: number;
-  /** `waits` (for a step), `begun` (with the step), `left` (the trace has been written) or `failed`. */
+  /**
+   * `waits` (for the next step to begin), `begun` (steps are being traced), `left` (the trace has been written)
+   * or `failed`.
+   */
   stage: string;
   /** Whether the task has already reported the beginning of a step. */
   has_steps: boolean;
@@ -775,9 +784,10 @@ export interface MediaSeries {
 }
 
 /**
- * Requests a run's events after the sequence number `after` (-1: all), and its series for `width` pixels.
+ * Requests a run's events after the sequence number `after` (-1: all), and its series.
  *
- * `metrics` are the metrics whose series to send; null: all.
+ * The series are decimated for plots that are `width` pixels wide. `metrics` are the metrics whose series to send;
+ * null: all.
  */
 export interface Subscribe {
   type: 'subscribe';
@@ -840,9 +850,9 @@ export interface EventsMessage {
 }
 
 /**
- * One decimated line of one plot. It is appended to the first `start` points received before.
+ * One decimated line of one plot. Its points replace all but the first `start` points that were sent before.
  *
- * null stands for a non-finite value, which is a gap.
+ * null stands for a non-finite value, which is drawn as a gap.
  */
 export interface SeriesFrame {
   metric: string;
@@ -855,9 +865,9 @@ export interface SeriesFrame {
   x: (number | null)[];
   y: (number | null)[];
   /**
-   * The task, if the points of a later attempt replaced these points; empty if these points belong to the training
-   * that led to the model. `task` then includes the attempt (`worker:1, attempt 1`), so that readers unaware of this
-   * draw a separate line.
+   * Empty if these points belong to the training that led to the model. If a later attempt replaced them, this is the
+   * name of their task, and `task` also includes the attempt (`worker:1, attempt 1`), so that a reader that does not
+   * know this field draws a separate line.
    */
   replaced: string;
 }
@@ -893,9 +903,9 @@ export interface TracedOp {
 /** A tensor that was sent from one task to another. */
 export interface Transfer {
   step: number;
-  /** The name of the operation that produced it. */
+  /** The name of the operation that produced the tensor. */
   tensor: string;
-  /** The device that sent it. */
+  /** The device that sent the tensor. */
   source: string;
   target: string;
   bytes: number;
@@ -1040,7 +1050,7 @@ export interface DeviceLoad {
   layers: number;
   /** Why the layers do not fit on the device, with the sizes; empty if they fit. */
   problem: string;
-  /** Why a complete placement assigns no layer to the device: the time that a step would take with it. */
+  /** Why a complete placement assigns no layer to the device, with the time that a step would take if it did. */
   unused: string;
   /**
    * The memory needed if all forward passes of a batch ran before the first backward pass; 0 if that is already the
@@ -1144,7 +1154,11 @@ export interface DesignProblem {
   column: number;
 }
 
-/** The cluster that a design would create, and its problems. Ports are 0, because each run chooses its own. */
+/**
+ * The cluster that a design would create, and the design's problems.
+ *
+ * Ports are 0, because each run chooses its own.
+ */
 export interface DesignReport {
   cluster_spec: Record<string, string[]>;
   /** TF_CONFIG as a JSON string for each of the first hundred tasks, `worker:0` first. */
@@ -1178,7 +1192,7 @@ export interface LayerPlace {
 /** The durations of a run's untraced steps, in seconds. */
 export interface StepTimes {
   count: number;
-  /** The number of initial steps that are excluded, because the model is built, traced and checked in them. */
+  /** The number of initial steps that are excluded because the model is built, traced and checked in them. */
   left_out: number;
   median_s: number;
   /** The first quartile: a quarter of the steps took less. */
@@ -1280,7 +1294,10 @@ export interface ForecastSettings {
    */
   device: string;
   precision: string;
-  /** The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the value in the table. */
+  /**
+   * The fraction of the device's peak performance that a step reaches, from 0 to 1. 0: the usual fraction
+   * (`DeviceFigures.utilisation`).
+   */
   utilisation: number;
   /**
    * The network between machines, by its name in `GET /hardware`, such as `25gbit`. Empty: `link`, the link of
@@ -1308,7 +1325,10 @@ export interface ForecastSettings {
    * typical value.
    */
   straggling: number;
-  /** The smallest fraction of perfect scaling that additional tasks must add to be worthwhile. */
+  /**
+   * Additional tasks are worthwhile if each of them adds at least this fraction of the throughput of a single
+   * task.
+   */
   threshold: number;
 }
 
@@ -1349,9 +1369,9 @@ export interface ForecastPoint {
   examples_per_second: number;
   /** Examples per second if computation and network are slower than assumed. */
   low: number;
-  /** Examples per second if they are faster than assumed. */
+  /** Examples per second if computation and network are faster than assumed. */
   high: number;
-  /** Examples per second if every task were as fast as a single one. */
+  /** Examples per second if every task were as fast as a task that trains alone. */
   linear: number;
   /** `examples_per_second` divided by `linear`. */
   efficiency: number;
@@ -1394,11 +1414,11 @@ export interface Forecast {
   /** The points, in order of their number of tasks. */
   points: ForecastPoint[];
   /**
-   * The largest number of tasks in `points` up to which additional tasks are worthwhile; 0 if not even the first
-   * number is.
+   * The largest number of tasks in `points` up to which additional tasks are worthwhile; 0 if even the first number
+   * is not worthwhile.
    */
   pays_until: number;
-  /** A sentence that states from which number additional tasks are not worthwhile, and why. */
+  /** A sentence that states up to how many tasks additional ones are worthwhile, and why not beyond that number. */
   why: string;
   /** The assumptions of the forecast. */
   notes: string[];
@@ -1481,7 +1501,7 @@ export interface EfficiencyReport {
    */
   efficiency: number | null;
   gaps: PartGap[];
-  /** The task for which the other tasks wait, if it is always the same one. */
+  /** The task for which the other tasks wait, if it is always the same one; otherwise empty. */
   slowest: string;
   /** Sentences about lost time, the most costly first. */
   findings: string[];
@@ -1575,18 +1595,18 @@ export const RUNS_DASHBOARD_SUFFIX = '.dtfplots';
 export const TASK_LOAD: Readonly<Record<string, string>> = {"cpu": "cores", "memory_bytes": "bytes", "network_bytes_per_second": "bytes_per_second", "network_seconds": "seconds"};
 
 /**
- * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged since the last report,
- * which is about once a second. In this order: computing, which is the remainder; waiting for the batch; exchanging with
- * other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints. All parts except the
- * time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not measure are omitted,
- * and count as computing.
+ * Metrics of the parts of a task's training steps, and their units: seconds per step, averaged over the steps since the
+ * last report. Reports are about one second apart. In this order: computing, which is the remainder; waiting for the
+ * batch; exchanging with other tasks; the part of the exchange spent waiting for other tasks; snapshots for checkpoints.
+ * All parts except the time spent waiting for other tasks add up to the time of the step. Parts that a strategy does not
+ * measure are omitted, and count as computing.
  */
 export const STEP_PARTS: Readonly<Record<string, string>> = {"step_compute_seconds": "seconds", "step_input_seconds": "seconds", "step_exchange_seconds": "seconds", "step_wait_seconds": "seconds", "step_checkpoint_seconds": "seconds"};
 
 /**
  * The prefixes of a task's metrics about another task on another machine, with their units. The name of the other task
- * follows the prefix. The metrics are the bytes sent to that task in a step, and the time that this takes. A slow link
- * delays the sender.
+ * follows the prefix. The metrics are the number of bytes that are sent to that task in a step, and the seconds that
+ * sending them takes. A slow link delays the sender.
  */
 export const PAIR_LOAD: Readonly<Record<string, string>> = {"bytes_per_step_to_": "bytes", "seconds_per_step_to_": "seconds"};
 
@@ -1602,7 +1622,7 @@ export const LESS_IS_BETTER_NAME = /loss|error|entropy|divergence|perplexity|hin
 /** A regular expression for the names of metrics whose larger values are better. */
 export const MORE_IS_BETTER_NAME = /accuracy|precision|recall|score|similarity|correlation|sensitivity|specificity|reward|(?:^|_)(?:acc|auc|f1|fbeta|iou|io_u|dice|bleu|r2|map|psnr|ssim)(?:_|$)/;
 
-/** The values of fields that a text omits. Copy them before you change any. */
+/** The default values of fields that a document may omit. Copy them before changing any. */
 export const DEFAULTS = {
   ClusterRequest: {"name": "", "kind": "local", "jobs": {"worker": 2}, "options": {}, "hosts": [], "tasks": [], "keep": false, "grace_s": 60.0},
   HostDesign: {"cpus": 1, "memory_bytes": 0, "gpus": []},

@@ -32,7 +32,10 @@ export function understood(server: Partial<Pick<HelloMessage, 'protocol' | 'olde
   return Math.max(oldest, OLDEST) <= Math.min(protocol, PROTOCOL);
 }
 
-/** Delay before attempt number `attempt` (from 0): exponential, with jitter over the upper half. */
+/**
+ * The delay in milliseconds before attempt number `attempt` (from 0). It grows exponentially, and its upper half is
+ * random.
+ */
 export function backoff(attempt: number, random: () => number = Math.random): number {
   const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
   return longest * (0.5 + 0.5 * random());

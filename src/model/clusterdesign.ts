@@ -47,7 +47,7 @@ export function rankedJobs(jobs: Readonly<Record<string, number>>): string[] {
 }
 
 /**
- * All tasks in order of rank, which also determines their colours. If a job claims more tasks than the maximum, only
+ * All tasks in order of rank, which also determines their colors. If a job claims more tasks than the maximum, only
  * the maximum is returned.
  */
 export function tasksOf(cluster: Readonly<ClusterDesign>): DesignTask[] {

@@ -32,8 +32,8 @@ export function moved(devices: readonly HostDevice[], at: number, key: string): 
 }
 
 /**
- * The device in the same row of the next or previous host, or its last device if it has fewer; otherwise the same
- * device.
+ * The device in the same row of the next or previous host, or that host's last device if it has fewer rows. If there is
+ * no such host, the same device.
  */
 function onOtherHost(devices: readonly HostDevice[], at: number, step: 1 | -1): number {
   const here = devices[at];

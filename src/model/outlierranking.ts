@@ -18,7 +18,7 @@ export interface RankedTask {
 
 export interface TaskRanking {
   rows: RankedTask[];
-  /** By metric. */
+  /** Keyed by metric. */
   spreads: ReadonlyMap<string, Spread>;
   /** The number of tasks in each state. */
   states: ReadonlyMap<TaskInfo['state'], number>;

@@ -12,7 +12,7 @@ export interface OutputLine {
   index?: number;
   time: number;
   text: string;
-  /** The same text with colours, if it has any. */
+  /** The same text with colors, if it has any. */
   parts?: readonly StyledPart[];
   /** The number of missing lines, if the line represents a gap. */
   missing?: number;
@@ -25,7 +25,7 @@ export const MAX_CHARACTERS = 4_000_000;
 /** Longer lines are truncated. */
 export const MAX_LINE = 10_000;
 
-// CSI sequences (colours, cursor movement), OSC sequences, and single-character escapes.
+// CSI sequences (colors, cursor movement), OSC sequences, and single-character escapes.
 // eslint-disable-next-line no-control-regex
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 

@@ -11,7 +11,7 @@ const EDGE = 8;
 
 /**
  * The position of a popover of a given size next to its anchor: to the right if there is enough space, otherwise to the
- * left, otherwise below. It is inside the window as far as it fits.
+ * left, otherwise below. It is kept inside the window as far as possible.
  */
 export function popoverPosition(
   anchor: Box,

@@ -56,7 +56,7 @@ export function exitText(task: Pick<TaskInfo, 'signal' | 'exit_code'>): string {
   return task.exit_code ? `exit status ${task.exit_code}` : '';
 }
 
-/** Why a run did not succeed, as text without terminal colours; empty if there is nothing to report. */
+/** Why a run did not succeed, as text without terminal colors; empty if there is nothing to report. */
 export function reason(run: RunInfo): string {
   return rawReason(run).split('\n').map(terminalText).join('\n');
 }

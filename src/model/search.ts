@@ -36,7 +36,7 @@ export interface Search {
   logarithmic: readonly string[];
   /** The planned number of trials; 0 if unknown. */
   most: number;
-  /** By number. */
+  /** Sorted by number. */
   trials: readonly Trial[];
   /** Whether more trials can be added while it runs. */
   mayGrow: boolean;

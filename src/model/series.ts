@@ -169,6 +169,6 @@ export class SeriesStore {
 
   private _revision = 0;
   private readonly _replaced = new Map<string, Map<string, Columns>>();
-  /** By metric, then by task. */
+  /** Keyed by metric, then by task. */
   private readonly _metrics = new Map<string, Map<string, Columns>>();
 }

@@ -12,7 +12,7 @@ export interface TaskHeat {
   end: number;
   /** The mean value of each task in each column, row by row; NaN if the task reported nothing. */
   values: Float64Array;
-  /** The values at the ends of the colour scale: the 1st and 99th percentiles, or the extremes if these are equal. */
+  /** The values at the ends of the color scale: the 1st and 99th percentiles, or the extremes if these are equal. */
   low: number;
   high: number;
   /** Statistics of the tasks' overall means. */
@@ -51,7 +51,7 @@ export function columnOf({ start, end, columns }: Pick<TaskHeat, 'start' | 'end'
   return Math.min(columns - 1, Math.max(0, Math.floor(share * columns)));
 }
 
-/** The x at the centre of a column. */
+/** The x at the center of a column. */
 export function xOf({ start, end, columns }: TaskHeat, column: number): number {
   return start + ((column + 0.5) / columns) * (end - start);
 }

@@ -1,11 +1,11 @@
-/** The colours in which a terminal would show a line. Pure. */
+/** The colors in which a terminal would show a line. Pure. */
 
 /** A part of a line in one style. */
 export interface StyledPart {
   text: string;
   /** Classes of `style/output.css`: `jp-dtf-fg-1` to 15, `jp-dtf-bg-…`, `jp-dtf-bold` and the like. */
   className: string;
-  /** Colours beyond the basic sixteen. */
+  /** Colors beyond the basic sixteen. */
   colour?: string;
   ground?: string;
 }
@@ -30,7 +30,7 @@ const ENDS: Readonly<Record<number, readonly string[]>> = {
 // eslint-disable-next-line no-control-regex
 const TOKENS = /\x1b\[([0-?]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[^]/gu;
 
-/** The styled parts of a raw line; null if it has no colours, or contains other control sequences. */
+/** The styled parts of a raw line; null if it has no colors, or contains other control sequences. */
 export function styledParts(raw: string, text: string): StyledPart[] | null {
   if (!raw.includes('\x1b[')) {
     return null;
@@ -67,7 +67,7 @@ export function styledParts(raw: string, text: string): StyledPart[] | null {
   return parts;
 }
 
-/** The style after a sequence of SGR codes (ECMA-48), with the colours of xterm and ITU T.416. */
+/** The style after a sequence of SGR codes (ECMA-48), with the colors of xterm and ITU T.416. */
 function after(style: Style, parameters: string): Style {
   const codes = parameters.split(';');
   let { fg, bg } = style;
@@ -75,7 +75,7 @@ function after(style: Style, parameters: string): Style {
   for (let i = 0; i < codes.length; i++) {
     const [number, ...arguments_] = codes[i]!.split(':').map(Number) as [number, ...number[]];
     if (number === 38 || number === 48 || number === 58) {
-      // A group contains its arguments; otherwise the codes that follow are arguments. 58 is the underline colour.
+      // A group contains its arguments; otherwise the codes that follow are arguments. 58 is the underline color.
       const isGroup = codes[i]!.includes(':');
       const { colour, used } = isGroup ? grouped(arguments_) : extended(codes.slice(i + 1).map(Number));
       i += isGroup ? 0 : used;
@@ -110,17 +110,17 @@ function after(style: Style, parameters: string): Style {
 }
 
 interface Extended {
-  /** Undefined if no known colour was given: the current colour is kept. */
+  /** Undefined if no known color was given: the current color is kept. */
   colour?: string;
   used: number;
 }
 
-/** A colour given in one group: `2:space:r:g:b`, the space often empty, or, as some programs write it, `2:r:g:b`. */
+/** A color given in one group: `2:space:r:g:b`, the space often empty, or, as some programs write it, `2:r:g:b`. */
 function grouped([kind, ...values]: readonly number[]): Extended {
   return extended(kind === 2 && values.length > 3 ? [kind, ...values.slice(1)] : [kind ?? 0, ...values]);
 }
 
-/** One of xterm's 256 colours or an RGB colour, and how many numbers were consumed. */
+/** One of xterm's 256 colors or an RGB color, and how many numbers were consumed. */
 function extended(numbers: readonly number[]): Extended {
   if (numbers[0] === 2) {
     return { colour: rgb(numbers[1] ?? 0, numbers[2] ?? 0, numbers[3] ?? 0), used: 4 };

@@ -50,7 +50,7 @@ export function setAxes(bokeh: BokehApi, figure: Figure, options: FigureOptions)
   }
 }
 
-/** Apply the theme's colours and fonts to everything but the lines. */
+/** Apply the theme's colors and fonts to everything but the lines. */
 export function colourAxes(figure: Figure, theme: PlotTheme): void {
   figure.setv({ background_fill_color: null, border_fill_color: null, outline_line_color: theme.faint });
   for (const axis of [...figure.xaxes, ...figure.yaxes]) {

@@ -55,7 +55,7 @@ export class ComparedRuns implements PlotSource {
   lines(name: string): Line[] {
     return this._runs.flatMap(({ model, title }) => {
       if (model.x !== this.x) {
-        return []; // a dashboard of this run uses another axis, which its lines currently have
+        return []; // a dashboard of this run has switched its lines to another axis
       }
       const lines = model.lines(name);
       const line = lines.find(({ task }) => task === '') ?? lines[0];

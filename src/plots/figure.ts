@@ -560,7 +560,9 @@ function axisText(x: number, axis: ShownAxis): string {
   }
 }
 
-/** Values that are means over a whole set, with few points: smoothing would only delay them. */
+/**
+ * Whether the values are means over a whole set of data: there are few of them, and smoothing would only delay them.
+ */
 function isWhole({ validation, phase }: PlotLine): boolean {
   return validation || phase === 'epoch';
 }

@@ -1,8 +1,8 @@
 /**
- * One colour per task, the same wherever the task is shown, and in every theme.
+ * One color per task, the same wherever the task is shown, and in every theme.
  *
- * Based on the palette of Okabe and Ito, "Color Universal Design" (2008), whose colours can be told apart with every
- * common kind of colour blindness. Their colours are made for paper; these have a contrast of at least 3:1 both on
+ * Based on the palette of Okabe and Ito, "Color Universal Design" (2008), whose colors can be told apart with every
+ * common kind of color blindness. Their colors are made for paper; these have a contrast of at least 3:1 both on
  * white and on the background of the dark theme.
  */
 export const PALETTE = [
@@ -16,7 +16,7 @@ export const PALETTE = [
   '#7d54c8'
 ] as const;
 
-/** The colour of each task, by its index in the run's list of tasks. */
+/** The color of each task, by its index in the run's list of tasks. */
 export function taskColours(tasks: readonly string[]): Map<string, string> {
   return new Map(tasks.map((task, index) => [task, PALETTE[index % PALETTE.length]!]));
 }

@@ -52,7 +52,7 @@ export interface PlotSource {
   look?(limits: readonly [number, number] | null, names: readonly string[]): void;
   /** Report the width of a plot in pixels. */
   needWidth(pixels: number): void;
-  /** The colours of a plot's lines, by task. */
+  /** The colors of a plot's lines, by task. */
   colours(plot: Plot): ReadonlyMap<string, string>;
   /** Tasks for which the others wait in every step, each with a sentence about it. */
   readonly slow?: Readonly<Record<string, string>>;

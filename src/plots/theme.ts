@@ -1,7 +1,7 @@
-/** JupyterLab's colours and fonts, as a plot's canvas needs them. */
+/** JupyterLab's colors and fonts, as a plot's canvas needs them. */
 export interface PlotTheme {
   text: string;
-  /** Colour of secondary text. */
+  /** Color of secondary text. */
   soft: string;
   faint: string;
   ground: string;

@@ -13,8 +13,8 @@ export class ViewportObserver implements IDisposable {
     private readonly _host: HTMLElement,
     private readonly _changed: () => void
   ) {
-    // A hidden host, such as one in a background tab, keeps its elements, so that coming back is instant. One that was
-    // scrolled out of view, as in a notebook, does not.
+    // A hidden host, such as one in a background tab, keeps its elements, so that returning to it is instant. One that
+    // was scrolled out of view, as in a notebook, does not.
     this._whole = new IntersectionObserver(entries => {
       const shown = entries[entries.length - 1]!.isIntersecting;
       if (shown && !this._shown) {

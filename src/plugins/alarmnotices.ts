@@ -28,7 +28,7 @@ const SUCCESS_MS = 15_000;
  */
 export const alarms: JupyterFrontEndPlugin<void> = {
   id: 'jupyter_dtf:alarms',
-  description: 'Notifications of the ends and the alarms of runs.',
+  description: 'Notifies the user of the ends and the alarms of runs.',
   autoStart: true,
   requires: [IDtf],
   optional: [ITranslator],

@@ -194,7 +194,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
         })
     });
     commands.addCommand(CommandIDs.saveDesign, {
-      label: trans.__('Save as Design'),
+      label: args => (args['isPalette'] ? trans.__('Save Cluster as Design…') : trans.__('Save as Design')),
       describedBy: describe({ name: trans.__('The name of the cluster') }),
       isEnabled: () => dtf.server.health === 'ok',
       execute: async args => {
@@ -218,7 +218,7 @@ export const designer: JupyterFrontEndPlugin<void> = {
       return typeof path === 'string' ? path : undefined;
     };
     commands.addCommand(CommandIDs.startDesign, {
-      label: trans.__('Start Cluster of Design'),
+      label: trans.__('Start Cluster from Design'),
       icon: args => (args['isContextMenu'] ? runIcon : undefined),
       describedBy: {
         args: {

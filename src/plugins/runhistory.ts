@@ -141,7 +141,7 @@ export const history: JupyterFrontEndPlugin<void> = {
     asking(
       CommandIDs.tagRun,
       trans.__('Tags of Run…'),
-      run => text(trans.__('Tags of %1, with commas between them', run.name), run.marks.tags.join(', ')),
+      run => text(trans.__('Tags of %1, separated by commas', run.name), run.marks.tags.join(', ')),
       tags => ({
         tags: tags
           .split(',')

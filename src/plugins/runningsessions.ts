@@ -119,8 +119,8 @@ export function runningRuns(dtf: IDtf, trans: TranslationBundle, run: Execute): 
 }
 
 /**
- * Emitted when the displayed list has changed: its source is emitted ten times a second, and JupyterLab redraws the
- * whole list each time.
+ * Emitted only when the displayed list has changed, because its source is emitted ten times a second, and JupyterLab
+ * redraws the whole list each time.
  */
 function differences(
   source: ISignal<unknown, unknown>,

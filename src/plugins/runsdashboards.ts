@@ -83,7 +83,7 @@ export const runsDashboards: JupyterFrontEndPlugin<void> = {
         }
         return args['isPalette'] ? trans.__('New Dashboard of Runs') : trans.__('Dashboard of Runs');
       },
-      caption: trans.__('Chosen plots over several runs, kept as a file'),
+      caption: trans.__('Chosen plots of several runs, saved as a file'),
       icon: args => (args['isPalette'] ? undefined : runIcon),
       describedBy: {
         args: {

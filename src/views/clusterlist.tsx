@@ -81,7 +81,7 @@ export function Remarks(props: { cluster: ClusterInfo; trans: TranslationBundle 
   );
 }
 
-/** The hosts of a cluster of which some are still starting, and their current state. */
+/** The hosts of a cluster with their current states, while some of them are still starting. */
 export function Coming(props: { cluster: ClusterInfo; trans: TranslationBundle }): React.ReactElement | null {
   const { cluster, trans } = props;
   const coming = cluster.coming.filter(host => host.problem === '');
@@ -218,7 +218,7 @@ export function ClusterRow(props: {
         <StopButton cluster={cluster} trans={trans} onStop={() => actions.stop(name)} />
         <IconButton
           icon={ellipsesIcon}
-          label={trans.__('More about %1', name)}
+          label={trans.__('Actions for %1', name)}
           menu
           onClick={event => actions.menu(name, event.currentTarget)}
         />
@@ -255,7 +255,7 @@ export function TemplateRow(props: {
         <IconButton icon={runIcon} label={trans.__('Start %1', name)} onClick={() => props.onStart(name)} />
         <IconButton
           icon={ellipsesIcon}
-          label={trans.__('More about %1', name)}
+          label={trans.__('Actions for %1', name)}
           menu
           onClick={event => props.onMenu(name, event.currentTarget)}
         />

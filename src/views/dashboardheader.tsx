@@ -112,7 +112,7 @@ export function Header(props: {
           )}
           <IconButton
             icon={ellipsesIcon}
-            label={trans.__('More about %1', run.name)}
+            label={trans.__('Actions for %1', run.name)}
             menu
             onClick={event => props.onMenu(event.currentTarget)}
           />

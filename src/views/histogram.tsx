@@ -85,7 +85,7 @@ function describe(one: Histogram, trans: TranslationBundle): string {
     const start = one.low + most * width;
     parts.push(
       trans.__('%1 to %2', formatNumber(one.low), formatNumber(one.high)),
-      trans.__('most at %1 (%2)', formatNumber(start + width / 2), formatPercent(Math.max(...one.counts) / total))
+      trans.__('peak at %1 (%2)', formatNumber(start + width / 2), formatPercent(Math.max(...one.counts) / total))
     );
   }
   if (one.not_a_number > 0) {

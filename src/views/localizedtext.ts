@@ -43,7 +43,7 @@ export function stateText(state: ClusterState | RunState | TaskState, trans: Tra
     case 'serving':
       return trans.__('serving');
     case 'finished':
-      return trans.__('finished, serving the others');
+      return trans.__('finished, serving other tasks');
     case 'restarting':
       return trans.__('restarting');
     case 'pausing':

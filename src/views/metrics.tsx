@@ -130,10 +130,10 @@ function NoMetrics(props: { model: RunModel; trans: TranslationBundle }): React.
   return (
     <p className="jp-dtf-faint jp-dtf-none">
       {state === 'failed' || state === 'lost'
-        ? trans.__('It reported no metric before it ended.')
+        ? trans.__('The run reported no metrics before it ended.')
         : isFinal(state)
-          ? trans.__('This run reported no metric. A program reports with ctx.report(step=…, loss=…).')
-          : trans.__('No metrics yet. A program reports with ctx.report(step=…, loss=…); fit does so automatically.')}
+          ? trans.__('This run reported no metrics. Report them with ctx.report(step=…, loss=…).')
+          : trans.__('No metrics yet. Report them with ctx.report(step=…, loss=…); fit does so automatically.')}
     </p>
   );
 }

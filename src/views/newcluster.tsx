@@ -101,7 +101,7 @@ export function NewCluster(props: {
   if (duplicate) {
     problems.push({
       field: `jobs.${duplicate.job}`,
-      message: trans.__('A job must appear once, got %1 twice', duplicate.job),
+      message: trans.__('A job must appear only once, got %1 twice', duplicate.job),
       level: 'error'
     });
   }
@@ -171,7 +171,7 @@ export function NewCluster(props: {
               type="text"
               className="jp-mod-styled"
               value={name}
-              placeholder={trans.__('chosen for you')}
+              placeholder={trans.__('chosen automatically')}
               aria-invalid={problems.some(problem => problem.field === 'name')}
               aria-describedby={`${id}-name-problems`}
               onChange={event => setName(event.target.value)}
@@ -269,7 +269,7 @@ function WhatItMakes(props: { preview: Preview | null; trans: TranslationBundle 
         TF_CONFIG{' '}
         <select
           value={task}
-          aria-label={trans.__('TF_CONFIG of which task')}
+          aria-label={trans.__('Task whose TF_CONFIG is shown')}
           onChange={event => setChosen(event.target.value)}
         >
           {tasks.map(name => (

@@ -236,7 +236,7 @@ export function Output(props: {
   );
 }
 
-/** A line with its colours, and with search matches highlighted. */
+/** A line with its colors, and with search matches highlighted. */
 function content(line: OutputLine, find: string): React.ReactNode {
   if (!line.parts) {
     return marked(line.text, find) || ' ';

@@ -150,7 +150,7 @@ export function RunsDashboardView(props: Shared): React.ReactElement {
   );
 }
 
-/** The runs of the dashboard with their colours, and those that no longer exist. */
+/** The runs of the dashboard with their colors, and those that no longer exist. */
 function Runs(props: Shared & { compared: readonly ComparedRun[] }): React.ReactElement {
   const { model, runs, compared, trans } = props;
   const colours = taskColours(compared.map(({ title }) => title));

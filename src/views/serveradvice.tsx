@@ -48,14 +48,14 @@ export function Advice(props: {
             )}
           </p>
           <pre>{props.socketUrl}</pre>
-          <p>{trans.__('With nginx, that is:')}</p>
+          <p>{trans.__('With nginx, use this configuration:')}</p>
           <pre>{NGINX}</pre>
         </>
       )}
       {health === 'stale' && (
         <p>
           {trans.__(
-            'The server runs jupyter_dtf %1, this page was made for %2. Restart the Jupyter server, then reload the page.',
+            'The server runs jupyter_dtf %1, but this page was made for %2. Restart the Jupyter server, then reload the page.',
             props.serverVersion,
             props.pageVersion
           )}

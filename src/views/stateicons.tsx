@@ -16,7 +16,7 @@ const ALERT = round(
   <path d="M8 4.6v4.2M8 10.9v.2" fill="none" stroke="currentColor" strokeWidth="1.7" strokeLinecap="round" />
 );
 
-// A shape for each state, so that states are not distinguished by colour alone. None looks like a button.
+// A shape for each state, so that states are not distinguished by color alone. None looks like a button.
 const SHAPES: Record<MarkKind, React.ReactNode> = {
   starting: DOT,
   launching: DOT,

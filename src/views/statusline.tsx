@@ -32,7 +32,7 @@ export function StatusLine(props: {
 }): React.ReactElement | null {
   const { name, cluster, trans } = props;
   if (needsHelp(props.health)) {
-    const title = trans.__('Distributed TensorFlow is not working: see what to do');
+    const title = trans.__('Distributed TensorFlow is not working. Click to see what to do');
     return (
       <button type="button" className="jp-dtf-status-part" title={title} aria-label={title} onClick={props.onCluster}>
         <Mark kind="warning" />

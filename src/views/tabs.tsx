@@ -6,7 +6,7 @@ export interface Tab {
   content: React.ReactNode;
 }
 
-/** Tabs with their panels. A panel is created when it is first shown and then kept, so that coming back is instant. */
+/** Tabs with their panels. A panel is created when it is first shown, and then kept, so that it reappears instantly. */
 export function Tabs(props: {
   tabs: Tab[];
   active: string;

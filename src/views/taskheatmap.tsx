@@ -121,7 +121,7 @@ function Picture(props: {
         role="slider"
         tabIndex={0}
         aria-label={trans.__(
-          '%1 of each task over time: up and down go from task to task, left and right along the time',
+          '%1 of each task over time: the up and down arrow keys move between tasks, left and right along the time',
           metricTitle(metric)
         )}
         aria-valuemin={0}
@@ -154,7 +154,7 @@ function Picture(props: {
           {text}
           <span className="jp-dtf-faint">
             {' · '}
-            {trans.__('faint %1, strong %2', formatValue(heat.low, unit), formatValue(heat.high, unit))}
+            {trans.__('faint: %1, strong: %2', formatValue(heat.low, unit), formatValue(heat.high, unit))}
           </span>
         </span>
         <span>{formatNumber(heat.end)}</span>
@@ -163,7 +163,7 @@ function Picture(props: {
   );
 }
 
-/** The x at the centre of a column, with the precision of its width. */
+/** The x at the center of a column, with the precision of its width. */
 function placeOf(heat: TaskHeat, column: number): number {
   const x = xOf(heat, column);
   return heat.end - heat.start >= heat.columns - 1 ? Math.round(x) : Number(x.toPrecision(4));

@@ -104,7 +104,7 @@ export function TimelineChart(props: {
         <SmallButton label={trans.__('Zoom out')} onClick={() => zoom(1 / ZOOM)}>
           −
         </SmallButton>
-        <SmallButton label={trans.__('Show all of it')} onClick={() => setSpan(whole)}>
+        <SmallButton label={trans.__('Show the whole timeline')} onClick={() => setSpan(whole)}>
           {trans.__('All')}
         </SmallButton>
         <span className="jp-dtf-faint">
@@ -217,7 +217,7 @@ function Bar(props: { op: TracedOp; x: number; y: number; width: number; colour:
   );
 }
 
-/** Transfers from the sender's row to the receiver's, labelled with their bytes if there is enough space. */
+/** Transfers from the sender's row to the receiver's, labeled with their bytes if there is enough space. */
 function Arrows(props: {
   transfers: readonly Transfer[];
   placed: readonly Placed[];
@@ -259,7 +259,7 @@ function Arrows(props: {
   return <>{drawn}</>;
 }
 
-/** Black or white, whichever has the better contrast with a colour (relative luminance, WCAG 2.2). */
+/** Black or white, whichever has the better contrast with a color (relative luminance, WCAG 2.2). */
 function inkOn(colour: string): string {
   const linear = [1, 3, 5].map(start => {
     const part = parseInt(colour.slice(start, start + 2), 16) / 255;

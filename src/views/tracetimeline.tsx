@@ -125,7 +125,7 @@ function ProfileWord(props: Profiling & { trans: TranslationBundle }): React.Rea
     <div role="status">
       {isUnderWay(props) && (
         <p className="jp-dtf-faint jp-dtf-none">
-          {trans._n('The next step is traced…', 'The next %1 steps are traced…', profile?.steps ?? 0)}
+          {trans._n('Tracing the next step…', 'Tracing the next %1 steps…', profile?.steps ?? 0)}
         </p>
       )}
       {!isUnderWay(props) && (refused || ended) !== '' && (
@@ -225,7 +225,7 @@ function Transfers({ transfers, trans }: { transfers: readonly Transfer[]; trans
   const largest = [...transfers].sort((a, b) => b.bytes - a.bytes).slice(0, MOST_ROWS);
   return (
     <table className="jp-dtf-table">
-      <caption>{trans.__('Between tasks')}</caption>
+      <caption>{trans.__('Transfers between tasks')}</caption>
       <thead>
         <tr>
           <th scope="col">{trans.__('Tensor')}</th>

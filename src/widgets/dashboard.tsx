@@ -29,7 +29,7 @@ export class RunDashboard extends ReactWidget {
   }
 }
 
-/** Wait until the run is known, which takes a moment after the page was reloaded. */
+/** Wait until the run is known, which takes a moment after the page is reloaded. */
 function Finder(props: { options: DashboardOptions; compact: boolean }): React.ReactElement {
   const { dtf, run, trans } = props.options;
   useSignals(dtf.runs.changed);

@@ -25,7 +25,7 @@ interface Parts {
   options: DesignerOptions;
 }
 
-/** Both halves of a design, or an explanation why its text cannot be drawn. */
+/** All views of a design, or an explanation of why its text cannot be drawn. */
 export function Designer(props: Parts & { watch: DiskWatch }): React.ReactElement {
   const { document, options, watch } = props;
   const { trans } = options;

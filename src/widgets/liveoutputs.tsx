@@ -110,7 +110,7 @@ export class RunOutput extends LiveOutput {
   }
 
   protected override pictureText(run: string): string {
-    return this._options.trans.__('Plots of the run %1, as they were', run);
+    return this._options.trans.__('Saved plots of run %1', run);
   }
 }
 
@@ -130,7 +130,7 @@ export class SearchOutput extends LiveOutput {
   }
 
   protected override pictureText(search: string): string {
-    return this._options.trans.__('The search %1, as it was', search);
+    return this._options.trans.__('Saved image of search %1', search);
   }
 }
 

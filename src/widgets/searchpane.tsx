@@ -31,7 +31,7 @@ export class SearchPane extends ReactWidget {
   }
 }
 
-/** Wait until the search is known, which takes a moment after the page was reloaded. */
+/** Wait until the search is known, which takes a moment after the page is reloaded. */
 function Finder(props: SearchOptions): React.ReactElement {
   const { dtf, search, trans } = props;
   useSignals(dtf.runs.changed);

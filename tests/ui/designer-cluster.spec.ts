@@ -264,7 +264,7 @@ test('the cluster starts as it is drawn, and the drawing lives', async () => {
   await expect(slot('a', 'CPU').getByRole('progressbar', { name: /^Memory in use/ })).toBeVisible();
   await picture(page, 'designer-cluster-live-light');
   const panel = await openPanel(page);
-  await panel.getByRole('listitem', { name: 'Cluster live' }).getByRole('button', { name: 'More about live' }).click();
+  await panel.getByRole('listitem', { name: 'Cluster live' }).getByRole('button', { name: 'Actions for live' }).click();
   await page.getByRole('menuitem', { name: 'Save as Design' }).click();
   await expect(current('untitled1.dtf')).toBeVisible();
   await expect(slot('b', 'CPU').locator('[data-what="worker:0"]')).toBeVisible();

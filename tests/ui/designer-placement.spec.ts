@@ -279,10 +279,10 @@ test('it looks right in every theme and width', async () => {
     await expect(page.locator('#jupyterlab-splash')).toHaveCount(0);
     const theme = dark ? 'dark' : 'light';
     for (const colours of ['device', 'memory']) {
-      await view.getByLabel('colour by').selectOption(colours);
+      await view.getByLabel('color by').selectOption(colours);
       await picture(page, `placement-${colours}-${theme}`);
     }
-    await view.getByLabel('colour by').selectOption('device');
+    await view.getByLabel('color by').selectOption('device');
     for (const width of [800, 900, 1280, 1440]) {
       await page.setViewportSize({ width, height: 900 });
       await view.getByRole('button', { name: 'Fit View' }).click();
@@ -340,7 +340,7 @@ print("ready")`
   await expect(view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0/ })).toBeVisible();
   await expect(view.getByRole('img', { name: /^traced step/ })).toBeVisible();
   await expect(
-    view.getByText(/^measured step .*: the median of 25 steps, half of them from .* · the first 4 left out/)
+    view.getByText(/^measured step .*: the median of 25 steps, half of them from .* · without the first 4/)
   ).toBeVisible();
   await picture(page, 'placement-compared-light');
   // The light one of 1,440 px is docs/images/designer.png.
@@ -362,7 +362,7 @@ print("ready")`
   await page.keyboard.press('d');
   await page.keyboard.press('End');
   await page.keyboard.press('Enter');
-  await expect(view.getByText('The plan of this run differs from the drawing: 3 layers')).toBeVisible();
+  await expect(view.getByText('The plan of this run differs from the drawing in 3 layers')).toBeVisible();
   await expect(
     view.getByRole('row', { name: /^block\/up worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0/ })
   ).toBeVisible();

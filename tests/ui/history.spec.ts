@@ -68,7 +68,7 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
 
   await rows()
     .first()
-    .getByRole('button', { name: /^More on/ })
+    .getByRole('button', { name: /^Actions for/ })
     .click();
   await page.getByRole('menuitem', { name: 'Tags of Run…' }).click();
   await page.locator('.jp-Dialog input').fill('slow, to look at');
@@ -79,7 +79,7 @@ test('runs are found among thousands, tagged, deleted and had back', async () =>
 
   await rows()
     .first()
-    .getByRole('button', { name: /^More on/ })
+    .getByRole('button', { name: /^Actions for/ })
     .click();
   await page.getByRole('menuitem', { name: 'Delete Run' }).click();
   await expect(rows()).toHaveCount(0);

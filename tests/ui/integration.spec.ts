@@ -104,7 +104,7 @@ test('menus have what belongs there, and the file browser makes and starts desig
   await menu.getByRole('menuitem', { name: 'New TensorFlow Design' }).click();
   await expect(page.locator('.jp-dtf-designer:visible')).toBeVisible();
   await listing.getByText('untitled.dtf', { exact: true }).click({ button: 'right' });
-  const start = menu.getByRole('menuitem', { name: 'Start Cluster of Design' });
+  const start = menu.getByRole('menuitem', { name: 'Start Cluster from Design' });
   await expect(start).not.toHaveClass(/lm-mod-disabled/);
   await picture(page, 'design-context-menu');
   await page.keyboard.press('Escape');

@@ -124,7 +124,7 @@ test('its next steps are traced when somebody asks for it', async () => {
     await picture(page, `timeline-none-${dark ? 'dark' : 'light'}`);
   }
   await tab.getByRole('button', { name: 'Profile' }).click();
-  await expect(tab.getByRole('status')).toHaveText('The next 3 steps are traced…');
+  await expect(tab.getByRole('status')).toHaveText('Tracing the next 3 steps…');
   await picture(page, 'timeline-profiling-light');
   await expect(tab.getByRole('group', { name: /^Timeline of 2 devices/ })).toBeVisible();
   await expect(tab.getByRole('status')).toHaveText('');
@@ -133,7 +133,7 @@ test('its next steps are traced when somebody asks for it', async () => {
   // Once more, which takes the place of the first.
   const first = await steps.allTextContents();
   await tab.getByRole('button', { name: 'Profile' }).click();
-  await expect(tab.getByRole('status')).toHaveText('The next 3 steps are traced…');
+  await expect(tab.getByRole('status')).toHaveText('Tracing the next 3 steps…');
   await expect(tab.getByRole('status')).toHaveText('');
   await expect.poll(() => steps.allTextContents()).not.toEqual(first);
 });

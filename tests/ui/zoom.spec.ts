@@ -71,7 +71,7 @@ test('zooming in brings every point of what is seen', async () => {
     expect(seen.every((step, index) => index === 0 || step === seen[index - 1]! + 1)).toBe(true);
   }).toPass();
   await picture(page, 'zoom-1440-light');
-  await loss().getByRole('button', { name: 'See all of loss again' }).click();
+  await loss().getByRole('button', { name: 'Show all of loss again' }).click();
   await expect(async () => expect(await steps()).toEqual(whole)).toPass();
 });
 
@@ -101,7 +101,7 @@ test('histograms are a heat map, and pictures a strip with a slider', async () =
   await expect(kernel.getByText('19 NaN')).toBeVisible();
   await kernel.getByRole('slider').focus();
   await page.keyboard.press('Home');
-  await expect(kernel.getByRole('slider')).toHaveAttribute('aria-valuetext', /^step 0 · .* · most at /);
+  await expect(kernel.getByRole('slider')).toHaveAttribute('aria-valuetext', /^step 0 · .* · peak at /);
   const shown = dashboard().getByRole('region', { name: 'reconstruction' });
   await expect(shown.getByRole('img')).toHaveCount(6);
   await shown.getByRole('slider').press('Home');

@@ -9,7 +9,7 @@ import { PALETTE } from '../../plots/palette';
 import type { ScaleChart } from '../../plots/scalechart';
 import { readTheme } from '../../plots/theme';
 
-/** The colour of each forecast, the same in all of its charts. */
+/** The color of each forecast, the same in all of its charts. */
 export function colourOf(index: number): string {
   return PALETTE[index % PALETTE.length]!;
 }
@@ -131,7 +131,7 @@ export function ForecastChart(props: {
               {trans.__('Examples/s')}
             </th>
             <th scope="col" className="jp-dtf-number">
-              {trans.__('Between')}
+              {trans.__('Range')}
             </th>
             <th scope="col" className="jp-dtf-number">
               {trans.__('Efficiency')}

@@ -31,10 +31,10 @@ export function partName(part: Part, trans: TranslationBundle): string {
 /** The source of a forecast's compute times. */
 export function sourceText(source: string, trans: TranslationBundle): string {
   const texts: Record<string, string> = {
-    calibration: trans.__('Compute as profiled on the cluster.'),
-    run: trans.__('Compute as measured in the run.'),
-    published: trans.__('Compute from published figures, not measured.'),
-    assumed: trans.__('Compute is assumed: choose a device, or profile the model for measured figures.')
+    calibration: trans.__('Computation times as profiled on the cluster.'),
+    run: trans.__('Computation times as measured in the run.'),
+    published: trans.__('Computation times from published figures, not measured.'),
+    assumed: trans.__('Computation times are assumed: choose a device, or profile the model for measured times.')
   };
   return texts[source] ?? source;
 }

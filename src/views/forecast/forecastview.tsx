@@ -64,7 +64,7 @@ export function ForecastView(props: {
   );
 }
 
-/** The point beyond which each forecast no longer pays off. */
+/** For each forecast, the number of tasks beyond which more tasks no longer pay off. */
 function Verdict(props: { forecasts: readonly Forecast[]; trans: TranslationBundle }): React.ReactElement {
   const { forecasts, trans } = props;
   const problems = [...new Set(forecasts.flatMap(forecast => forecast.problems.map(({ message }) => message)))];
@@ -95,7 +95,7 @@ function Numbers(props: {
   const parts = ['input_s', 'compute_s', 'hidden_s', 'exposed_s', 'update_s', 'idle_s'] as const;
   const heads = [
     trans.__('Examples/s'),
-    trans.__('Between'),
+    trans.__('Range'),
     trans.__('Efficiency'),
     trans.__('Step'),
     ...parts.map(part => partName(part, trans)),

@@ -48,7 +48,9 @@ export function ComparedDesigns(
             </p>
           )
       )}
-      {none.length > 0 && <p className="jp-dtf-faint jp-dtf-none">{trans.__('No design: %1', none.join(', '))}</p>}
+      {none.length > 0 && (
+        <p className="jp-dtf-faint jp-dtf-none">{trans.__('Runs without a design: %1', none.join(', '))}</p>
+      )}
       <Differences
         {...props}
         lines={compareDesigns(all.map(([design]) => design))}

@@ -86,7 +86,7 @@ export function Overlay(props: {
           onKeyDown={event => event.key === 'Escape' && setFilter('')}
         />
         <SmallButton
-          hint={trans.__('Save these runs and plots in a .dtfplots file, plots kept on top first')}
+          hint={trans.__('Save these runs and plots in a .dtfplots file, starting with the plots kept on top')}
           onClick={() =>
             onSave({
               ...emptyDashboard(),

@@ -59,7 +59,7 @@ export function RunsTable(props: {
   open: ReadonlySet<string>;
   columns: readonly string[];
   sorting: Sorting;
-  /** The colours of the compared runs, by id. */
+  /** The colors of the compared runs, by id. */
   selected: ReadonlyMap<string, string>;
   now: number;
   trans: TranslationBundle;
@@ -225,11 +225,11 @@ function groupTitle(by: string, value: Cell | undefined, now: number, trans: Tra
 function groupCellTitle(is: 'all' | 'best' | 'newest', text: string, trans: TranslationBundle): string {
   switch (is) {
     case 'best':
-      return trans.__('%1, the best of them', text);
+      return trans.__('%1, the best of these runs', text);
     case 'newest':
-      return trans.__('the newest of them');
+      return trans.__('the newest of these runs');
     case 'all':
-      return trans.__('%1, all of them', text);
+      return trans.__('%1, the same in all these runs', text);
   }
 }
 
@@ -288,7 +288,7 @@ function Row(props: {
       })}
       <IconButton
         icon={ellipsesIcon}
-        label={trans.__('More on %1', run.name)}
+        label={trans.__('Actions for %1', run.name)}
         menu
         onClick={event => actions.onMenu(run.id, event.currentTarget)}
       />

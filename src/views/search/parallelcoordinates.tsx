@@ -90,7 +90,7 @@ export function Parallel(
         {shownTrial ? trialText(shownTrial, search, trans) : trans.__('Point at a line to see which trial it is.')}
       </p>
       <fieldset className="jp-dtf-brushes">
-        <legend>{trans.__('Chosen on each axis')}</legend>
+        <legend>{trans.__('Selection on each axis')}</legend>
         {axes.map(each => (
           <BrushFields
             key={each.id}

@@ -45,7 +45,7 @@ export function Scatter(props: SearchViewProps & { axes: readonly Axis[] }): Rea
               objective.metric,
               search.trials.filter(trial => trial.state === 'complete').length
             )
-          : trans.__('Estimating the importance of parameters takes at least four complete trials.')}
+          : trans.__('Estimating the importance of parameters requires at least four complete trials.')}
       </p>
       <div className="jp-dtf-scatter-grid">
         {names.map(name => (
@@ -115,7 +115,7 @@ function Card(props: {
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         role="img"
-        aria-label={trans.__('%1 against %2, %3 trials', y.title, name, points.length)}
+        aria-label={trans.__('%1 plotted against %2, %3 trials', y.title, name, points.length)}
       >
         {roundTicks(y, 5, formatNumber).map(tick => (
           <g key={tick.place} className="jp-dtf-chart-tick">

@@ -122,7 +122,7 @@ function Head(props: { search: Search; trans: TranslationBundle } & SearchAction
         <div className="jp-dtf-header-actions">
           <SmallButton
             disabled={!best}
-            hint={trans.__('The best parameters as Python, to the clipboard')}
+            hint={trans.__('Copy the best parameters to the clipboard, as Python code')}
             onClick={() => props.onCopy(parametersCode(best!))}
           >
             {trans.__('Copy best as code')}
@@ -152,7 +152,7 @@ function Foot(
   if (!trial) {
     return (
       <footer className="jp-dtf-search-foot jp-dtf-faint">
-        {trans.__('No trial is complete yet. Click on one to see it here.')}
+        {trans.__('No trial is complete yet. Click a trial to see it here.')}
       </footer>
     );
   }

@@ -62,7 +62,7 @@ export function Devices(props: SearchViewProps): React.ReactElement {
                 </text>
                 <text className="jp-dtf-chart-label" x={LABEL_PX - 8} y={top + 14} textAnchor="end">
                   {formatPercent(row.busy)}
-                  <title>{trans.__('The fraction of the time in which it was busy')}</title>
+                  <title>{trans.__('The fraction of the time during which it was busy')}</title>
                 </text>
                 {row.bars.map(bar => (
                   <g

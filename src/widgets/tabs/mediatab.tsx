@@ -70,7 +70,7 @@ function RunMedia({ model, options }: TabProps): React.ReactElement {
           {ended
             ? trans.__('This run reported no histogram, image, text or table.')
             : trans.__(
-                'Nothing yet. A program reports with ctx.report_histogram, ctx.report_image, ctx.report_text and ctx.report_table.'
+                'Nothing has been reported yet with ctx.report_histogram, ctx.report_image, ctx.report_text or ctx.report_table.'
               )}
         </p>
       )}

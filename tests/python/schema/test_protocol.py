@@ -38,8 +38,8 @@ def test_two_that_have_a_protocol_in_common_understand_each_other(oldest: int, n
 
 def test_a_newer_and_an_older_cluster_are_named_with_what_to_do() -> None:
     newer = protocol.cluster_refusal("demo", Speech(protocol=5, oldest=4, release="9.1.0"))
-    assert "The cluster demo (jupyter_dtf 9.1.0) speaks protocols 4 to 5, this version of jupyter_dtf" in newer
-    assert ") 2 to 3: use jupyter_dtf >= 9.1.0 here, or stop the cluster with `jupyter dtf stop demo`" in newer
+    assert "The cluster demo (jupyter_dtf 9.1.0) speaks protocols 4 to 5, but this version of jupyter_dtf" in newer
+    assert ") speaks 2 to 3: use jupyter_dtf >= 9.1.0 here, or stop the cluster with `jupyter dtf stop demo`" in newer
     older = protocol.cluster_refusal("demo", Speech())
     assert "speaks protocol 0," in older
     assert "stop it with `jupyter dtf stop demo` and start it again" in older

@@ -31,7 +31,7 @@ describe('Header', () => {
     expect(screen.getByRole('progressbar', { name: '58 % done' })).toBeTruthy();
     expect(screen.getByText('digits · 2 workers · allreduce · batch_size 64 · optimizer Adam')).toBeTruthy();
     fireEvent.click(screen.getByRole('button', { name: 'Stop name-a' }));
-    fireEvent.click(screen.getByRole('button', { name: 'More about name-a' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Actions for name-a' }));
     expect(stop).toHaveBeenCalledOnce();
     expect(menu).toHaveBeenCalledOnce();
   });

@@ -52,7 +52,7 @@ describe('Clusters', () => {
     fireEvent.click(row.getByRole('button', { name: 'Connect the notebook to digits' }));
     fireEvent.click(row.getByRole('button', { name: 'Scale digits' }));
     fireEvent.click(row.getByRole('button', { name: 'Stop digits' }));
-    fireEvent.click(row.getByRole('button', { name: 'More about digits' }));
+    fireEvent.click(row.getByRole('button', { name: 'Actions for digits' }));
     expect(props.actions.connect).toHaveBeenCalledWith('digits');
     expect(props.actions.scale).toHaveBeenCalledWith('digits');
     expect(props.actions.stop).toHaveBeenCalledWith('digits');
@@ -100,7 +100,7 @@ describe('Clusters', () => {
     expect(row.getByText('jupyter dtf stop digits').tagName).toBe('CODE');
     expect(row.getAllByRole('button').map(button => button.getAttribute('aria-label'))).toEqual([
       'Stop digits',
-      'More about digits'
+      'Actions for digits'
     ]);
   });
 

@@ -54,7 +54,7 @@ describe('Timeline', () => {
     show(traceData());
     const totals = screen.getByRole('table', { name: 'Where the time goes' });
     expect(within(totals).getByRole('row', { name: 'worker:0 CPU:0 MatMul 2 30 µs' })).toBeTruthy();
-    const transfers = screen.getByRole('table', { name: 'Between tasks' });
+    const transfers = screen.getByRole('table', { name: 'Transfers between tasks' });
     expect(within(transfers).getByRole('row', { name: 'weights ps:0 worker:0 3 2.5 KiB 4 µs' })).toBeTruthy();
   });
 
@@ -68,7 +68,7 @@ describe('Timeline', () => {
     const { container } = show(traceData());
     fireEvent.change(screen.getByRole('combobox', { name: 'step' }), { target: { value: '4' } });
     expect(drawn(container)).toEqual(['late (Sum), step 4, 5 µs']);
-    expect(screen.queryByRole('table', { name: 'Between tasks' })).toBeNull();
+    expect(screen.queryByRole('table', { name: 'Transfers between tasks' })).toBeNull();
   });
 
   it('is moved by keys and buttons', () => {
@@ -78,7 +78,7 @@ describe('Timeline', () => {
     expect(chart.getAttribute('aria-label')).toBe('Timeline of 3 devices, from 34.2 µs to 171 µs');
     fireEvent.keyDown(chart, { key: 'ArrowRight' });
     expect(chart.getAttribute('aria-label')).toBe('Timeline of 3 devices, from 47.8 µs to 184 µs');
-    fireEvent.click(screen.getByRole('button', { name: 'Show all of it' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Show the whole timeline' }));
     expect(chart.getAttribute('aria-label')).toBe('Timeline of 3 devices, from 0 s to 205 µs');
     fireEvent.keyDown(chart, { key: 'ArrowLeft', altKey: true });
     expect(chart.getAttribute('aria-label')).toBe('Timeline of 3 devices, from 0 s to 205 µs');
@@ -119,7 +119,7 @@ describe('Timeline', () => {
   it('says that steps are being traced, and why none were', () => {
     const profile = { number: 1, steps: 3, done: false, message: '' };
     const { unmount } = show(null, '', null, { profile, onProfile: vi.fn(), refused: '' });
-    expect(screen.getByRole('status').textContent).toBe('The next 3 steps are traced…');
+    expect(screen.getByRole('status').textContent).toBe('Tracing the next 3 steps…');
     expect(screen.getByRole('button', { name: 'Profile' }).getAttribute('aria-disabled')).toBe('true');
     unmount();
     const over = { ...profile, done: true, message: 'The run has ended before' };

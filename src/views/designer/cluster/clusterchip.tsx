@@ -76,7 +76,7 @@ export function Chip(props: {
   );
 }
 
-/** One task, in the colour that it has everywhere. */
+/** One task, in the color that it has everywhere. */
 export function TaskChip(props: {
   task: string;
   handlers: ChipHandlers;

@@ -40,7 +40,7 @@ export function ClusterDetails(props: DetailsProps & { kinds: readonly KindInfo[
   const info = kinds.find(({ kind }) => kind === cluster.kind);
   const own = problems.map(problem => ({ ...problem, field: problem.field.replace(/^cluster\./, '') }));
   const said = (field: string) => own.find(problem => problem.field === field)?.message ?? '';
-  // If hosts are drawn, they determine their number.
+  // If hosts are drawn, the drawing determines their number.
   const fields = (info?.fields ?? []).filter(field => !field.counts_hosts || cluster.hosts.length === 0);
   const atFields = new Set(['name', 'kind', ...fields.map(({ name }) => `options.${name}`)]);
   return (

@@ -128,7 +128,7 @@ export function Hosts(props: HostsProps): React.ReactElement {
 
 type ByDevice = ReadonlyMap<string, readonly DesignTask[]>;
 
-/** The tasks of each device that has any, by `host/device`. */
+/** The tasks of each device that has any, keyed by `host/device`. */
 function groupByDevice(tasks: readonly DesignTask[]): ByDevice {
   const found = new Map<string, DesignTask[]>();
   for (const task of tasks) {
@@ -162,7 +162,7 @@ function GroupCard(props: {
         type="button"
         className="jp-dtf-host-head"
         aria-expanded={false}
-        title={trans.__('Draw each of them')}
+        title={trans.__('Draw each host separately')}
         onClick={props.onOpen}
       >
         <strong>{name}</strong>
@@ -170,7 +170,7 @@ function GroupCard(props: {
       </button>
       {problems.length > 0 && (
         <p className="jp-dtf-problem">
-          {trans.__('Something is wrong with %1', rangesOf(problems.map(host => host.name)))}
+          {trans.__('There is a problem with %1', rangesOf(problems.map(host => host.name)))}
         </p>
       )}
       <dl className="jp-dtf-group-devices">

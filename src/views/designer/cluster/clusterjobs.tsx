@@ -107,13 +107,13 @@ function Job(props: { job: string; all: JobsProps }): React.ReactElement {
             if (!isJobName(name)) {
               return {
                 problem: trans.__(
-                  'The name of a job must be a letter, then letters, digits or underscores, got %1',
+                  'The name of a job must be a letter followed by letters, digits or underscores, got %1',
                   name
                 )
               };
             }
             return Object.hasOwn(cluster.jobs, name)
-              ? { problem: trans.__('A job must appear once, got %1 twice', name) }
+              ? { problem: trans.__('A job must appear only once, got %1 twice', name) }
               : { value: name };
           }}
           onCommit={name => all.onRename(job, name)}

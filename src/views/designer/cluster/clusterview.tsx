@@ -140,7 +140,7 @@ export function ClusterView(props: ClusterViewProps): React.ReactElement {
     },
     putTask: put,
     freeTask: task => put(task, undefined),
-    capTask: (task, bytes) => edit(trans.__('Cap %1', task), draft => capTask(draft, task, bytes))
+    capTask: (task, bytes) => edit(trans.__('Limit the memory of %1', task), draft => capTask(draft, task, bytes))
   };
   const details = { cluster, report, readOnly, edits, copy: props.copy, trans };
   const task = selection?.kind === 'task' ? tasks.find(other => other.task === selection.name) : undefined;

@@ -1,5 +1,5 @@
 /**
- * The drawing of a folded graph: boxes to lay out, edges between visible nodes, and the colour of each node. Pure.
+ * The drawing of a folded graph: boxes to lay out, edges between visible nodes, and the color of each node. Pure.
  */
 
 import type { Design } from '../../../api/schema';
@@ -17,7 +17,7 @@ const MOST_INPUT_WIDTH = 240;
 const LETTER = 5.8;
 const AROUND_TEXT = 28;
 
-/** The quantity that the nodes' colours encode. */
+/** The quantity that the nodes' colors encode. */
 export type ColourBy = 'device' | 'memory' | 'time';
 
 /** An edge between two visible nodes; it represents all edges of the graph between their contents. */
@@ -40,7 +40,7 @@ export interface Share {
 /** The appearance of a node. */
 export interface Look {
   shares: readonly Share[];
-  /** Its value relative to the largest visible one, 0 to 1; null if the colour encodes the device. */
+  /** Its value relative to the largest visible one, 0 to 1; null if the color encodes the device. */
   heat: number | null;
   memoryBytes: number;
   /** Seconds or FLOPs per step. */

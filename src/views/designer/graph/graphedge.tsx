@@ -68,7 +68,7 @@ function depthOf(id: string, tree: LayerTree): number {
   return depth;
 }
 
-/** The edges in React Flow's format; those that cross between devices are thick and labelled with their bytes. */
+/** The edges in React Flow's format; those that cross between devices are thick and labeled with their bytes. */
 export function flowEdges(edges: readonly DrawnEdge[], tree: LayerTree, layout: Layout): Edge[] {
   const drawn = edges.filter(({ source, target }) => layout.places[source] && layout.places[target]);
   return drawn.map(({ id, source, target, cut }) => {

@@ -57,7 +57,7 @@ function whereTo(node: InputNode, trans: TranslationBundle): string {
   const names = [...new Set(node.inputs.flatMap(input => input.targets))];
   return names.length === 0
     ? trans.__('No layer uses it')
-    : trans.__('Goes to the devices of the layers that use it: %1', shortened(names).join(', '));
+    : trans.__('Sent to the devices of the layers that use it: %1', shortened(names).join(', '));
 }
 
 function shortened(names: readonly string[]): string[] {

@@ -28,7 +28,7 @@ export interface Point {
 
 /** The positions of all boxes. */
 export interface Layout {
-  /** By box id. */
+  /** Keyed by box id. */
   places: Record<string, Place>;
   /** The routes of edges around other boxes, by `edgeId`; relative to the box that contains both ends. */
   routes: Record<string, { box: string; points: Point[] }>;

@@ -52,7 +52,7 @@ export const LayerNodeView = React.memo(function LayerNodeView({ data, selected 
         {look.split && <span title={trans.__('Split over several devices')}>⫴</span>}
         {look.pinned && (
           <svg className="jp-dtf-pin" viewBox="0 0 12 12" role="presentation">
-            <title>{trans.__('Pinned: automatic placement leaves it here')}</title>
+            <title>{trans.__('Pinned: automatic placement does not move it')}</title>
             <path d="M4 0h4v1L7.5 1.6V5L9.5 7v1h-3v3.2L6 12l-.5-.8V8h-3V7l2-2V1.6L4 1z" />
           </svg>
         )}

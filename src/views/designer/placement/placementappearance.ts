@@ -10,9 +10,9 @@ import { ColourBy, DrawnEdge, drawnEdges, Look, looksOf } from '../graph/graphap
 /** The appearance of a placement. Devices are keyed by their full names. */
 export interface PlacementAppearance {
   devices: readonly DeviceChoice[];
-  /** By task. */
+  /** Keyed by task. */
   colours: ReadonlyMap<string, string>;
-  /** By node. */
+  /** Keyed by node. */
   looks: ReadonlyMap<string, Look>;
   edges: readonly DrawnEdge[];
   /** The number of layers on each device; a split layer counts for each of its devices. */

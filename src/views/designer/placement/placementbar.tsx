@@ -142,7 +142,7 @@ function ColourChoice(props: {
   const { colourBy, onColourBy, trans } = props;
   return (
     <label>
-      {trans.__('colour by')}
+      {trans.__('color by')}
       <select value={colourBy} onChange={event => onColourBy(event.target.value as ColourBy)}>
         <option value="device">{trans.__('device')}</option>
         <option value="memory">{trans.__('memory')}</option>
@@ -210,8 +210,8 @@ function RunChoice(props: {
   const { run, onRun, trans } = props;
   const { own, others } = props.runs;
   const groups: [string, readonly RunInfo[]][] = [
-    [trans.__('Of this cluster or model'), own],
-    [trans.__('Others'), others]
+    [trans.__('Runs of this cluster or model'), own],
+    [trans.__('Other runs'), others]
   ];
   return (
     <label>

@@ -86,8 +86,8 @@ function verdicts(compared: Comparison, trans: TranslationBundle): string[] {
     drawn
   );
   const planned = trans._n(
-    'The plan of this run differs from the drawing: %1 layer',
-    'The plan of this run differs from the drawing: %1 layers',
+    'The plan of this run differs from the drawing in %1 layer',
+    'The plan of this run differs from the drawing in %1 layers',
     otherwise
   );
   return [

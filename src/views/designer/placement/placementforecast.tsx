@@ -52,8 +52,8 @@ function words(prediction: Prediction, trans: TranslationBundle): string[] {
 }
 
 /**
- * The duration of the run's own steps, which of them are counted, and that of the traced step, which is longer because
- * of the tracing.
+ * The duration of the run's steps, which steps it is based on, and the duration of the traced step, which tracing makes
+ * longer.
  */
 function measuredText(measured: RunPlacement, batchSize: number, trans: TranslationBundle): string {
   const { steps, step_seconds: traced } = measured;
@@ -61,16 +61,16 @@ function measuredText(measured: RunPlacement, batchSize: number, trans: Translat
   const said = steps
     ? [
         trans._n(
-          'measured step %2: the only one counted',
+          'measured step %2: only one step was counted',
           'measured step %2: the median of %1 steps, half of them from %3 to %4',
           steps.count,
           seconds(steps.median_s),
           seconds(steps.low_s),
           seconds(steps.high_s)
         ),
-        trans.__('the first %1 left out', steps.left_out),
+        trans.__('without the first %1', steps.left_out),
         ...(steps.batch_size > 0 && steps.batch_size !== batchSize
-          ? [trans.__('of %1 examples, where the drawing has %2', steps.batch_size, batchSize)]
+          ? [trans.__('with %1 examples, not %2 as in the drawing', steps.batch_size, batchSize)]
           : [])
       ]
     : [trans.__('The run has too few steps for a measurement')];

@@ -5,7 +5,7 @@ import type { DeviceChoice } from '../../../model/layerplacement';
 import { MANY, rangesOf } from '../../../model/spread';
 import type { ColourBy } from '../graph/graphappearance';
 
-/** The legend of the graph's colours. */
+/** The legend of the graph's colors. */
 export function Legend(props: {
   colourBy: ColourBy;
   devices: readonly DeviceChoice[];
@@ -19,7 +19,7 @@ export function Legend(props: {
       <div className="jp-dtf-legend">
         {devices.length > MANY ? (
           <span>
-            {trans.__('colours for %1, each shared by several tasks', rangesOf(devices.map(({ task }) => task)))}
+            {trans.__('colors for %1, each shared by several tasks', rangesOf(devices.map(({ task }) => task)))}
           </span>
         ) : (
           devices.map(({ device, task, name }) => (
@@ -35,7 +35,7 @@ export function Legend(props: {
         </span>
         <span>
           <span className="jp-dtf-legend-cut" />
-          {trans.__('crosses between devices, for one microbatch')}
+          {trans.__('sent between devices, for one microbatch')}
         </span>
       </div>
     );

@@ -54,8 +54,8 @@ export function Properties(props: {
     [trans.__('class'), shortened(kinds)],
     ...(one
       ? ([
-          [trans.__('takes'), shapesText(one.input_shapes)],
-          [trans.__('gives'), shapesText(one.output_shapes)],
+          [trans.__('input shapes'), shapesText(one.input_shapes)],
+          [trans.__('output shapes'), shapesText(one.output_shapes)],
           ...(one.calls > 1 ? [[trans.__('calls'), String(one.calls)]] : [])
         ] as [string, string][])
       : []),
@@ -65,9 +65,9 @@ export function Properties(props: {
     [trans.__('optimizer'), formatBytes(total(layer => layer.slot_bytes))],
     [trans.__('activations'), formatBytes(total(layer => layer.activation_bytes * run.batch_size))],
     [trans.__('memory'), formatBytes(total(layer => memoryOf(layer, run.batch_size)))],
-    [trans.__('FLOPs'), trans.__('%1 an example', formatNumber(total(layer => layer.flops)))],
+    [trans.__('FLOPs'), trans.__('%1 per example', formatNumber(total(layer => layer.flops)))],
     ...(unit === 'seconds' ? ([[trans.__('time'), formatValue(time, 'seconds')]] as [string, string][]) : []),
-    [trans.__('on'), places.length > 0 ? shortened(places.map(deviceName)) : trans.__('no device yet')]
+    [trans.__('placed on'), places.length > 0 ? shortened(places.map(deviceName)) : trans.__('no device yet')]
   ];
   return (
     <aside className="jp-dtf-properties" aria-label={trans.__('Selection')}>

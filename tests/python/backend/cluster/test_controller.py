@@ -186,7 +186,7 @@ def test_a_run_that_waits_is_told_of_a_host_that_cannot_be_used(tmp_path: Path) 
             assert controller.describe().hosts == []
             (warning,) = controller.describe().warnings
             assert warning.startswith(
-                "The host node-b (jupyter_dtf 9.0.0) is not used: it speaks protocol 9, this cluster"
+                "The host node-b (jupyter_dtf 9.0.0) is not used: it speaks protocol 9, but this cluster"
             )
             (note,) = [event for event in map(decode_event, run.log) if isinstance(event, Note)]
             assert (note.title, note.text) == ("A host cannot be used", warning)

@@ -48,7 +48,7 @@ function bar(): React.ReactElement {
           stays: 1,
           element: (
             <label>
-              colour by
+              color by
               <select>
                 <option>device</option>
               </select>
@@ -69,7 +69,7 @@ describe('OverflowBar', () => {
     width = 3 * BUTTON + 2 * 8;
     render(bar());
     expect(buttons()).toEqual(['Model', 'Place']);
-    expect(screen.getByLabelText('colour by')).toBeTruthy();
+    expect(screen.getByLabelText('color by')).toBeTruthy();
   });
 
   it('follows its width', () => {
@@ -84,20 +84,20 @@ describe('OverflowBar', () => {
   it('opens what has no room from the keyboard, by its own names, and closes', () => {
     width = 250;
     render(bar());
-    expect(screen.queryByLabelText('colour by')).toBeNull();
+    expect(screen.queryByLabelText('color by')).toBeNull();
     expect(more().getAttribute('aria-expanded')).toBe('false');
     fireEvent.click(more()); // as Enter does
     const list = screen.getByRole('group', { name: 'More controls' });
     const place = within(list).getByRole('button', { name: 'Place' });
     expect(document.activeElement).toBe(place);
-    expect(within(list).getByLabelText('colour by')).toBeTruthy();
+    expect(within(list).getByLabelText('color by')).toBeTruthy();
 
-    fireEvent.keyDown(within(list).getByLabelText('colour by'), { key: 'Escape' });
+    fireEvent.keyDown(within(list).getByLabelText('color by'), { key: 'Escape' });
     expect(screen.queryByRole('group')).toBeNull();
     expect(document.activeElement).toBe(more());
 
     fireEvent.click(more());
-    fireEvent.click(screen.getByLabelText('colour by')); // a value is being chosen: it stays
+    fireEvent.click(screen.getByLabelText('color by')); // a value is being chosen: it stays
     fireEvent.click(screen.getByRole('button', { name: 'Place' }));
     expect(onPlace).toHaveBeenCalledTimes(1);
     expect(screen.queryByRole('group')).toBeNull();

@@ -110,7 +110,7 @@ describe('ForecastView', () => {
     expect(screen.getByText('Computing…')).toBeTruthy();
     model.refresh();
     expect(await screen.findByText(/From 8 to 64 tasks it does not pay/)).toBeTruthy();
-    expect(screen.getByText('Compute from published figures, not measured.')).toBeTruthy();
+    expect(screen.getByText('Computation times from published figures, not measured.')).toBeTruthy();
     await waitFor(() => expect(drawn).toHaveBeenCalledWith(forecasts, [], expect.anything()));
     const slider = screen.getByRole('slider');
     expect(slider.getAttribute('aria-valuetext')).toBe('64 tasks; ring: it needs 90 GiB');

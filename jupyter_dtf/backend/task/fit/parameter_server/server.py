@@ -415,7 +415,8 @@ class Server:
     def _leave(self, rank: int, word: Leave, payload: Bytes) -> Answer:
         member = self._members[rank]
         member.has_left, member.scheduled, member.place = True, word.pushed, word.place
-        self._stop_wanted = self._stop = self._stop or word.stop
+        self._stop_wanted = self._stop_wanted or word.stop  # another worker may have asked since the last update
+        self._stop = self._stop or word.stop
         if payload.size:
             moving = payload.view(np.float64)
             self._moving = moving.copy() if self._moving is None else self._moving + moving

@@ -200,7 +200,7 @@ describe('ClusterView', () => {
     const name = screen.getByLabelText('Name of ps');
     fireEvent.change(name, { target: { value: 'worker' } });
     fireEvent.blur(name);
-    expect(screen.getByText('A job must appear once, got worker twice')).toBeTruthy();
+    expect(screen.getByText('A job must appear only once, got worker twice')).toBeTruthy();
     fireEvent.change(name, { target: { value: 'store' } });
     fireEvent.blur(name);
     expect(cluster().jobs).toEqual({ worker: 2, store: 1 });

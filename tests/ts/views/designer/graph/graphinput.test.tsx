@@ -68,7 +68,7 @@ describe('inputNodes', () => {
     const tree = taking(chain([layer('a'), layer('b')]), input('pixels', ['a', 'b']), input('unused', []));
     const [pixels, unused] = inputNodes(tree, new Set(['']));
     expect(describeInput(pixels!, trans)).toBe(
-      'pixels · 64 · float32\nGoes to the devices of the layers that use it: a, b'
+      'pixels · 64 · float32\nSent to the devices of the layers that use it: a, b'
     );
     expect(describeInput(unused!, trans)).toBe('unused · 64 · float32\nNo layer uses it');
   });

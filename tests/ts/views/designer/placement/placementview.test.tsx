@@ -137,7 +137,7 @@ describe('a placement over 512 devices', () => {
     const legend = render(
       <Legend colourBy="device" devices={many} colours={colours} calibrated={false} trans={trans} />
     );
-    expect(legend.container.textContent).toContain('colours for worker:0–511, each shared by several tasks');
+    expect(legend.container.textContent).toContain('colors for worker:0–511, each shared by several tasks');
     expect(legend.container.querySelectorAll('.jp-dtf-swatch')).toHaveLength(1);
   });
 });
@@ -224,7 +224,7 @@ describe('Compare', () => {
     place(drawn, ['b'], TWO);
     render(<Compare compared={compare(layers, drawn)} onShow={vi.fn()} trans={trans} />);
     expect(screen.getByText('All 3 layers ran where they were planned')).toBeTruthy();
-    expect(screen.getByText('The plan of this run differs from the drawing: 2 layers')).toBeTruthy();
+    expect(screen.getByText('The plan of this run differs from the drawing in 2 layers')).toBeTruthy();
     expect(screen.getByRole('row', { name: 'b worker:0 CPU:0 worker:0 CPU:0 ≠ worker:1 CPU:0' })).toBeTruthy();
     expect(screen.getByRole('row', { name: 'c worker:0 CPU:0 worker:0 CPU:0 ≠ not placed' })).toBeTruthy();
   });
@@ -281,8 +281,8 @@ describe('PlacementBar', () => {
     render(bar(runs, []));
     const choice = screen.getByLabelText('compare with');
     expect([...choice.querySelectorAll('optgroup')].map(({ label }) => label)).toEqual([
-      'Of this cluster or model',
-      'Others'
+      'Runs of this cluster or model',
+      'Other runs'
     ]);
     expect(
       within(choice)
@@ -329,8 +329,8 @@ describe('Forecast', () => {
     expect(screen.getByText('predicted step 200 ms · bubble 14 % · fits')).toBeTruthy();
     expect(
       screen.getByText(
-        'measured step 210 ms: the median of 96 steps, half of them from 200 ms to 220 ms · the first 4 left out · ' +
-          'of 32 examples, where the drawing has 64 · the traced step, drawn below, took 250 ms'
+        'measured step 210 ms: the median of 96 steps, half of them from 200 ms to 220 ms · without the first 4 · ' +
+          'with 32 examples, not 64 as in the drawing · the traced step, drawn below, took 250 ms'
       )
     ).toBeTruthy();
     expect(screen.getAllByRole('img').map(image => image.getAttribute('aria-label'))).toEqual([
