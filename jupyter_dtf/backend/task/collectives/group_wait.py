@@ -82,7 +82,9 @@ class WholeWait(Watch):
         return self.still_waits()
 
     def still_waits(self) -> str:
-        """Check the wait, and return why it will never end; empty if it may end. Call this regularly while waiting."""
+        """Check the wait. Return the reason why it will never end, or an empty string if it may end. Call this
+        regularly while waiting.
+        """
         self._posted = True
         verdict = self._lookout.look(self._wait())
         if not verdict and not self._noted and time.monotonic() - self._since >= self.stall_s:
@@ -103,7 +105,9 @@ class WholeWait(Watch):
         return self.why_gone_from(rank)
 
     def why_gone_from(self, rank: int) -> str:
-        """Return why that task has left, if the reason is that tasks have made different calls; otherwise empty."""
+        """Return why that task has left, if the reason is that tasks have made different calls; otherwise, an empty
+        string.
+        """
         return self._lookout.why_gone(self._wait(), rank)
 
     def _wait(self) -> Wait:

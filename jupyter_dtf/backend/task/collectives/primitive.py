@@ -50,13 +50,13 @@ class Reducer(ABC):
     """
 
     keeps_order = False
-    """Whether collectives in a ``tf.function`` run in program order. If not, ops with the same name are matched."""
+    """Whether collectives in a ``tf.function`` run in program order. If not, the tasks' ops are matched by name."""
 
     is_timed = False
     """Whether ``time_accounts`` measures the duration of its exchanges."""
 
     bucket_bytes = 64 << 20
-    """The best number of bytes of gradients to send in one exchange while others are still being computed."""
+    """The best number of bytes of gradients to send in one exchange while other gradients are still being computed."""
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -164,7 +164,7 @@ class Reducer(ABC):
 
     @property
     def interrupted(self) -> bool:
-        """Whether the last collective failed because another task left as failed, so that ``renew`` may help."""
+        """Whether the last collective failed because another task left with a failure. ``renew`` may then help."""
         return False
 
     def wake(self) -> None:  # noqa: B027
@@ -226,7 +226,7 @@ def _as_bytes(array: Array) -> Array:
     return flat
 
 
-_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # by size in bytes
+_INTEGERS = {1: tf.uint8, 2: tf.int16, 4: tf.int32, 8: tf.int64}  # keyed by size in bytes
 
 
 def _as_integers(tensor: tf.Tensor) -> tf.Tensor:

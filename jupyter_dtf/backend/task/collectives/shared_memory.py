@@ -205,7 +205,7 @@ class SharedMemoryReducer(ArrayReducer):
             self._meeting.meet()
 
     def _next_slots(self) -> Bytes:
-        """Return all tasks' slots in the round whose writing phase ends with the next meeting."""
+        """Return the slots that the tasks write before their next meeting and read after it, in rank order."""
         slots: Bytes = self._slots[(self._meeting.count + 1) % 2]
         return slots
 

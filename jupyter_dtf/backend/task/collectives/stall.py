@@ -38,7 +38,7 @@ def stall_seconds() -> float:
 
 
 def note_stalls(ctx: Any) -> Stalled:
-    """Return a function that adds a note about a stall to the events of the run of ``ctx``."""
+    """Return a function that adds a note about a stalled collective to the run's events."""
     seconds = stall_seconds()
 
     def stalled(missing: list[str], what: str) -> None:
@@ -109,7 +109,7 @@ class WatchedReducer(Reducer):
         self._inner.close(failed)
 
     def _say(self, text: str, tensors: Sequence[tf.Tensor]) -> list[Any]:
-        """Return the ops that store the call, including sizes that are not static."""
+        """Return the ops that store the call, including the sizes that are not known statically."""
         number = self._texts.setdefault(text, len(self._texts))
         said = [put(self._call, tf.constant(number, tf.int64))]
         unknown = [t for t in tensors if not t.shape.is_fully_defined()]
@@ -147,7 +147,7 @@ class WatchedReducer(Reducer):
         return int(self._begun.numpy()), int(self._ended.numpy())
 
     def _text(self) -> str:
-        """Return the last call, with its sizes; empty before the first."""
+        """Return the description of the last call, with its sizes, or an empty string before the first call."""
         number = int(self._call.numpy())
         lengths = iter(self._lengths.numpy().tolist())
         return re.sub(r"\?", lambda _: str(next(lengths, "?")), [*self._texts, ""][number])

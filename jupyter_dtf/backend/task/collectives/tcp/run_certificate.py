@@ -54,7 +54,7 @@ class Tls:
         return self._server.wrap_socket(connected, server_side=True)
 
     def dialled(self, connected: socket.socket) -> ssl.SSLSocket:
-        """Do the client's part of the handshake. The first reply shows whether the server accepted the certificate."""
+        """Do the client's part of the handshake. The server's first reply shows whether it accepted the certificate."""
         return self._client.wrap_socket(connected)
 
 

@@ -227,7 +227,7 @@ class TcpReducer(ArrayReducer):
         return peer_lost(self._said_of(peer, word))
 
     def _gone(self, broken: Broken) -> tuple[Peer, Word] | None:
-        """Return the task that made the others leave, with its word; None if no task is known to have left."""
+        """Return the task that made the others leave, with its last ``Word``; None if no task is known to have left."""
         found = [(out.word(), out.peer) for out in self._out.values()]
         found += [(incoming.word, incoming.peer) for incoming in self._in.values()]
         for word in (Word.SILENT, Word.DIED, Word.FAILED, Word.LEFT, Word.FOLLOWED):
