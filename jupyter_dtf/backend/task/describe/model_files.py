@@ -1,5 +1,5 @@
-"""Reading of a Keras model's configuration from a file as plain data. No name in the file is looked up, no object is
-built, and no code is run here.
+"""Reads a Keras model's configuration from a file as plain data. No name in the file is looked up, no object is built,
+and no code is run here.
 
 A ``.keras`` file is a zip archive with ``config.json``; an ``.h5`` file has JSON in attributes of its root. Weights are
 not read.
@@ -100,7 +100,7 @@ def _attribute(path: Path, content: Any, name: str) -> dict[str, Any] | None:
 
 
 def _object(path: Path, what: str, text: str | bytes) -> dict[str, Any]:
-    """Decode a JSON object within limits. Raises InvalidInput."""
+    """Decode a JSON object. Raises InvalidInput if it is not valid, or is too large or too deeply nested."""
 
     def refused(rule: str) -> InvalidInput:
         return InvalidInput(f"{path.name}: {what} {rule}", field="path")

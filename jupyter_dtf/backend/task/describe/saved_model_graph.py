@@ -146,7 +146,9 @@ class _Reading:
 
 
 def _scope(operation: Operation) -> Scope:
-    """Return an operation's scope, without inlined calls; for reads of variables, the layer's scope."""
+    """Return an operation's scope, without inlined calls. For a read of a variable, this is the layer's scope; for
+    other operations that do no work, it is empty.
+    """
     parts = [part for part in operation.name.split("/") if not part.startswith(_CALLS)]
     if parts and parts[-1] == _READ:
         return tuple(parts[:-2])
