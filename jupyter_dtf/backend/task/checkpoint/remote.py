@@ -39,7 +39,7 @@ def is_url(place: object) -> bool:
 
 
 def check(url: str) -> None:
-    """Raise InvalidInput unless fsspec or TensorFlow supports such URLs here."""
+    """Raise InvalidInput unless fsspec or TensorFlow supports ``url`` here."""
     opened(url)
 
 
@@ -159,7 +159,7 @@ def _manifest_there(system: Any, path: str) -> bytes | None:
 
 
 def _files_at(path: str, manifest: Manifest, url: str) -> str:
-    """Return the path of the directory with a checkpoint's files. Raises InvalidInput."""
+    """Return the path of the directory with a checkpoint's files. Raises InvalidInput if ``files_in`` is not valid."""
     if manifest.files_in and not _ASIDE.fullmatch(manifest.files_in):
         raise InvalidInput(
             f"`files_in` of a {MANIFEST} must be empty or again- and 8 hexadecimal digits, got "
