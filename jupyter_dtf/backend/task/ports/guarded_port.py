@@ -43,7 +43,7 @@ _PROBE_S = 2.0
 class Guard:
     """Guards a ``port`` (0: a free one). ``machines`` are addresses from which any user may reach the server.
 
-    Raises OSError if the system does not support it. Until ``close``, connections to the port are queued but not
+    Raises OSError if the system does not support guards. Until ``close``, connections to the port are queued but not
     accepted, so a guard without a gate seals the port. The sockets are kept as bare descriptors, which are not closed
     at interpreter exit, because TensorFlow is still listening then.
     """
@@ -61,7 +61,9 @@ class Guard:
             self.source, self.listener = source.detach(), listener.detach()
 
     def aim(self) -> bool:
-        """Direct admitted connections to the newest server on this port. Returns whether it is behind the guard."""
+        """Direct admitted connections to the newest server on this port. Returns whether that server is behind the
+        guard.
+        """
         there = [row[1].partition(":")[0] for row in gate.tables() if gate.listens(row, self.port)]
         behind = [address for address in there if len(address) == _DIGITS[self.family]]
         if len(behind) > _TO_SERVER + 1:

@@ -32,7 +32,7 @@ _TRIVIAL = frozenset(
     }
 )
 _INT32 = 3  # DT_INT32: sizes and indices, which TensorFlow keeps in host memory
-# Instead of these, the operations of their bodies run, with names derived from the call's.
+# TensorFlow replaces these with the operations of their bodies, whose names are derived from the call's name.
 _INLINED = frozenset(
     {
         "Case",

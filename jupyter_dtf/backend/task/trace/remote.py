@@ -23,8 +23,8 @@ HELLO, BEGIN, END = "jupyter_dtf_records_steps", "jupyter_dtf_step_begins", "jup
 def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Callable[[int], None]) -> list[Any]:
     """Let clients of this task's devices call ``begin(step, count, last, profile)`` and ``end(step)``.
 
-    They can do so while the result is referenced. ``identity`` is a number that identifies the run; clients of other
-    runs are rejected.
+    They can do so while the caller keeps the returned list. ``identity`` is a number that identifies the run; clients
+    of other runs are rejected.
     """
 
     def on_hello(numbers: Any) -> Any:

@@ -22,7 +22,7 @@ _NOTHING = nullcontext()
 
 
 class Tracer:
-    """Tracks where the steps of a task begin and end, and has the requested steps recorded.
+    """Tracks when the steps of a task begin and end, and records the requested steps.
 
     ``on_done`` is called when the steps requested at the start of the run have been written. ``tell`` is called with an
     event at each stage of a later request. All methods except ``ask`` must be called from the thread that executes the

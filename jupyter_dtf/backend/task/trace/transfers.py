@@ -1,10 +1,10 @@
 """Transfers between tasks during a session step. Pure.
 
-A task logs each tensor that it receives, with the times of its request and its arrival. If the sender's operation ended
-after the request, the transfer starts when the operation ended: before that, the task was waiting for a result, not for
-the network. The master enables this log with messages that it does not wait for, so transfers are occasionally missing.
-Transfers that are in the graphs but not in the log are reconstructed: they start when the sender's operation ended, and
-end when the first operation that uses the result began.
+A task logs each tensor that it receives, with the times at which it requested and received the tensor. If the sender's
+operation ended after the request, the transfer starts when the operation ended: before that, the task was waiting for a
+result, not for the network. The master enables this log with messages whose arrival it does not await, so transfers are
+occasionally missing. Transfers that are in the graphs but not in the log are reconstructed: they start when the
+sender's operation ended, and end when the first operation that uses the result began.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _kernels(space: Any, windows: Sequence[Window]) -> Iterator[tuple[int, int, 
 
 
 def _executions(space: Any) -> Iterator[_Execution]:
-    """Yield each execution of an operation in any thread, in nanoseconds since the epoch."""
+    """Yield each execution of an operation in any thread, with its times in nanoseconds since the epoch."""
     begun_ns = _begun_ns(space)
     started: dict[int, _Event] = {}
     done: dict[int, _Event] = {}
@@ -167,7 +167,9 @@ def _events(plane: Any, line: Any, begun_ns: int) -> list[_Event]:
 
 
 def _begun_ns(space: Any) -> int:
-    """Return the start of the profile in ns, if times of lines are relative to it; 0 if they are since the epoch."""
+    """Return the time, in nanoseconds since the epoch, to which the times of lines are relative: the start of the
+    profile, or 0.
+    """
     for plane in space.planes:
         if plane.name == "Task Environment":
             names = {number: metadata.name for number, metadata in plane.stat_metadata.items()}
