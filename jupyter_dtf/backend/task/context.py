@@ -43,7 +43,7 @@ from .recorder import MOST_OF_A_NAME, Recorder, number
 
 
 class Context:
-    """The place of this task in its run. ``schema.context.Context`` documents the members that programs use.
+    """The ``ctx`` object of one task. ``schema.context.Context`` documents the members that programs use.
 
     Ranks are assigned to the chief first, then to the workers, then to ``ps``, ``evaluator`` and any other job, in
     index order within each job.
@@ -65,8 +65,8 @@ class Context:
         self.fed: Callable[[], Any] | None = None
         """Creates the dataset that ``feed()`` returns, if the run has a feed."""
         self.peer_lost = False
-        """Whether another task was lost while this one needed it, so that this task's own failure is only a
-        consequence.
+        """Whether another task was lost while this one needed it. A failure of this task is then only a consequence of
+        that loss.
         """
         self._media = media.Thinned()
         self.went_on = False
@@ -150,14 +150,14 @@ class Context:
 
     @property
     def gang(self) -> list[str]:
-        """The names of all tasks that the run was submitted with, in rank order. This includes lost tasks without which
-        the run continues.
+        """The names of all tasks that the run was submitted with, in rank order, including lost tasks that the run
+        continues without.
         """
         return list(self._spec.gang) or self.tasks
 
     @property
     def is_chief(self) -> bool:
-        """Whether this is the task that writes checkpoints and reports progress: rank 0."""
+        """Whether this task has rank 0. That task writes checkpoints and reports progress."""
         return self._spec.rank == 0
 
     @property
@@ -252,7 +252,9 @@ class Context:
 
     @property
     def work_done(self) -> threading.Event:
-        """Set when no task of the run is working any more: every task has ended or is waiting in ``server.join()``."""
+        """The event that is set when no task of the run is still working: each has ended or is waiting in
+        ``server.join()``.
+        """
         return self._work_done
 
     @property
@@ -321,7 +323,8 @@ class Context:
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
 
     def report_text(self, name: str, text: str, step: float | None = None) -> None:
-        """Report a string, such as a sample of the model's output. ``step`` defaults to that of the last ``report``.
+        """Report a string, such as a sample of the model's output. ``step`` defaults to the step of the last
+        ``report``.
 
         After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput if ``text`` is not
         a string, or is longer than 64 KiB.
@@ -330,7 +333,7 @@ class Context:
             self._show(media.text_of(self.task, name, self._at(step), text))
 
     def report_table(self, name: str, table: Any, step: float | None = None) -> None:
-        """Report a table. ``step`` defaults to that of the last ``report``.
+        """Report a table. ``step`` defaults to the step of the last ``report``.
 
         ``table`` is a DataFrame (its index is omitted), a mapping of columns to their values, or a list of mappings,
         one for each row. After 100 reports or 4 MiB under one name, progressively fewer are sent. Raises InvalidInput
@@ -428,8 +431,9 @@ class Context:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def checkpoint(self, step: int, tree: Any) -> None:
-        """Write ``tree`` as the checkpoint of ``step``: dicts, lists and tuples of arrays, tensors, variables and other
-        picklable values. The chief copies it and writes it in the background; in other tasks, this does nothing.
+        """Write ``tree`` as the checkpoint of ``step``. ``tree`` consists of dicts, lists and tuples that hold arrays,
+        tensors, variables and other picklable values. The chief copies it and writes the copy in the background. In
+        other tasks, this method does nothing.
 
         Raises InvalidInput if ``step`` is not an integer >= 0, or a value cannot be pickled.
         """
@@ -508,8 +512,8 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise the error for a lost peer if the run has a newer attempt, because the tasks that this task is waiting for
-    may never arrive.
+    """Raise the error for a lost peer if the run has begun a newer attempt: the tasks that this task is waiting for may
+    never join it in this attempt.
     """
     going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:

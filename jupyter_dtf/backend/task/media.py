@@ -102,7 +102,7 @@ class Thinned:
 
 
 def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
-    """Count ``values``, an array or tensor of any shape, in ``bins`` of equal width. Raises InvalidInput."""
+    """Count ``values``, an array or tensor of any shape, in ``bins`` bins of equal width. Raises InvalidInput."""
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
         raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
     try:
@@ -143,7 +143,7 @@ def _has_bins(low: float, high: float, bins: int) -> bool:
 
 
 def picture_of(task: str, name: Any, step: Any, image: Any, caption: Any) -> Picture:
-    """Encode a picture as PNG. Raises InvalidInput.
+    """Encode a picture as PNG. Raises InvalidInput if ``image`` is not a picture, or is too large.
 
     ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
     channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure.
@@ -299,7 +299,7 @@ def _cell(value: Any) -> Cell:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not name:
-        raise InvalidInput(f"`name` must be a string, got {name!r:.100}", field="name")
+        raise InvalidInput(f"`name` must be a string with at least one character, got {name!r:.100}", field="name")
     return printable(name, MOST_OF_A_NAME)
 
 

@@ -22,7 +22,7 @@ def die_with_parent() -> None:
 
 
 def adopt_orphans() -> None:
-    """Make descendants of this process its children when their parent ends, even if they are in another session."""
+    """Make this process the parent of all descendants whose parent ends, even of those in another session."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -58,7 +58,9 @@ class Orphans:
     tasks: set[int]
 
     def settle(self, ended: int, machine: Path, shared: Path) -> bool:
-        """Record the exit of process ``ended`` (0: none). After the last, remove the directories and return True."""
+        """Record the exit of process ``ended`` (0: none). Once no task is left, remove the directories, and return
+        True.
+        """
         self.tasks.discard(ended)
         if not self.tasks:
             remove_runs_of(self.host, machine, shared)

@@ -58,7 +58,7 @@ def limit_memory(spec: TaskSpec, note: Callable[[str, str, str], None], config: 
 
 
 def gpu_options(spec: TaskSpec) -> Any:
-    """Return the task's memory limits as ``GPUOptions``: a ``tf.distribute.Server`` ignores ``tf.config``."""
+    """Return the task's memory limits as ``GPUOptions``, because a ``tf.distribute.Server`` ignores ``tf.config``."""
     import tensorflow as tf
 
     options = tf.compat.v1.GPUOptions(allow_growth=spec.gpu_growth and not spec.gpu_memory_bytes)

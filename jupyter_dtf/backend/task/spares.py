@@ -159,7 +159,7 @@ class Spares:
                 return
 
     def leave(self) -> None:
-        """Close the sockets in a fork, because they belong to its parent."""
+        """Close the sockets, which belong to the parent process. Called in each fork."""
         for spare in (*self._spares, *self._plain):
             spare.socket.close()
 

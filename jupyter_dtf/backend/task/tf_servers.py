@@ -59,7 +59,7 @@ class TaskServers:
             self._wait(TaskState.FINISHED)
 
     def _warn(self, title: str, text: str) -> None:
-        """Emit a warning only once per machine, from the task that starts its server first."""
+        """Emit a warning, unless another task on this machine has already emitted it."""
         told = self._ctx.shared_dir / f"told-{zlib.crc32(title.encode()):08x}"
         with contextlib.suppress(FileExistsError):
             told.touch(mode=0o600, exist_ok=False)

@@ -88,7 +88,7 @@ def _of_function(job: AnswerJob, data: DataFunction, ctx: Any, rank: int, size: 
 
 
 class _Alone(OneClient):
-    """The ``ctx`` for reading all of the data in the order of a single process, before taking a task's batches."""
+    """The ``ctx`` with which a task reads all data, in the order of a single process, before it selects its batches."""
 
     rank = 0
 

@@ -19,7 +19,7 @@ def answering_model(job: AnswerJob, element_spec: Any, reducer: Reducer) -> Any:
     """Return the model, built for batches that match ``element_spec``. If a function creates the model, every task
     uses the first task's state.
 
-    This is a collective. Raises InvalidInput if the model cannot be rebuilt.
+    Every task must call this. Raises InvalidInput if the model cannot be rebuilt.
     """
     configure_keras(job.keras_config)
     packed = job.model
