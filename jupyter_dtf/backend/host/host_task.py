@@ -92,7 +92,9 @@ class PipeReader:
 
 
 class HostTask:
-    """One task and its pipes. ``send(data)`` gets each encoded event; ``keeps_output`` is whether output is saved."""
+    """One task and its pipes. ``send(data)`` is called with each encoded event; ``keeps_output`` is whether output is
+    saved.
+    """
 
     def __init__(self, spec: TaskSpec, task_id: str, send: Callable[[bytes], None], *, keeps_output: bool) -> None:
         self.spec = spec
@@ -166,7 +168,9 @@ class HostTask:
         tell()
 
     def freezes(self, now: float, unseen_s: float) -> str:
-        """Return a phrase that says why the task counts as frozen; empty if not. ``unseen_s`` comes from ``Gaps``."""
+        """Return a phrase that says why the task counts as frozen, or an empty string if it does not. ``unseen_s``
+        comes from ``Gaps``.
+        """
         stat = stat_of(self.pid) if self.pid else None
         if self.watch is None or stat is None or stat.has_ended or self.killed:
             return ""

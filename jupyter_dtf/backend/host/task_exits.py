@@ -44,8 +44,8 @@ class TaskExits:
         self._tell = tell
 
     def gone(self, task: HostTask) -> None:
-        """Handle the end of a task's process, which the kernel has reported. Its parent reports the cause if it
-        responds.
+        """Handle the end of a task's process, which the kernel has reported. Its parent, the warm process, reports the
+        cause if it responds.
         """
         asyncio.get_running_loop().call_later(LAST_WORD_S, self._unseen, task)
 

@@ -55,7 +55,7 @@ class WarmKeeper:
         on_change: Callable[[], None],
     ) -> None:
         self.failure = ""
-        """Why the warm process could not be started, so that no task can be forked. Empty during another attempt."""
+        """Why the warm process could not be started, so that no task can be forked. Empty during the next attempt."""
         self.unguarded = ""
         """Why the ports of TensorFlow servers cannot be guarded on this machine; empty if they can."""
         self._directory = directory
@@ -185,7 +185,9 @@ class WarmKeeper:
             self._client.prepare(threads, count)
 
     def fork(self, task_id: str, spec: Path, fds: list[int], spare: int) -> None:
-        """Request a new task, as in `WarmClient.fork`. Raises Unavailable."""
+        """Request a new task, as in `WarmClient.fork`. Raises Unavailable if the warm process is gone or rejects the
+        request.
+        """
         if self._client is None:
             raise Unavailable(f"{_sentence(self.name)} is gone")
         try:

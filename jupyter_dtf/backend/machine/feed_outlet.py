@@ -19,7 +19,9 @@ _CHUNK = 1 << 20
 
 
 def inlets(shared: Path) -> dict[str, Path]:
-    """Return the paths of existing inlets, keyed by task. ``shared``: the directory that a run's tasks here share."""
+    """Return the paths of existing inlets, keyed by task. ``shared`` is the directory that a run's tasks on this
+    machine share.
+    """
     return {wire.task_of(path): path for path in sorted(wire.directory(shared).glob(f"*{wire.SUFFIX}"))}
 
 

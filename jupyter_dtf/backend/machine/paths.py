@@ -19,7 +19,7 @@ _SOCKET_BYTES = 107
 """The maximum length of a Unix socket's path."""
 _IN_SOCKETS = f"/{'0' * 12}/warm.sock"
 MACHINE = "JUPYTER_DTF_MACHINE"
-"""The variable that names this machine if its host name is not unique in the cluster."""
+"""The environment variable that names this machine if its host name is not unique in the cluster."""
 
 
 def data_dir() -> Path:
