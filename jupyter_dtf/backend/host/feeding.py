@@ -50,7 +50,7 @@ class Feeding:
         self._answering: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Start listening. Raises OSError."""
+        """Start listening. Raises OSError if that fails."""
         self.path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.setblocking(False)

@@ -1,4 +1,4 @@
-"""The WorkerPlugin that makes a Dask worker a host: starts tasks through the warm process, forwards their events."""
+"""The WorkerPlugin that makes a Dask worker a host: it starts tasks through the warm process and forwards events."""
 
 from __future__ import annotations
 
@@ -190,11 +190,11 @@ class Host(WorkerPlugin):
     async def reserve(
         self, run_id: str, places: list[str], ready: bool, attempt: int = 0, survivors: list[str] | None = None
     ) -> dict[str, str]:
-        """Bind a port for each place. The ports stay bound until the run is released or reserves again.
+        """Bind a port for each place. The ports stay bound until the run is released or reserves ports again.
 
         Args:
             run_id: The id of the run.
-            places: The names to bind ports for.
+            places: Names, each of which gets a port.
             ready: Whether to wait until tasks can be forked.
             attempt: The attempt that the run is about to begin.
             survivors: Tasks that continue in this attempt; all other tasks of the run on this host are killed.

@@ -35,7 +35,7 @@ _PIPE_BYTES = 1 << 20
 
 
 class PipeReader:
-    """Reads a pipe on the event loop, at most every ``READ_INTERVAL_S``; ``on_data(b"")`` signals the end."""
+    """Reads a pipe on the event loop, at most once in ``READ_INTERVAL_S`` seconds. ``on_data(b"")`` signals the end."""
 
     def __init__(self, fd: int, on_data: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -71,10 +71,10 @@ class PipeReader:
             logger.exception("Data from a task could not be processed: %.200r", data)
 
     def finish(self) -> None:
-        """Read the data that is still in the pipe, then close the pipe: the task is gone.
+        """Read the data that is still in the pipe, then close the pipe, because the task is gone.
 
-        Do not wait for the end of the pipe: a process outside the task's group may still hold the pipe open, or even
-        write to it.
+        This does not wait for the end of the pipe, because a process outside the task's group may still hold the pipe
+        open, or even write to it.
         """
         if self._pause is not None:
             self._pause.cancel()
@@ -259,7 +259,7 @@ class HostTask:
             os.write(self._control, word)
 
     def finish(self, why: str = "It ended while it was being forked") -> None:
-        """Read the remaining data from the pipes and close everything: the process is gone.
+        """Read the remaining data from the pipes and close everything, because the process is gone.
 
         If a caller is still waiting for the fork, the wait fails with ``why``. All steps are attempted; then the first
         exception is raised.

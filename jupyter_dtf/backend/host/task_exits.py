@@ -65,7 +65,7 @@ class TaskExits:
         self.exited(task.id, stat.status)
 
     def all_killed(self, why: str) -> None:
-        """Report all tasks as killed: the warm process is gone, and the kernel has killed its children."""
+        """Report all tasks as killed, because the warm process is gone and the kernel has killed its children."""
         for run in list(self._runs.values()):
             for task in run.alive:
                 self.exited(task.id, signal.SIGKILL, why)

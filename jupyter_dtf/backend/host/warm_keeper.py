@@ -85,7 +85,9 @@ class WarmKeeper:
         self._in_background(self._look())
 
     async def close(self) -> None:
-        """Disconnect. The warm process kills the processes that it has forked for this host, and exits when unused."""
+        """Disconnect. The warm process kills the processes that it has forked for this host. It exits when no host uses
+        it.
+        """
         self._is_closed = True
         for task in list(self._background):
             task.cancel()

@@ -72,7 +72,7 @@ class Outlet:
                 raised before anything is sent.
 
         Returns:
-            False if the task no longer reads the queue.
+            Whether the item was accepted. False if the task no longer reads the queue.
         """
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 

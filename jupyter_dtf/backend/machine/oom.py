@@ -34,7 +34,7 @@ class OomWatch:
         """Return a phrase that says why process ``pid`` was killed, or an empty string if it was not for lack of
         memory.
 
-        The phrase ends a sentence. Each kill that the kernel has counted explains the end of only one process.
+        The phrase is the end of a sentence. Each kill that the kernel has counted explains the end of only one process.
         """
         count = self._count()
         self._killed |= self._named()

@@ -171,5 +171,5 @@ def cut(partition: Partition, rows: Any, number: int, described: Described) -> l
 
 
 def unknown(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """Return the keys for which the scheduler has no task. For ``Client.run_on_scheduler``."""
+    """Return the keys for which the scheduler has no task. Called with ``Client.run_on_scheduler``."""
     return [key for key in keys if key not in dask_scheduler.tasks]

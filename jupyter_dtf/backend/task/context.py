@@ -1,4 +1,6 @@
-"""The implementation of ``ctx``, through which a program learns its place in the cluster and reports to viewers."""
+"""The implementation of ``ctx``, through which a program queries its place in the cluster, and reports metrics and
+other data.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ class Context:
         self.tracer = trace.start(spec, self._tell_traced, recorder.emit)
         """The tracer, which records steps of this task when tracing is requested."""
         self.fed: Callable[[], Any] | None = None
-        """Creates the dataset that ``feed()`` returns, if the run has a feed."""
+        """The function that creates the dataset for ``feed()``; None if the run has no feed."""
         self.peer_lost = False
         """Whether another task was lost while this one needed it. A failure of this task is then only a consequence of
         that loss.
@@ -235,7 +237,7 @@ class Context:
 
     @property
     def feed_socket(self) -> str:
-        """The socket on which the host serves the rows of partitions that Dask holds."""
+        """The path of the socket on which the host serves the rows of partitions that Dask holds."""
         return self._spec.feed
 
     # -- control ------------------------------------------------------------------------------------------------
@@ -317,7 +319,7 @@ class Context:
         ``image`` is an array or tensor of shape ``[height, width]`` or ``[height, width, channels]`` with 1, 3 or 4
         channels, of ``uint8`` or of floats from 0 to 1; the bytes of a PNG file; or a Matplotlib figure. After 100
         reports or 4 MiB under one name, progressively fewer are encoded and sent. Raises InvalidInput if ``image`` is
-        not a picture, or is larger than 2048 pixels or 256 KiB as PNG.
+        not a picture, is wider or higher than 2048 pixels, or is larger than 256 KiB as PNG.
         """
         if self._media.takes(Picture, name):
             self._show(media.picture_of(self.task, name, self._at(step), image, caption))
@@ -442,8 +444,8 @@ class Context:
             self._checkpoints.write(count, tree)
 
     def restore(self, step: int | None = None) -> Restored | None:
-        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of its checkpoint of ``step``; None if
-        there is no such checkpoint.
+        """Return ``(step, tree)`` of this run's newest complete checkpoint, or of its checkpoint of ``step`` if that is
+        given; None if there is no such checkpoint.
 
         A run that continues another run reads that run's checkpoints until it has its own. Variables are returned as
         arrays. Raises InvalidInput if the checkpoint is damaged, and NotFound if the checkpoint to continue from does
@@ -512,8 +514,8 @@ def set_current(context: Context) -> None:
 
 
 def check_gang() -> None:
-    """Raise the error for a lost peer if the run has begun a newer attempt: the tasks that this task is waiting for may
-    never join it in this attempt.
+    """Raise the error for a lost peer if the run has begun a newer attempt. The tasks that this task is waiting for may
+    then be lost, so it might wait forever.
     """
     going_over = getattr(_current, "going_over", None)  # a stand-in for a context may not have it
     if going_over is not None and going_over.is_called:
@@ -527,7 +529,7 @@ def stays_in_gang() -> None:
 
 
 def peer_lost(message: str) -> RuntimeError:
-    """Return the error to raise if another task was lost while this one needed it, and record the loss as the cause."""
+    """Return the error to raise when another task was lost while this one needed it. Record the loss as the cause."""
     if _current is not None:
         _current.peer_lost = True
     return RuntimeError(message)

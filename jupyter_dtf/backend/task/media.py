@@ -102,7 +102,9 @@ class Thinned:
 
 
 def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> Histogram:
-    """Count ``values``, an array or tensor of any shape, in ``bins`` bins of equal width. Raises InvalidInput."""
+    """Return a histogram of ``values``, an array or tensor of any shape, with ``bins`` bins of equal width. Raises
+    InvalidInput if an argument is not valid.
+    """
     if isinstance(bins, bool) or not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
         raise InvalidInput(f"`bins` must be a whole number from 1 to {MOST_BINS}, got {bins!r:.100}", field="bins")
     try:

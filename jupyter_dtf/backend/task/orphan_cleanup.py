@@ -27,7 +27,7 @@ def adopt_orphans() -> None:
 
 
 def end_orphans(known: Collection[int]) -> None:
-    """Kill the children of this process that are not ``known``.
+    """Kill the children of this process that are not in ``known``.
 
     A task adopts the orphans among its own descendants, so orphans that this process adopts no longer have a task. When
     an orphan is killed, this process adopts its children, so this function must be called after each exit until no

@@ -104,7 +104,7 @@ def _set_threads(threads: int) -> None:
     import tensorflow as tf
 
     if tf.config.threading.get_intra_op_parallelism_threads() == threads:
-        return  # this process has rehearsed: the runtime is already running with that number
+        return  # this process has rehearsed: the runtime is already using that number of threads
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     # Also limit the operations that run in parallel: by default, a task with one thread would use more than one core.
     tf.config.threading.set_inter_op_parallelism_threads(threads)

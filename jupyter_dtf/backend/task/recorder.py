@@ -34,7 +34,7 @@ _CAUSES = (
 
 
 def number(value: Any, name: str) -> float:
-    """Convert a value to a float. Raises InvalidInput."""
+    """Convert a value to a float. Raises InvalidInput if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

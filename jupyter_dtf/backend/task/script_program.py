@@ -48,7 +48,7 @@ def run(script: Script, ctx: Context) -> None:
 
 
 def is_place_flag(name: str) -> bool:
-    """Return whether a flag of this name is for the place in the cluster, as in TensorFlow's own programs."""
+    """Return whether a flag of this name specifies a task's place in the cluster, as in TensorFlow's own programs."""
     name = name.replace("-", "_")
     return name in ("job_name", "task_index", "task_id", "cluster_spec") or name.endswith("_hosts")
 

@@ -129,14 +129,14 @@ class Spares:
         return spare
 
     def give(self, threads: int, spec_path: str, fds: list[int]) -> int:
-        """Turn a spare into the task. Returns the spare's pid, or 0 if none is ready.
+        """Turn a spare into a task. Returns the spare's pid, or 0 if none is ready.
 
         Spares that are still rehearsing are killed, because they would slow down the task.
 
         Args:
             threads: The number of threads for which the spare may have rehearsed; 0 requires a plain spare.
             spec_path: The path of the task's spec.
-            fds: The task's descriptors.
+            fds: The file descriptors of the task's stdout, stderr, events and control pipes.
         """
         for spare in [s for s in self._spares if not s.is_ready]:
             self._end(spare)

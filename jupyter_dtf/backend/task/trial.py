@@ -21,7 +21,7 @@ def run_trial(job: tuple[Callable[..., Any], dict[str, Any], Sequence[str], bool
     train_fn, params, objectives, keeps_model = job
     fits = report_fits(ctx)
     returned = _plain(train_fn(params, ctx))
-    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send what it restored to the others
+    if ctx.is_chief and ctx.is_to_go_on and not ctx.went_on:  # the chief may send the restored state to the others
         raise InvalidInput(
             "In population based training, train_fn must continue from the result of ctx.restore(). It was not called"
         )

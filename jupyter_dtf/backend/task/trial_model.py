@@ -30,7 +30,7 @@ def keep_model(ctx: Any, model: Any) -> None:
 
 
 def find_model(run_dir: Path) -> Path | None:
-    """Return the path of a trial's model, or None if this machine sees no file with it."""
+    """Return the path of a trial's model, or None if no such file is visible on this machine."""
     places = (run_dir / "checkpoints" / OWN, run_dir / FILE)
     return next((path for path in places if path.is_file()), None)
 

@@ -38,7 +38,9 @@ class TaskBatches:
 
 
 def batches_of(job: AnswerJob, ctx: Any, rank: int, size: int) -> TaskBatches:
-    """Return the batches of task ``rank`` of ``size``. Not a collective. Raises InvalidInput if the data is invalid."""
+    """Return the batches of task ``rank`` of ``size``. Other tasks need not call this. Raises InvalidInput if the data
+    is invalid.
+    """
     if isinstance(job.data, Arrays):
         return _of_arrays(job, rank, size)
     if isinstance(job.data, BatchSource):

@@ -326,7 +326,7 @@ def _save_shards(aside: Path, sharded: Sharded) -> None:
 
 
 def save(prefix: Path, keys: Sequence[str], arrays: Sequence[Any], slices: Sequence[str] = ()) -> list[Any]:
-    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built. Returns the tensors.
+    """Write a TensorFlow checkpoint eagerly, even while a TensorFlow 1 graph is being built.
 
     Args:
         prefix: The path of the files without their suffixes.

@@ -27,7 +27,7 @@ class _Array(NamedTuple):
 
 
 class TreeCheckpoints:
-    """The checkpoints of the run of ``ctx``."""
+    """The checkpoints that a program writes and reads through ``ctx``."""
 
     def __init__(self, ctx: Any, policy: Checkpoint) -> None:
         self._ctx = ctx

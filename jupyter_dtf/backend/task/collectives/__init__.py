@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .deadlocks import Board, Lookout
 
 _made: Counter[str] = Counter()
-"""The number of reducers that this process has created for each set of tasks. It distinguishes the memory and the keys
-of these reducers.
+"""The number of reducers that this process has created for each set of tasks. It is part of the names of each reducer's
+memory and keys.
 """
 
 

@@ -62,13 +62,13 @@ class ArrayReducer(Reducer):
     @abstractmethod
     def reduce_flat(self, arrays: list[Array], op: str, call: bytes) -> list[Array]:
         """Reduce one-dimensional arrays of one dtype. Raises DifferentCalls in all tasks if their calls differ, and
-        RuntimeError if it fails for another reason.
+        RuntimeError if the call fails for another reason.
         """
 
     @abstractmethod
     def exchange(self, sent: Bytes, call: bytes, wanted: Wanted) -> None:
         """Send ``sent``, of any length, and receive the parts of the other tasks' data that ``wanted`` chooses. Raises
-        DifferentCalls in all tasks if their calls differ, and RuntimeError if it fails for another reason.
+        DifferentCalls in all tasks if their calls differ, and RuntimeError if the call fails for another reason.
         """
 
     # -- graphs -------------------------------------------------------------------------------------------------

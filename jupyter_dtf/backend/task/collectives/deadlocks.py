@@ -131,11 +131,13 @@ class Watch(Protocol):
         """Record that this task has stopped waiting, because its wait would never have ended."""
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string."""
+        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string if
+        neither is known.
+        """
 
 
 class Lookout:
-    """One task's part of the detection. ``tasks`` are the names of all tasks of the run, in rank order."""
+    """One task's part in the detection of deadlocks. ``tasks`` are the names of all tasks of the run, in rank order."""
 
     def __init__(self, board: Board, rank: int, tasks: Sequence[str]) -> None:
         self._board = board
@@ -189,7 +191,9 @@ class Lookout:
         self._board.linger()
 
     def why_gone(self, wait: Wait, rank: int) -> str:
-        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string."""
+        """Return the verdict on this wait, or else the reason why the task ``rank`` has left, or an empty string if
+        neither is known.
+        """
         why = self._verdict_on(wait) or self._board.read(_gone(rank, wait.group))
         if why:
             self._board.linger()

@@ -139,7 +139,7 @@ class Reducer(ABC):
         return np.split(np.asarray(rows), np.cumsum(counts)[:-1])
 
     def broadcast(self, arrays: Sequence[Array], root: int = 0) -> list[Array]:
-        """Return the arrays of the task with rank ``root``, of any dtypes of fixed size."""
+        """Return the arrays of the task with rank ``root``. The dtypes must have a fixed size."""
         arrays = [np.asarray(a) for a in arrays]
         data = [_as_bytes(a) for a in arrays]
         # Send whole words: TensorFlow's collectives do not support bytes, and each byte would be sent as a whole word.
@@ -186,7 +186,7 @@ class Reducer(ABC):
     def renew(self) -> None:
         """Leave with a failure, and reconnect.
 
-        This is a collective that all tasks must call. Traced functions keep working.
+        All tasks must call this. Traced functions keep working.
 
         Raises Unavailable if the transport does not support this.
         """

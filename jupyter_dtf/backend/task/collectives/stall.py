@@ -1,4 +1,4 @@
-"""Reports of collectives that wait too long: one note in the run's events for each, with the missing tasks."""
+"""Reports collectives that wait too long, each with one note in the run's events that names the missing tasks."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def note_stalls(ctx: Any) -> Stalled:
 class WatchedReducer(Reducer):
     """A reducer that is watched by a thread, because no code of this package runs while TensorFlow waits.
 
-    Variables contain the numbers of started and finished collectives, and the last call. The thread reports waits that
-    take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because other tasks
-    have made different calls. ``ranks`` are the tasks' ranks in the run, and ``tasks`` their names. ``group`` is the
-    same in all tasks.
+    TensorFlow variables hold the numbers of started and finished collectives, and the last call. The thread reports
+    waits that take too long, and makes the reducer give up when ``lookout`` detects that a wait will never end because
+    other tasks have made different calls. ``ranks`` are the tasks' ranks in the run, and ``tasks`` their names.
+    ``group`` is the same in all tasks.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class WatchedReducer(Reducer):
 
     def reduce_tensors(self, tensors: Sequence[tf.Tensor], op: str, name: str) -> list[tf.Tensor]:
         if in_graph():
-            return self._inner.reduce_tensors(tensors, op, name)  # a TensorFlow 1 graph has its own variables
+            return self._inner.reduce_tensors(tensors, op, name)  # a TensorFlow 1 graph cannot use these variables
         with tf.control_dependencies(self._say(described_tensors(name, tensors), tensors)):
             begun = add(self._begun, 1)
         with tf.control_dependencies([begun] if begun is not None else []):

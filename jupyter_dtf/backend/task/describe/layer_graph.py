@@ -200,7 +200,9 @@ def _layers(model: Any, calls: Sequence[_Call]) -> dict[str, Layer]:
 
 
 def _slots_per_parameter(model: Any) -> float:
-    """Return the number of values that the optimizer keeps per trainable parameter, determined with one variable."""
+    """Return the number of values that the optimizer keeps per trainable parameter, found by building it for one
+    variable.
+    """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is None:
         return 0.0

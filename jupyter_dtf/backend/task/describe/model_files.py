@@ -39,7 +39,9 @@ class Configuration:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput."""
+    """Read the configuration of a ``.keras`` or ``.h5`` file. Raises InvalidInput for other files, or if it is not
+    valid.
+    """
     if path.suffix not in SUFFIXES:
         raise InvalidInput(
             f"`path` must be a SavedModel or a file whose name ends in {' or '.join(SUFFIXES)}, got {path.name!r}",

@@ -175,7 +175,7 @@ class _Inlining:
         return Tensor(Operation(name, node, [], self._graph), 0, like.shape, like.dtype)
 
     def finished(self, outputs: list[Tensor]) -> Graph:
-        """Return the graph, with one more operation for each output, which uses the output."""
+        """Return the graph, extended by one operation per output that uses this output."""
         for number, tensor in enumerate(outputs):
             node = tf.compat.v1.NodeDef(name=f"output_{number}", op="Identity")
             operation = Operation(node.name, node, [tensor], self._graph)

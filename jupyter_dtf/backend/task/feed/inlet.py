@@ -15,7 +15,7 @@ In a Dask worker, or in any process of the same user and machine (``backend/mach
         outlet.end("input")                 # ends the feed, after everything put before
         results = outlet.take("output", 3)  # waits for three results; fewer if there are no more
 
-Queues are created when first used. Several outlets may feed one queue, whose items are in the order in which they were
+Queues are created when first used. Several outlets may feed one queue. Its items are in the order in which they were
 received. If an outlet's process dies, or an exception leaves the outlet's ``with`` block, the queues that it has fed
 fail. If the task dies, all outlets raise ConnectionError.
 """

@@ -342,7 +342,7 @@ def _owned(model: Any) -> dict[int, str]:
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Rejects parts of the model that is being described, because a copy of them would not be trained."""
+    """A pickler that rejects parts of the model being described, because copies of them would not be trained."""
 
     def __init__(self, file: io.BytesIO, owned: dict[int, str]) -> None:
         super().__init__(file, protocol=5)

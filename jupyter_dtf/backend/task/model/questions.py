@@ -50,7 +50,8 @@ def ask(model: Any, arrays: Any, spec: Any) -> Question | None:
         spec: The spec of a batch, from ``keras_io.batch_spec``, for generated data.
 
     Returns:
-        None if the model cannot be called, for example because it has a ``train_step`` but no ``call``.
+        The examples with the outputs; None if the model cannot be called, for example because it has a ``train_step``
+        but no ``call``.
     """
     try:
         batch = _made_up(spec) if arrays is None else _first(arrays, _examples(model, arrays))

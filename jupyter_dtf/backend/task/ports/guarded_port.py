@@ -1,4 +1,4 @@
-"""Guarded ports: restricts who can connect to the TensorFlow server that listens at a port.
+"""Guarded ports, which restrict who can connect to the TensorFlow server that listens there.
 
 TensorFlow servers listen on all interfaces without authentication. Guarding them needs neither privileges nor support
 from TensorFlow: sockets that listen at the same port with SO_REUSEPORT share incoming connections, and a classic BPF
@@ -34,7 +34,7 @@ _BACKLOG = 128
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE = 0x20, 0x28, 0x30
 _EQUAL, _JUMP, _RETURN = 0x15, 0x05, 0x06
 _NETWORK = 0xFFF00000  # SKF_NET_OFF: offsets from here are relative to the IP header
-_TO_GUARD, _TO_SERVER = 0, 1  # in the order in which they started listening
+_TO_GUARD, _TO_SERVER = 0, 1  # indices of sockets, in the order in which they started listening
 
 _DIGITS = {socket.AF_INET: 8, socket.AF_INET6: 32}  # the length of addresses in /proc/net/tcp and tcp6
 _PROBE_S = 2.0

@@ -16,8 +16,8 @@ _TIMES = 7
 
 
 def transfers(own: str, others: list[str], ctx: Any) -> list[list[float]]:
-    """Return ``[bytes, one-way seconds]`` for each of the other devices and each size, for transfers from and to
-    ``own``.
+    """Return ``[bytes, one-way seconds]`` for each of the other devices and each size, measured by sending data from
+    ``own`` to the device and back.
     """
     return [
         [size, _seconds([own if hop % 2 == 0 else other for hop in range(_HOPS + 1)], size, ctx) / _HOPS]

@@ -1,4 +1,4 @@
-"""Conversion of a session step's RunMetadata to rows. Pure: only reads fields of a decoded protocol buffer."""
+"""Conversion of a session step's RunMetadata to rows of a trace. Pure: only reads fields of decoded messages."""
 
 from __future__ import annotations
 

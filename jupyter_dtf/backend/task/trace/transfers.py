@@ -75,7 +75,9 @@ class Transfers:
                 yield self._transfer(way, ready, self._used(way, ready), _size(made[way.source, name], int(slot or 0)))
 
     def _used(self, way: _Way, least: float) -> float:
-        """Return the start of the first operation that uses the tensor, or the end of the step if none is known."""
+        """Return the start of the first operation that uses the tensor, or the end of the step if none is known, but at
+        least ``least``.
+        """
         users = []
         for part in self._metadata.partition_graphs:
             received = {n.name for n in part.node if n.op == "_Recv" and n.attr["tensor_name"].s.decode() == way.edge}

@@ -1,4 +1,5 @@
-"""Conversion of TensorFlow's profile of functions and eager operations to rows. Pure: reads an XSpace's fields.
+"""Conversion of TensorFlow's profile of functions and eager operations to rows of a trace. Pure: only reads the fields
+of an XSpace.
 
 The host's plane has a line for each thread, with nested events. The executor's ``Process`` events contain the id of the
 step that they belong to; within them, each operation is an event ``name:Type``. An asynchronous operation (such as a

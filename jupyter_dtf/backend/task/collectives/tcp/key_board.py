@@ -18,7 +18,7 @@ _PATIENCE_S = 20.0
 
 
 class KeyBoard(Board):
-    """The board, as used by the first task and by the other tasks."""
+    """One task's access to the board, which the first task also hosts."""
 
     lasts = False  # hosted by the first task
 

@@ -1,4 +1,4 @@
-"""The division of arrays for a ring: one chunk per task, in pieces. Pure."""
+"""Divides arrays among the tasks of a ring: one chunk per task, in pieces. Pure."""
 
 from __future__ import annotations
 

@@ -45,13 +45,13 @@ _VERDICT = b"\2" * DIGEST_BYTES  # not the digest of any call: overrides the oth
 
 
 class TcpReducer(ArrayReducer):
-    """The reducer over TCP.
+    """A reducer that exchanges data over TCP.
 
     ``ranks`` are the tasks' ranks in the run, ``rank`` is this task's index in ``ranks``, and ``group`` is the same in
     all tasks.
     """
 
-    bucket_bytes = 4 << 20  # a network takes longer than a sum, so an early start saves time
+    bucket_bytes = 4 << 20  # sending takes longer than adding, so an early start saves time
 
     def __init__(
         self,

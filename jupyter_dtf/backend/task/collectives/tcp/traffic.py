@@ -1,4 +1,6 @@
-"""Statistics of exchanges with other machines: bytes and seconds, reported periodically, and at the end per peer."""
+"""Measures exchanges with other machines, in bytes and seconds. Reports figures periodically, and totals per peer at
+the end.
+"""
 
 from __future__ import annotations
 
