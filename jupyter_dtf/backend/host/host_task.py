@@ -258,7 +258,7 @@ class HostTask:
         with contextlib.suppress(OSError):  # the task has ended
             os.write(self._control, word)
 
-    def finish(self, why: str = "It ended while it was being forked") -> None:
+    def finish(self, why: str = "The task ended while it was being forked") -> None:
         """Read the remaining data from the pipes and close everything, because the process is gone.
 
         If a caller is still waiting for the fork, the wait fails with ``why``. All steps are attempted; then the first

@@ -141,7 +141,7 @@ class WarmKeeper:
         if not self.is_silent:
             return []
         return [
-            f"{_sentence(self.name)} does not answer, so no task can start there. When its runs are stopped, "
+            f"{_sentence(self.name)} does not answer, so no task can start there. When the runs there are stopped, "
             "it is killed, and another one is started"
         ]
 

@@ -76,8 +76,8 @@ class Thinned:
             if known is None:
                 if len(self._names) >= MOST_NAMES:
                     raise InvalidInput(
-                        f"A task must report histograms, images, texts and tables under at most {MOST_NAMES} names, "
-                        f"got another, {key[1]!r:.100}: pass the changing part as `step`",
+                        f"A task can report histograms, images, texts and tables under at most {MOST_NAMES} names, "
+                        f"got one more, {key[1]!r:.100}: pass the changing part as `step`",
                         field="name",
                     )
                 return True

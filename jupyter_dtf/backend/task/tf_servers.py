@@ -70,8 +70,8 @@ class TaskServers:
             "warning",
             f"A connection to TensorFlow's server was rejected ({who})",
             "Only your own processes on this machine and the other machines of the run can connect to it. The "
-            "connection came from another user, or from one of your programs on a machine outside the run, which can "
-            "use an SSH tunnel instead.",
+            "connection came from another user, or from one of your programs on a machine outside the run. Such a "
+            "program can use an SSH tunnel instead.",
         )
 
     def _join(self) -> None:

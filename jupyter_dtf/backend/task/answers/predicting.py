@@ -53,7 +53,7 @@ def _answered(job: AnswerJob, ctx: Any, reducer: Reducer) -> Part:
             return Part()
         ctx.note(
             "info",
-            "One task predicts",
+            "Only one task predicts",
             "The model's state changes when it predicts (a stateful layer, or random numbers), so its output for a "
             "batch depends on earlier batches: the first task predicts for all of the data",
         )

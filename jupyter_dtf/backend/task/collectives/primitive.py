@@ -179,8 +179,8 @@ class Reducer(ABC):
         Raises Unavailable if the transport does not support this.
         """
         raise Unavailable(
-            "A task can join while the others continue only if all tasks are on one machine, or each is on a different "
-            "one"
+            "A task can join while the others continue only if all tasks are on the same machine, or every task is "
+            "on a different machine"
         )
 
     def renew(self) -> None:
@@ -192,7 +192,7 @@ class Reducer(ABC):
         """
         raise Unavailable(
             "TensorFlow's collectives cannot restart in a process in which they have failed. To return to a commit, "
-            "tasks on different machines must exchange data by TCP, as tasks without GPUs do"
+            "tasks on different machines must exchange data over TCP, as tasks without GPUs do"
         )
 
 

@@ -356,7 +356,7 @@ class _Pickler(cloudpickle.Pickler):
             raise InvalidInput(
                 "A function or object that is part of a model must not hold a variable that the model does not track, "
                 f"got one that holds {obj.name!r}: each task would have a copy that is never updated. Make it a weight "
-                "of a layer or of the model (add_weight), or its value a constant",
+                "of a layer or of the model (add_weight), or make its value a constant",
                 field="model",
             )
         if id(obj) in self._owned:

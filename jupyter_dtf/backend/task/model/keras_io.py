@@ -100,7 +100,7 @@ def pack(model: Any, *, compiled: bool = True) -> PackedModel:
     )
     if _shares_layers_among_parts(model) and len(unpack(packed).weights) != len(model.weights):
         raise InvalidInput(
-            f"The model has layers that several of its parts share, which Keras rebuilds separately. {OTHER_WAY}"
+            f"Several parts of the model share layers, which Keras would rebuild once for each part. {OTHER_WAY}"
         )
     return packed
 

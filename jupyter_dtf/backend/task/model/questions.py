@@ -194,7 +194,7 @@ def _specs(spec: Any) -> list[Any]:
 def _compared(here: Answer, there: Answer) -> str:
     tolerance = max(here.tolerance, there.tolerance)
     if [a.shape for a in here.outputs] != [b.shape for b in there.outputs]:
-        return f"it has {len(here.outputs)} outputs with different shapes here"
+        return f"it has {len(here.outputs)} outputs here, and their number or shapes differ"
     for number, (ours, theirs) in enumerate(zip(here.outputs, there.outputs, strict=True)):
         distance = _distance(ours, theirs, tolerance)
         if distance > tolerance:

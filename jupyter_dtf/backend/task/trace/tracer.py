@@ -165,7 +165,7 @@ class Tracer:
         except Exception as error:
             if recorder.number == 0:
                 raise
-            logger.warning("A profile was given up", exc_info=error)
+            logger.warning("Profiling was abandoned", exc_info=error)
             recorder.give_up()
             self.recorder = None
             self._say(recorder.number, "failed", message=f"{type(error).__name__}: {error!s:.300}")
