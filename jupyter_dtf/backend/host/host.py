@@ -325,13 +325,17 @@ class Host(WorkerPlugin):
         return any(task.beat.saves for task in self._alive(self._runs.get(run_id)))
 
     def profile(self, run_id: str, order: bytes) -> None:
-        """Ask the run's tasks to trace steps. ``order`` is a ``ProfileOrder`` as JSON. Raises OSError."""
+        """Ask the run's tasks to trace steps. ``order`` is a ``ProfileOrder`` as JSON. Raises OSError if it cannot be
+        written.
+        """
         told = msgspec.json.decode(order, type=ProfileOrder)
         for task in self._alive(self._runs.get(run_id)):
             task.profile(told)
 
     def without(self, run_id: str, tasks: list[str]) -> None:
-        """Notify the run's tasks of the lost tasks that currently cannot be restarted on any host. Raises OSError."""
+        """Notify the run's tasks of the lost tasks that currently cannot be restarted on any host. Raises OSError if
+        the list cannot be written.
+        """
         for task in self._alive(self._runs.get(run_id)):
             task.tell_without(tasks)
 

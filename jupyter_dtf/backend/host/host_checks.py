@@ -66,7 +66,9 @@ class HostChecks:
         return await dial_all(places, secret)
 
     async def measure(self, place: str, secret: str) -> tuple[float, float]:
-        """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises Unavailable."""
+        """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises Unavailable if the
+        probe cannot be reached.
+        """
         try:
             return await asyncio.to_thread(measure, place, secret)
         except OSError as error:

@@ -235,18 +235,20 @@ class HostTask:
         return self.spec.attempt != self._attempt
 
     def go_over(self, spec: TaskSpec) -> None:
-        """Ask the task to join the next attempt, with this spec. Raises OSError."""
+        """Ask the task to join the next attempt, with this spec. Raises OSError if the spec cannot be written."""
         leave_next(spec)
         self.spec = spec
         self._say(b"n")
 
     def profile(self, order: ProfileOrder) -> None:
-        """Have the task trace steps. Raises OSError."""
+        """Ask the task to trace steps. Raises OSError if ``order`` cannot be written."""
         leave_profile(Path(self.spec.task_dir), order)
         self._say(b"p")
 
     def tell_without(self, tasks: list[str]) -> None:
-        """Notify the task of the run's lost tasks that cannot be restarted on any host. Raises OSError."""
+        """Notify the task of the run's lost tasks that cannot be restarted on any host. Raises OSError if the list
+        cannot be written.
+        """
         leave_without(Path(self.spec.task_dir), tasks)
         self._say(b"w")
 

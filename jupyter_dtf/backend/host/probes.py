@@ -116,7 +116,9 @@ async def _dial(place: str, secret: str) -> str:
 
 
 def measure(place: str, secret: str) -> tuple[float, float]:
-    """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises OSError."""
+    """Return the bandwidth (bytes/s) and the round-trip time (s) to another host's probe. Raises OSError if the probe
+    cannot be reached.
+    """
     with socket.create_connection(_place(place), timeout=DIAL_S) as connected:
         connected.settimeout(_PATIENCE_S)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

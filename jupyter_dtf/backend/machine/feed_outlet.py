@@ -77,11 +77,11 @@ class Outlet:
         return self._ask(wire.PUT, queue, packed(item))[0] == wire.TAKEN
 
     def end(self, queue: str) -> None:
-        """End a queue: after the items that were put, the task gets EOFError."""
+        """End a queue. After the items that were put, the task's ``get`` raises EOFError."""
         self._ask(wire.END, queue, Packed([]))
 
     def fail(self, queue: str, error: BaseException) -> None:
-        """End a queue with an error, which the task gets after the items that were put."""
+        """End a queue with an error, which the task's ``get`` raises after the items that were put."""
         try:
             body = bytes(packed(error))
             unpack(body)

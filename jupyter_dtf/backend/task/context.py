@@ -142,7 +142,7 @@ class Context:
 
     @property
     def machines(self) -> list[str]:
-        """The machine of each task, in rank order."""
+        """The name of each task's machine, in rank order."""
         return list(self._spec.machines)
 
     @property
@@ -159,7 +159,7 @@ class Context:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this task has rank 0. That task writes checkpoints and reports progress."""
+        """Whether this task is the chief (rank 0), which writes checkpoints and reports progress."""
         return self._spec.rank == 0
 
     @property
@@ -279,7 +279,7 @@ class Context:
         return self._server
 
     def shard(self, dataset: Any) -> Any:
-        """Return every ``size``-th element of a ``tf.data.Dataset``, starting with this task's rank."""
+        """Return every ``size``-th element of a ``tf.data.Dataset``, starting with the element at this task's rank."""
         return dataset.shard(self.size, self.rank)
 
     def feed(self) -> Any:

@@ -43,7 +43,7 @@ def run(fed: Fed, main_fun: Callable[..., Any], args: Any, ctx: Context) -> Any:
 
 
 def dataset_of(ctx: Context, fed: Fed) -> Any:
-    """Return the dataset of this task's shares of the batches. Raises InvalidInput if this task gets none."""
+    """Return the dataset of this task's shares of the batches. Raises InvalidInput if this task gets no data."""
     share = _share_of(ctx)
     if share is None:
         raise InvalidInput(

@@ -120,7 +120,7 @@ def histogram_of(task: str, name: Any, step: Any, values: Any, bins: Any) -> His
             finite, low, high = finite / 4, low / 4, high / 4
             counts, low, high = np.histogram(finite, bins, (low, high))[0], 4 * low, 4 * high
         elif not _has_bins(low, high, bins):
-            counts, high = np.array([finite.size]), low  # numerically a single value
+            counts, high = np.array([finite.size]), low  # the values are numerically equal
         else:
             counts = np.histogram(finite, bins, (low, high))[0]
     return Histogram(

@@ -116,7 +116,7 @@ def learn_to_read() -> None:
 
     with contextlib.suppress(msgspec.ValidationError):  # this input lacks all fields, but creates msgspec's decoder
         msgspec.json.decode(b"{}", type=TaskSpec)
-    ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles its regular expressions
+    ClusterSpec({"worker": {0: "localhost:1"}}).as_tf_config("worker", 0)  # compiles regular expressions
 
 
 def rehearse(threads: int) -> None:

@@ -144,7 +144,7 @@ class Spares:
         for spare in [*(spare for spare in self._spares if spare.threads == threads), *self._plain]:
             try:
                 socket.send_fds(spare.socket, [spec_path.encode()], fds)
-            except OSError:  # it has just died
+            except OSError:  # the spare has just died
                 continue
             self._forget(spare)
             return spare.pid

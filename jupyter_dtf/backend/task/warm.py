@@ -157,7 +157,7 @@ class Warm:
     def _accept(self, _: object) -> None:
         try:
             connection, _address = self._listener.accept()
-        except OSError:  # out of descriptors: the connection stays in the queue
+        except OSError:  # out of file descriptors: the connection stays in the queue
             time.sleep(_NO_ROOM_S)
             raise
         pid, _user, _group = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -42,7 +42,7 @@ def held_by(value: Any) -> Any:
         return np.asarray(value)
     import tensorflow as tf
 
-    if not tf.executing_eagerly():  # a TensorFlow 1 graph would get a constant
+    if not tf.executing_eagerly():  # in a TensorFlow 1 graph, the conversion would add a constant
         return np.asarray(value.numpy())
     try:
         return np.asarray(memoryview(tf.convert_to_tensor(value)))

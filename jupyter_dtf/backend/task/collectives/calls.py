@@ -30,7 +30,7 @@ class DifferentCalls(tf.errors.FailedPreconditionError, RuntimeError):
 def described(name: str, specs: Sequence[tuple[str, Iterable[Any]]], free_rows: bool = False) -> str:
     """Return a description of a call, such as ``allreduce average of 2 tensors: float32 [4, 3], int32 []``.
 
-    ``free_rows`` is whether the sizes of first dimensions may differ between tasks.
+    ``free_rows`` is whether the size of a first dimension may differ between tasks.
     """
     said = []
     for dtype, shape in specs:

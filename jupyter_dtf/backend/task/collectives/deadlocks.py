@@ -211,7 +211,7 @@ class Lookout:
         """Record that this task has read its verdict, and wait for a limited time until the other tasks have read
         theirs.
 
-        The verdict may make this task end, which would also end the board.
+        The verdict may make this task end, and with it the board if this task hosts the board.
         """
         self._mark(wait, "heard")
         self._await_all(wait, "heard")

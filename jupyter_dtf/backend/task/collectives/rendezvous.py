@@ -17,7 +17,7 @@ from .calls import MARK_BYTES, DifferentCalls, differ, mark, same, text_of
 from .deadlocks import LOOK_S, Wait, Watch
 
 _LINE = 64  # bytes: each task's words are in a cache line of their own
-_ARRIVED, _PID, _STATE = 0, 1, 2  # 32-bit words in that line
+_ARRIVED, _PID, _STATE = 0, 1, 2  # indices of 32-bit words in that line
 _HERE, _LEFT, _FAILED = 0, 1, 2
 
 JOINED = mark("hvd.join")

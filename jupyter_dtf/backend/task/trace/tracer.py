@@ -159,7 +159,7 @@ class Tracer:
             self._say(recorder.number, "left", first=first, last=last)
 
     def _guarded(self, recorder: StepRecorder, work: Callable[[], None]) -> None:
-        """Call ``work``. If it fails for a profile requested later, give up the profile rather than failing the run."""
+        """Call ``work``. If it fails for a profile requested later, abandon the profile instead of failing the run."""
         try:
             work()
         except Exception as error:

@@ -25,7 +25,7 @@ _OP = re.compile(r"(?P<op>[\w.][\w.\-/\\>]*):(?P<type>[A-Za-z_]\w*)$")
 _GPU = re.compile(r"/device:GPU:(\d+)")
 _EAGER = "EagerLocalExecute: "
 _NOT_SHOWN = frozenset({"_Arg", "_EagerConst", "_HostRecv", "_HostSend", "_Recv", "_Retval", "_Send"})
-_WORD_FROM_THE_CLIENT = "PyFunc"  # as an eager operation: trace/remote.py
+_WORD_FROM_THE_CLIENT = "PyFunc"  # the eager operation with which trace/remote.py sends messages
 _OWN_WORK = -1
 
 
@@ -139,7 +139,9 @@ def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int,
         elif event.name.startswith(_EAGER):
             eager, eager_until = event.name.removeprefix(_EAGER), event.end_ns
         elif event.name == "EagerKernelExecute":
-            is_operation = not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT  # "__": a function
+            is_operation = (
+                not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT
+            )  # "__" begins a function's name
             if event.start_ns <= eager_until and is_operation:
                 yield _Execution(eager, eager, event.start_ns, event.end_ns, is_eager=True)
         elif is_function and event.start_ns <= works_until and (match := _OP.match(event.name)):

@@ -34,7 +34,7 @@ from .wires import Broken, Incoming, Outgoing, Peer, Sender, Word, await_any
 
 _HEAD = struct.Struct(f"<{DIGEST_BYTES}sqq")  # digest of the call, total size to send, size of the following data
 _SMALL_BYTES = 1 << 15  # fits into a connection's buffers even if the other task does not read
-_ALL_SMALL_BYTES = 1 << 18  # the total that all tasks send to each other
+_ALL_SMALL_BYTES = 1 << 18  # the limit for the small data that a task sends to all others together
 _PIECE_BYTES = 1 << 18
 _FEW = 4  # up to this number, the parts of a piece are sent separately
 _WORD_S = 1.0  # the time in which the reason must arrive after a connection has ended
