@@ -55,7 +55,7 @@ def quick(
     *,
     is_imported: bool = False,
 ) -> list[Finding]:
-    """Return findings on TensorFlow, GPUs and disks. Fast. For the arguments, see `SelfCheck.findings`."""
+    """Quickly return findings on TensorFlow, GPUs and disks. For the arguments, see `SelfCheck.findings`."""
     return [
         *host_findings.of_tensorflow(versions, failure, is_imported=is_imported),
         *host_findings.of_gpus(facts.gpus_asked_for(), [gpu.name for gpu in gpus], facts.tensorflow_distribution()),

@@ -96,10 +96,7 @@ def _group(root: Path) -> Path | None:
             _number, controllers, path = line.split(":", 2)
             mounts = ["sys/fs/cgroup/memory"] if "memory" in controllers.split(",") else []
             for mount in mounts if controllers else ["sys/fs/cgroup", "sys/fs/cgroup/unified"]:
-                for directory in (
-                    root / mount / path.lstrip("/"),
-                    root / mount,
-                ):  # the second exists inside a container
+                for directory in (root / mount / path.lstrip("/"), root / mount):  # the second is for containers
                     if any((directory / name).exists() for name in ("memory.events", "memory.oom_control")):
                         return directory
     return None

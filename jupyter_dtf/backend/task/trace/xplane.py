@@ -139,9 +139,7 @@ def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int,
         elif event.name.startswith(_EAGER):
             eager, eager_until = event.name.removeprefix(_EAGER), event.end_ns
         elif event.name == "EagerKernelExecute":
-            is_operation = (
-                not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT
-            )  # "__" begins a function's name
+            is_operation = not eager.startswith("__") and eager != _WORD_FROM_THE_CLIENT  # "__...": a function
             if event.start_ns <= eager_until and is_operation:
                 yield _Execution(eager, eager, event.start_ns, event.end_ns, is_eager=True)
         elif is_function and event.start_ns <= works_until and (match := _OP.match(event.name)):
