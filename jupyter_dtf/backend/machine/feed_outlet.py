@@ -1,4 +1,6 @@
-"""The sending side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same machine and user."""
+"""The sending side of a task's inlet (``backend/task/feed/inlet.py``), for processes of the same user on the same
+machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removal of the orphaned processes and directories of ended tasks and hosts, in the warm process."""
+"""Removes the orphaned processes and the directories of ended tasks and hosts. Used by the warm process."""
 
 from __future__ import annotations
 

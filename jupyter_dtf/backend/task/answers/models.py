@@ -55,7 +55,7 @@ def _build(model: Any, element_spec: Any, evaluates: bool, weights: int) -> None
 
 
 class Watched:
-    """Detects changes to the variables that prediction must not change. The variables in ``but`` may change."""
+    """Detects changes to variables, which prediction must not make, except to trainable ones and those in ``but``."""
 
     def __init__(self, model: Any, but: Any = ()) -> None:
         left = {id(variable) for variable in but}

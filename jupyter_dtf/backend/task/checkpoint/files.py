@@ -69,8 +69,8 @@ def is_shared_with(owners: Owners, directory: Path) -> bool:
     """Return whether all ``owners`` can read this task's directory, and this task can read the files that they write
     there.
 
-    Each owner copies a temporary file with random bytes. Raises RuntimeError with an owner's name if this owner is
-    lost.
+    Each owner copies a temporary file with random bytes. Raises RuntimeError if an owner is lost. The message names the
+    owner.
     """
     import tensorflow as tf
 

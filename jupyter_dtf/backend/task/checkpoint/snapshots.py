@@ -15,7 +15,7 @@ _ALIGNMENT = 64
 
 
 class Snapshots:
-    """The arrays of one snapshot. The next one overwrites them, so their memory stays allocated."""
+    """The arrays of one snapshot. The next snapshot overwrites them, and thus reuses their memory."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, Any] = {}

@@ -301,7 +301,8 @@ def _stuck(waits: Waits) -> Waits:
 
 
 def _is_blocked(left: Waits, waits: Waits, rank: int, wait: Wait) -> bool:
-    """Return whether the task of that rank will never reach the collective of ``wait``: all its waits are stuck.
+    """Return whether the task of that rank will never reach the collective of ``wait``, because all its waits are
+    stuck.
 
     A task that waits in a later collective of the group has already completed this one.
     """

@@ -26,7 +26,7 @@ JOINED = mark("hvd.join")
 _SPIN_S = 200e-6  # about the time of a wake-up by the kernel on a busy machine
 
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-_SYS_FUTEX = 202  # x86-64, whose memory ordering is assumed here as well
+_SYS_FUTEX = 202  # on x86-64, on whose memory ordering this module also relies
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -216,7 +216,7 @@ def _slots_per_parameter(model: Any) -> float:
 def _edges(
     calls: Sequence[_Call], inputs: Sequence[tf.Tensor], layers: dict[str, Layer], examples: int
 ) -> tuple[list[Edge], list[list[str]]]:
-    """Return the edges between layers, and a list of the layers that use each of the model's inputs."""
+    """Return the edges between layers, and for each of the model's inputs, a list of the layers that use it."""
     origins: dict[int, str | int] = {id(tensor): number for number, tensor in enumerate(inputs)}
     sizes: dict[tuple[str, str], int] = {}
     taken: list[set[str]] = [set() for _ in inputs]

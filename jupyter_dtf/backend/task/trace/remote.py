@@ -46,7 +46,7 @@ def listen(identity: int, begin: Callable[[int, int, int, int], None], end: Call
 
 
 def others(task: str, identity: int) -> list[str]:
-    """Return a device of each other task of the run that can record steps and whose devices this process uses.
+    """Return one device of each other task of the run that can record steps, if this process uses the task's devices.
 
     ``task`` is the name of this task, such as ``worker:1``; ``identity`` is the number of the run.
     """

@@ -123,7 +123,9 @@ def _executions(space: Any) -> Iterator[_Execution]:
 
 
 def _of_thread(events: list[_Event], started: dict[int, _Event], done: dict[int, _Event]) -> Iterator[_Execution]:
-    """Yield the operations of one thread; starts and ends of asynchronous ones are collected separately."""
+    """Yield the operations of one thread. Collect starts and ends of asynchronous operations in ``started`` and
+    ``done``.
+    """
     works_until, is_function = 0, False
     eager, eager_until = "", 0
     for event in events:

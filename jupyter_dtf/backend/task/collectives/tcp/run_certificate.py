@@ -100,7 +100,7 @@ def _made(secret: bytes) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _as_file(data: bytes) -> Iterator[str]:
-    """Yield the path of a file with the data, which Python's ``ssl`` requires. On Linux, the file is not on disk."""
+    """Yield the path of a file with the data, because Python's ``ssl`` requires a file. On Linux, it is not on disk."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("run-certificate")
         try:
