@@ -104,8 +104,9 @@ _lock = threading.RLock()
 
 
 def communicator(process_set: ProcessSet | None = None) -> Communicator:
-    """Return the communicator of a process set, by default of all tasks of the run. It is created on first use, for
-    which every task in the set must call this. Raises RuntimeError outside a task.
+    """Return the communicator of a process set, by default of all tasks of the run.
+
+    It is created on first use, for which every task in the set must call this. Raises RuntimeError outside a task.
     """
     ctx = current()
     ranks = tuple(range(ctx.size)) if process_set is None else tuple(process_set.ranks)

@@ -50,10 +50,11 @@ class WholeWait(Watch):
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Run the first collective, in which all parts start or restart. All tasks count collectives from this one,
-        because before a restart, tasks that gave up may have taken part in fewer collectives than others. No task
-        leaves this collective before all tasks have reached it. Otherwise, a task that has left it could wait for tasks
-        that are still in it.
+        """Run the first collective, in which all parts start or restart. All tasks count collectives from this one.
+
+        Before a restart, tasks that gave up may have taken part in fewer collectives than others. No task leaves this
+        collective before all tasks have reached it. Otherwise, a task that has left it could wait for tasks that are
+        still in it.
         """
         with self._lock:
             if not self._depth:

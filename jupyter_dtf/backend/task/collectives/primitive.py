@@ -69,7 +69,7 @@ class Reducer(ABC):
         """Reduce each tensor over the tasks, in one exchange. ``op`` is sum (not for booleans), min, max or product."""
 
     def sum_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
-        """Return the sum over the tasks."""
+        """Return the sum of the tensor over the tasks."""
         return self.reduce_tensors([tensor], "sum", name)[0]
 
     def gather_tensor(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
@@ -100,7 +100,7 @@ class Reducer(ABC):
         ]
 
     def exchange_rows(self, tensor: tf.Tensor, splits: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        """Send rows to each task.
+        """Send each task some rows of ``tensor``.
 
         Element ``i`` of ``splits``, int64 of shape (size,), is the number of rows for rank ``i``.
 
@@ -124,12 +124,12 @@ class Reducer(ABC):
     # -- arrays, eagerly, even while a TensorFlow 1 graph is being built ----------------------------------------
 
     def reduce(self, array: Array, op: str = "sum") -> Array:
-        """Return the reduction over the tasks, a new array of the same dtype and shape."""
+        """Return ``array`` reduced over the tasks, as a new array of the same dtype and shape."""
         with eager_mode():
             return np.asarray(self.reduce_tensors([tf.constant(array)], op, _outside(array))[0])
 
     def sum(self, array: Array) -> Array:
-        """Return the sum over the tasks, a new array of the same dtype and shape."""
+        """Return the sum of ``array`` over the tasks, as a new array of the same dtype and shape."""
         return self.reduce(array, "sum")
 
     def gather(self, array: Array, name: str = "outside of a step") -> list[Array]:
